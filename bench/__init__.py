@@ -1,0 +1,1 @@
+"""Experiments on `indexes` and `retrieval`; neither imports this package."""

@@ -1,0 +1,67 @@
+"""Index kinds: how a reduced row is kept in RAM, as a FAISS factory string.
+
+Adding one is one `Kind` here and one line in `catalog.KINDS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+POINTS_PER_CENTROID = 39
+"""FAISS warns below this many training rows for each centroid."""
+PQ_ROWS = 16 * POINTS_PER_CENTROID
+"""Rows that 4-bit product quantisation (16 centroids) needs to be trained well."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to keep rows.
+
+    Parameters
+    ----------
+    name : the word on the command line.
+    summary : one line for people.
+    factory : (k, rows at training) -> FAISS factory string.
+    min_rows : rows needed to train it.
+    multiple : k must be a multiple of this.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[int, int], str]
+    min_rows: int = 1
+    multiple: int = 1
+
+
+def ivf_lists(rows: int) -> int:
+    """Inverted lists for so many rows: 4 sqrt(n), fewer where they could not be trained."""
+    return max(1, min(round(4 * math.sqrt(rows)), rows // POINTS_PER_CENTROID))
+
+
+FLAT = Kind("flat", "float32, exact: 4k bytes a row", lambda k, n: "Flat")
+FP16 = Kind("fp16", "float16: 2k bytes a row", lambda k, n: "SQfp16")
+SQ8 = Kind("sq8", "8 bits a dimension: k bytes a row", lambda k, n: "SQ8")
+SQ4 = Kind("sq4", "4 bits a dimension: k/2 bytes a row", lambda k, n: "SQ4")
+PQ = Kind(
+    "pq",
+    "4 bits for every 4 dimensions: k/8 bytes a row",
+    lambda k, n: f"PQ{k // 4}x4fs",
+    min_rows=PQ_ROWS,
+    multiple=4,
+)
+RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
+IVF_PQ = Kind(
+    "ivf-pq",
+    "inverted lists over pq: k/8 + 8 bytes a row, for millions of rows",
+    lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
+    min_rows=PQ_ROWS,
+    multiple=4,
+)
+HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "HNSW32")
+
+
+def from_factory(factory: str) -> Kind:
+    """A kind from any FAISS factory string, used as it is."""
+    return Kind(factory, "a FAISS factory string", lambda k, n: factory)

@@ -1,0 +1,160 @@
+"""Linear reducers: every one is the affine map ``(x - shift) @ components``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import SCAN_ROWS, Matrix, as_matrix, batches
+from .errors import CorruptError, InputError
+from .moments import Moments
+from .tensors import load_tensors, save_tensors
+
+
+def principal_axes(
+    moments: Moments, beta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Eigenvalues (d,) largest first, axes (d, d) as columns, and the rank of the data.
+
+    They are those of ``moments.covariance(beta)``. Signs are fixed: the entry of largest
+    magnitude in each axis is positive. Negative eigenvalues, which are rounding, become zero
+    as in scikit-learn's PCA.
+    """
+    values, axes = np.linalg.eigh(moments.covariance(beta))
+    values, axes = np.clip(values[::-1], 0.0, None), axes[:, ::-1]
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
+    axes = axes * np.where(largest < 0, -1.0, 1.0)
+    centred = 1 if beta == 1.0 else 0  # rows around their own mean span one dimension less
+    tolerance = values[0] * len(values) * np.finfo(np.float64).eps
+    rank = min(int((values > tolerance).sum()), max(moments.n - centred, 0))
+    return values, axes, rank
+
+
+class Linear:
+    """What the linear reducers share once they are fitted.
+
+    Attributes
+    ----------
+    shift_ : (d,) float32
+    components_ : (d, n_components) float32
+    """
+
+    name: ClassVar[str]
+    n_components: int
+    shift_: NDArray[np.float32]
+    components_: Matrix
+
+    def __init__(self, n_components: int) -> None:
+        self.n_components = n_components
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """An unfitted reducer, given what an index's settings know; most ignore beta and gamma."""
+        return cls(n_components)
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes once fitted."""
+        return self.shift_.nbytes + self.components_.nbytes
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from the rows that `moments` has seen."""
+        raise NotImplementedError
+
+    def fit(self, X: Matrix) -> Self:
+        """Learn from rows (n, d), read in chunks, so `X` may be memory-mapped."""
+        chunks = (as_matrix(X[part]) for part in batches(len(X), SCAN_ROWS))
+        return self.fit_moments(Moments.of(chunks, X.shape[1]))
+
+    def transform(self, X: Matrix) -> Matrix:
+        """Rows (n, d) to (n, n_components)."""
+        X = as_matrix(X, dim=len(self.shift_))
+        return np.ascontiguousarray((X - self.shift_) @ self.components_)
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON can hold them."""
+        return {"n_components": self.n_components}
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors."""
+        arrays = {"shift": self.shift_, "components": self.components_}
+        save_tensors(path, self.name, self.params(), arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote; raises `CorruptError` for anything else."""
+        kind, params, arrays = load_tensors(path)
+        if kind != cls.name or set(arrays) != {"shift", "components"}:
+            raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
+        reducer = cls(**params)
+        reducer.shift_, reducer.components_ = arrays["shift"], arrays["components"]
+        return reducer
+
+
+class Whitening(Linear):
+    """``(x - beta*mean) U_k diag(lambda_k^(-gamma/2))``.
+
+    ``beta = gamma = 1`` is BERT-whitening (Su et al. 2021, algorithm 1), ``beta = 1, gamma = 0``
+    is PCA, ``beta = gamma = 0`` a rotation that keeps every cosine when k = d (Su 2022, which
+    introduces beta and gamma). U and lambda are eigenvectors and eigenvalues of the population
+    covariance around ``beta * mean``.
+
+    Parameters
+    ----------
+    n_components : int
+        k, the dimensions to keep: at most d and at most the rank of the data.
+    beta : float
+        How much of the mean to remove.
+    gamma : float
+        How far to even out the variances of the axes: 0 not at all, 1 fully.
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    >>> white = Whitening(2, beta=1.0, gamma=1.0).fit(X).transform(X)
+    >>> np.cov(white.T, bias=True).round(3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    name = "whitening"
+
+    def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.25) -> None:
+        super().__init__(n_components)
+        self.beta = beta
+        self.gamma = gamma
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """``Whitening(n_components, beta, gamma)``."""
+        return cls(n_components, beta, gamma)
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments; raises `InputError` if n_components exceeds d or the rank."""
+        k, d = self.n_components, moments.dim
+        if not 1 <= k <= d:
+            raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")
+        values, axes, rank = principal_axes(moments, self.beta)
+        if k > rank:
+            raise InputError(f"n_components={k} exceeds the rank {rank} of the {moments.n} vectors")
+        self.shift_ = (self.beta * moments.mean).astype(np.float32)
+        self.components_ = (axes[:, :k] * values[:k] ** (-self.gamma / 2)).astype(np.float32)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON can hold them."""
+        return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
+
+
+class Identity(Linear):
+    """Vectors as they are: ``n_components`` must equal d."""
+
+    name = "identity"
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Check the dimensions; there is nothing to learn."""
+        if self.n_components != moments.dim:
+            raise InputError(f"n_components={self.n_components}; identity keeps all {moments.dim}")
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = np.eye(moments.dim, dtype=np.float32)
+        return self

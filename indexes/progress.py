@@ -1,0 +1,12 @@
+"""How long work reports where it is: a function the caller passes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(stage, done, total)``, for example ``("encoding", 2048, 60523)``."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """The default: report nothing."""

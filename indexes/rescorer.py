@@ -1,0 +1,73 @@
+"""Rescorer: the whitened cosine at full dimension, in one dot product a candidate.
+
+With M = U diag(lambda^(-gamma/2)) over all d dimensions, the cosine of a query q and a row x
+after ``(. - beta*mean) M`` is ``a . (x - beta*mean) / |(x - beta*mean) M|`` up to the query's own
+length, where ``a = (q - beta*mean) M M^T`` is computed once a query. The row's length is kept
+on disk, so that no row is ever multiplied by a matrix at search time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Matrix, as_matrix
+from .errors import CorruptError
+from .linear import principal_axes
+from .moments import Moments
+from .tensors import load_tensors, save_tensors
+
+
+class Rescorer:
+    """The metric ``gram = M M^T`` (d, d) around ``shift = beta * mean`` (d,)."""
+
+    def __init__(self, gram: Matrix, shift: NDArray[np.float32]) -> None:
+        self.gram, self.shift = gram, shift
+
+    @classmethod
+    def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
+        """The metric of ``Whitening(d, beta, gamma)``.
+
+        Directions in which the data do not vary at all are treated like the least varying one:
+        their own eigenvalue, zero, has no inverse power.
+        """
+        values, axes, rank = principal_axes(moments, beta)
+        floor = values[rank - 1] if rank else 1.0
+        scaled = axes * np.maximum(values, floor) ** (-gamma / 2)
+        return cls((scaled @ scaled.T).astype(np.float32), (beta * moments.mean).astype(np.float32))
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes."""
+        return self.gram.nbytes + self.shift.nbytes
+
+    def norms(self, X: Matrix) -> Matrix:
+        """Lengths (n, 1) of rows (n, d) in this metric."""
+        centred = as_matrix(X, dim=len(self.shift)) - self.shift
+        squares = np.einsum("ij,ij->i", centred @ self.gram, centred)
+        norms: Matrix = np.sqrt(np.maximum(squares, 0.0))[:, None].astype(np.float32)
+        return norms
+
+    def scores(self, queries: Matrix, X: Matrix, norms: Matrix) -> Matrix:
+        """Cosines (q, n) of queries (q, d) with rows X (n, d) whose lengths are norms (n, 1)."""
+        centred = queries - self.shift
+        probes = centred @ self.gram
+        lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", probes, centred), 0.0))
+        products = probes @ X.T - (probes @ self.shift)[:, None]
+        scale = lengths[:, None] * norms[:, 0]
+        cosines: Matrix = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+        return cosines
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors."""
+        save_tensors(path, "rescorer", {}, {"gram": self.gram, "shift": self.shift})
+
+    @classmethod
+    def load(cls, path: Path) -> Rescorer:
+        """Read what `save` wrote; raises `CorruptError` for anything else."""
+        kind, _, arrays = load_tensors(path)
+        if kind != "rescorer" or set(arrays) != {"gram", "shift"}:
+            raise CorruptError(f"{path}: holds {kind!r}; expected a rescorer")
+        return cls(arrays["gram"], arrays["shift"])

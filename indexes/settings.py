@@ -1,0 +1,111 @@
+"""Settings: what an index is asked to be, and what fits the data it gets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from .catalog import REDUCERS, kind_named
+from .errors import InputError
+from .kinds import FLAT
+from .linear import Linear, principal_axes
+from .moments import Moments
+from .vector_index import FaissIndex
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How vectors are reduced, kept and rescored.
+
+    Parameters
+    ----------
+    k : dimensions to keep; None chooses half the encoder's.
+    beta, gamma : of the whitening, also used for rescoring at full dimension.
+    kind : a name in `catalog.KINDS` or a FAISS factory string.
+    candidates : rows rescored for each query; 0 turns rescoring off.
+    reducer : a name in `catalog.REDUCERS`.
+    """
+
+    k: int | None = None
+    beta: float = 0.0
+    gamma: float = 0.25
+    kind: str = "pq"
+    candidates: int = 200
+    reducer: str = "whitening"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def checked(self, dim: int) -> Self:
+        """These settings, once they are known to suit vectors of `dim` dimensions.
+
+        Raises
+        ------
+        InputError
+            For a k, kind, reducer, beta, gamma or candidates that never could.
+        """
+        if self.reducer not in REDUCERS:
+            raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
+        if self.candidates < 0:
+            raise InputError(f"candidates={self.candidates}; expected 0 (off) or more")
+        for name, value in (("beta", self.beta), ("gamma", self.gamma)):
+            if not -10 <= value <= 10:  # also refuses NaN
+                raise InputError(f"{name}={value}; expected a number, usually 0 to 1")
+        if self.k is not None and not 1 <= self.k <= dim:
+            raise InputError(f"k={self.k}; expected 1 to the encoder's {dim} dimensions")
+        kind = kind_named(self.kind)
+        if self.k is not None and self.k % kind.multiple:
+            raise InputError(
+                f"k={self.k} does not suit kind {kind.name}; expected a multiple of {kind.multiple}"
+            )
+        FaissIndex(kind, self._k(dim), kind.min_rows)
+        return self
+
+    def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
+        """Settings that these vectors can bear, with a line for each change.
+
+        A small corpus has too few rows to train a kind, or spans fewer than k dimensions. What
+        is chosen instead loses nothing: float32 rows, k = all dimensions that the data span,
+        and no whitening with fewer vectors than dimensions.
+
+        Raises
+        ------
+        InputError
+            If k was given and exceeds the rank of the data.
+        """
+        out, notes = self, list[str]()
+        k, dim = self._k(moments.dim), moments.dim
+        _, _, rank = principal_axes(moments, self.beta)
+        if self.k is not None and self.k > rank and self.reducer != "identity":
+            raise InputError(f"k={k} exceeds the rank {rank} of the {moments.n} vectors")
+        kind = kind_named(self.kind)
+        if moments.n < dim and self.k is None and (self.beta, self.gamma) != (0.0, 0.0):
+            out = replace(out, beta=0.0, gamma=0.0)
+            notes.append(f"beta=gamma=0: whitening {dim} dimensions takes {dim} vectors or more")
+        if k > rank and self.reducer != "identity":
+            k = max(rank, 1)
+            notes.append(f"k={k}, all that {moments.n} vectors span")
+        if moments.n < kind.min_rows:
+            notes.append(f"kind flat: {kind.name} is trained on {kind.min_rows} vectors or more")
+        elif k % kind.multiple:
+            notes.append(f"kind flat: {kind.name} needs k to be a multiple of {kind.multiple}")
+        if moments.n < kind.min_rows or k % kind.multiple:
+            out = replace(out, kind=FLAT.name)
+        return replace(out, k=k), notes
+
+    def resolved(self, dim: int) -> Self:
+        """These settings with k known, as a corpus large enough gets them."""
+        return replace(self, k=self._k(dim))
+
+    def make_reducer(self) -> Linear:
+        """The unfitted reducer; `k` must be known."""
+        assert self.k is not None
+        return REDUCERS[self.reducer].configured(self.k, self.beta, self.gamma)
+
+    def _k(self, dim: int) -> int:
+        if self.k is not None:
+            return self.k
+        if self.reducer == "identity":
+            return dim
+        multiple = kind_named(self.kind).multiple
+        return max(dim // 2 // multiple * multiple, 1)

@@ -1,0 +1,42 @@
+"""Fitted numbers on disk: one safetensors file, its JSON in the header. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from .errors import CorruptError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
+    """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
+    header = {"kind": kind, "params": json.dumps(params)}
+    try:
+        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path, metadata=header)
+    except SafetensorError as error:  # what is left to fail is the disk
+        raise OSError(f"{path}: {error}") from error
+
+
+def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
+    """Read what `save_tensors` wrote: ``(kind, params, arrays)``.
+
+    Raises
+    ------
+    CorruptError
+        If the file is no safetensors file of ours.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return header["kind"], json.loads(header["params"]), arrays
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise CorruptError(f"{path}: not a slimdex tensor file ({error})") from error

@@ -1,0 +1,130 @@
+"""VectorFile: rows on disk, appended once, read at random or from end to end."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches
+from .errors import CorruptError, InputError
+
+BLOCK_BYTES = 1 << 22
+"""Checksums are kept for blocks of 4 MiB, so that an append hashes no more than its own."""
+
+
+class VectorFile:
+    """Rows of one dtype, back to back, without a header.
+
+    The file may be longer than ``rows``: what an interrupted append left behind the last
+    committed row is ignored, and overwritten by the next append.
+
+    Parameters
+    ----------
+    path : the file; it is created by the first append.
+    dim : numbers in a row.
+    rows : how many rows count.
+    dtype : float16 for vectors, float32 for the norms beside them.
+
+    >>> import tempfile
+    >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
+    >>> file.append(np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
+    >>> file.take(np.array([2, 0])).tolist()
+    [[5.0, 6.0], [1.0, 2.0]]
+    """
+
+    def __init__(self, path: Path, dim: int, rows: int = 0, dtype: DTypeLike = np.float16) -> None:
+        self.path, self.dim, self.rows = path, dim, rows
+        self.dtype = np.dtype(dtype)
+        self.row_bytes = dim * self.dtype.itemsize
+        size = path.stat().st_size if path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
+        self._map: NDArray[np.generic] | None = None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk that count."""
+        return self.rows * self.row_bytes
+
+    def append(self, X: Matrix) -> None:
+        """Write rows (n, dim) after the last one and fsync them."""
+        X = as_matrix(X, dim=self.dim)
+        limit = float(np.finfo(self.dtype).max)
+        if X.size and float(np.abs(X).max()) > limit:
+            raise InputError(
+                f"vector value {np.abs(X).max():g}; {self.dtype} holds up to {limit:g}"
+            )
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            file.truncate(self.nbytes)
+            file.seek(self.nbytes)
+            file.write(X.astype(self.dtype).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows += len(X)
+        self._map = None
+
+    def take(self, rows: Rows) -> Matrix:
+        """The given rows (n, dim) as float32, read through a memory map."""
+        if self._map is None:
+            self._map = self._mapped()
+        return _widened(self._map[rows])
+
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
+        """Rows start .. stop in chunks of float32, read so that no page stays mapped."""
+        stop = self.rows if stop is None else stop
+        if start >= stop:
+            return
+        with self.path.open("rb") as file:
+            file.seek(start * self.row_bytes)
+            for part in batches(stop, SCAN_ROWS, start):
+                count = (part.stop - part.start) * self.dim
+                chunk = np.fromfile(file, dtype=self.dtype, count=count)
+                yield _widened(chunk.reshape(-1, self.dim))
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block from `first` on; the last one may be short."""
+        if self.nbytes <= first * BLOCK_BYTES:
+            return
+        with self.path.open("rb") as file:
+            file.seek(first * BLOCK_BYTES)
+            for part in batches(self.nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
+                data = file.read(part.stop - part.start)
+                yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
+
+    def _mapped(self) -> NDArray[np.generic]:
+        if self.rows == 0:
+            return np.zeros((0, self.dim), dtype=self.dtype)
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
+            mapped.madvise(mmap.MADV_RANDOM)
+        return np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)
+
+
+def _widened(X: NDArray[np.generic]) -> Matrix:
+    """Finite float16 to float32 by shifting bits, four times as fast as `astype` does it.
+
+    Exponent and fraction move to their places in a float32; multiplying by 2^112 corrects the
+    exponent's bias, and makes subnormal numbers right too.
+    """
+    if X.dtype != np.float16:
+        return X.astype(np.float32)
+    bits = X.view(np.int16).astype(np.int32)
+    signs = bits & np.int32(-0x80000000)
+    bits &= 0x7FFF
+    bits <<= 13
+    out = bits.view(np.float32)
+    out *= np.float32(2.0**112)
+    bits |= signs
+    return out

@@ -1,0 +1,183 @@
+"""VectorIndex: rows in, nearest rows out. FaissIndex is the only place that knows FAISS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import faiss
+import numpy as np
+
+from .arrays import Matrix, Rows, as_matrix
+from .errors import CorruptError, InputError
+from .kinds import Kind
+
+
+class VectorIndex(Protocol):
+    """Rows are numbered in the order they are added; scores are inner products."""
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes, all of it."""
+        ...
+
+    @property
+    def row_nbytes(self) -> float:
+        """Resident bytes that one more row costs."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def train(self, X: Matrix) -> Self: ...
+
+    def add(self, X: Matrix) -> None:
+        """Append rows (n, k): they become rows ``len .. len + n - 1``."""
+        ...
+
+    def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]: ...
+
+    def save(self, path: Path) -> None: ...
+
+
+class FaissIndex:
+    """A FAISS index of one `Kind`, by inner product.
+
+    Parameters
+    ----------
+    kind : how rows are kept.
+    dim : dimensions of a row.
+    rows : how many rows are expected; inverted lists are sized by it.
+
+    >>> from indexes.kinds import FLAT
+    >>> index = FaissIndex(FLAT, dim=2)
+    >>> index.add(np.array([[1, 0], [0, 1]], dtype=np.float32))
+    >>> scores, rows = index.search(np.array([[0.6, 0.8]], dtype=np.float32), k=1)
+    >>> rows.tolist(), scores.round(1).tolist()
+    ([[1]], [[0.800000011920929]])
+    """
+
+    def __init__(self, kind: Kind, dim: int, rows: int = 0) -> None:
+        factory = kind.factory(dim, rows)
+        try:
+            self._index: Any = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+        except RuntimeError as error:
+            raise InputError(
+                f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
+                "that `slimdex build --help` lists or a FAISS factory string"
+            ) from error
+        self._tune(rows)
+
+    def _tune(self, rows: int) -> None:
+        """Search-time settings for candidate lists of some hundreds (saved with the index)."""
+        index = faiss.downcast_index(self._index)
+        if isinstance(index, faiss.IndexIVF):
+            index.nprobe = max(16, index.nlist // 8)
+        if isinstance(index, faiss.IndexHNSW):
+            index.hnsw.efConstruction = 200
+            index.hnsw.efSearch = 128
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @property
+    def dim(self) -> int:
+        return int(self._index.d)
+
+    def train(self, X: Matrix) -> Self:
+        """Learn codebooks from rows (n, k); raises `InputError` if there are too few."""
+        try:
+            self._index.train(as_matrix(X, dim=self.dim))
+        except RuntimeError as error:
+            raise InputError(f"{len(X)} vectors can't train this kind: {_reason(error)}") from error
+        return self
+
+    def add(self, X: Matrix) -> None:
+        """Append rows (n, k)."""
+        self._index.add(as_matrix(X, dim=self.dim))
+
+    def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
+        """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.
+
+        With `rows`, only those are looked at, and all of them are.
+        """
+        queries = as_matrix(queries, dim=self.dim, name="queries")
+        if rows is None:
+            return _padded(*self._index.search(queries, k))
+        if (ivf := faiss.try_extract_index_ivf(self._index)) is not None:
+            params = faiss.SearchParametersIVF()
+            params.sel, params.nprobe = faiss.IDSelectorBatch(rows), ivf.nlist
+            return _padded(*self._index.search(queries, k, params=params))
+        return self._scan(queries, k, rows)
+
+    def _scan(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Exact over the decoded codes of `rows`: fast-scan indexes take no selector."""
+        heap = faiss.ResultHeap(len(queries), k, keep_max=True)
+        for low in range(0, len(rows), 65_536):
+            part = rows[low : low + 65_536]
+            decoded = self._index.reconstruct_batch(part)
+            heap.add_result(*top_k(queries @ decoded.T, part, k))
+        heap.finalize()
+        return _padded(heap.D, heap.I)
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes: FAISS writes what it holds, so the length of that is counted."""
+        total = 0
+
+        def count(data: bytes) -> None:
+            nonlocal total
+            total += len(data)
+
+        writer = faiss.PyCallbackIOWriter(count)  # type: ignore[attr-defined]
+        faiss.write_index(self._index, writer)
+        return total
+
+    @property
+    def row_nbytes(self) -> float:
+        """Resident bytes a row: its code, and its id or links where the kind keeps them."""
+        index = faiss.downcast_index(self._index)
+        if isinstance(index, faiss.IndexFlatCodes | faiss.IndexFastScan):
+            return float(index.sa_code_size())
+        if isinstance(index, faiss.IndexIVF):
+            return float(index.code_size + np.dtype(np.int64).itemsize)
+        return self.nbytes / max(len(self), 1)
+
+    def save(self, path: Path) -> None:
+        """Write in FAISS's own format."""
+        try:
+            faiss.write_index(self._index, str(path))
+        except RuntimeError as error:  # what is left to fail is the disk
+            raise OSError(f"{path}: {_reason(error)}") from error
+
+    @classmethod
+    def load(cls, path: Path) -> FaissIndex:
+        """Read what `save` wrote. Only for files whose checksum is known: FAISS trusts them."""
+        index = cls.__new__(cls)
+        try:
+            index._index = faiss.read_index(str(path))
+        except RuntimeError as error:
+            raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
+        return index
+
+
+def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
+    """The k best of scores (q, n) that belong to `rows` (n,), best first.
+
+    >>> top_k(np.array([[.1, .9, .5]], dtype=np.float32), np.array([4, 5, 6]), 2)[1].tolist()
+    [[5, 6]]
+    """
+    k = min(k, scores.shape[1])
+    best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
+    found = np.take_along_axis(scores, best, axis=1)
+    order = np.argsort(-found, axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
+
+
+def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
+    scores[rows < 0] = -np.inf
+    return scores, rows
+
+
+def _reason(error: RuntimeError) -> str:
+    """The last clause of a FAISS message, which is the part about the input."""
+    return str(error).splitlines()[0].rsplit(": ", 1)[-1].strip()

@@ -1,0 +1,32 @@
+"""Documents: text in, hits out.
+
+Files import only files above them: documents, pooling, models, encoder, docstrings, sources,
+files, state, store, derived, collection, integrity, evaluation, demo, console, cli.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .collection import Collection as Collection
+    from .documents import Document as Document
+    from .documents import Hit as Hit
+    from .encoder import TransformerEncoder as TransformerEncoder
+
+__all__ = ["Collection", "Document", "Hit", "TransformerEncoder"]
+
+_HOMES = {
+    "Collection": "collection",
+    "Document": "documents",
+    "Hit": "documents",
+    "TransformerEncoder": "encoder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: `slimdex --help` must not wait for FAISS and DuckDB."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,470 @@
+"""The command line: `slimdex`. Heavy modules are imported by the commands that need them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from indexes.settings import Settings
+
+    from .collection import Added, Collection
+    from .documents import Document, Hit
+    from .sources import Source
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Semantic search in a fraction of the memory.",
+)
+
+KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
+SOURCES = (
+    "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
+    "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
+)
+
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
+Sources = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
+Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
+Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
+Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the demonstration's index goes.")] = Path(
+        "slimdex-demo.index"
+    ),
+) -> None:
+    """Index the docstrings of Python's standard library, search them, compare the memory."""
+    from . import console
+    from . import demo as demonstration
+    from .collection import Collection
+
+    with console.progress() as progress:
+        if out.exists():
+            with Collection.open(out) as collection:
+                if collection.state.unfinished:
+                    collection.resume(progress=progress)
+        else:
+            for line in demonstration.build(out, progress):
+                console.note(line)
+    with Collection.open(out, read_only=True) as collection:
+        console.out.print(f"{len(collection):,} docstrings in {out}\n")
+        for query, hits in zip(
+            demonstration.QUERIES, demonstration.answers(collection), strict=True
+        ):
+            console.show_hits(query, hits)
+        with console.progress() as progress:
+            table = demonstration.comparison(collection, progress)
+        console.out.print()
+        console.show_measures(table)
+        console.out.print(f'\nTry your own: slimdex search {out} "sort a list"')
+
+
+@app.command()
+def build(
+    sources: Sources,
+    out: Annotated[Path, typer.Option(help="A new folder for the index.")],
+    model: Annotated[str, typer.Option(help="A folder, all-MiniLM-L6-v2 or a hub id.")] = (
+        "all-MiniLM-L6-v2"
+    ),
+    pooling: Annotated[str, typer.Option(help="cls or mean, @ layers: mean@1,-1.")] = "mean@-1",
+    max_length: Annotated[int, typer.Option(help="Tokens read of a text.")] = 256,
+    k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
+    beta: Annotated[float, typer.Option(help="How much of the mean to remove.")] = 0.0,
+    gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
+    kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
+    candidates: Annotated[int, typer.Option(help="Rescored a query; 0: none.")] = 200,
+    reducer: Annotated[str, typer.Option(help="whitening or identity")] = "whitening",
+    text: Text = None,
+    id: Id = None,
+    title: Title = None,
+    as_json: Json = False,
+) -> None:
+    """Build an index. If it was interrupted, the same command goes on where it stopped."""
+    from indexes.settings import Settings
+
+    from .collection import Collection
+    from .encoder import TransformerEncoder
+
+    settings = Settings(k, beta, gamma, kind, candidates, reducer)
+    opened, fingerprint = _open_sources(sources, text, id, title)
+    if not out.exists():
+        encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
+        collection = Collection.create(out, encoder, settings)
+        with collection, _removed_unless_staged(collection):
+            added = _add(collection, opened, fingerprint)
+            _report(collection, added, as_json)
+        return
+    # Refuse before the model is loaded, which takes seconds.
+    with Collection.open(out, read_only=True) as collection:
+        _check_resumable(collection, fingerprint)
+    encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
+    with Collection.open(out, encoder) as collection:
+        added = _resume(collection, opened, fingerprint, settings)
+        _report(collection, added, as_json)
+
+
+@app.command()
+def search(
+    index: Dir,
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")],
+    n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning."""
+    from . import console
+    from .collection import Collection
+
+    with Collection.open(index, read_only=True) as collection:
+        found = collection.search(queries, n, where)
+    if as_json:
+        answers = [
+            {"query": query, "hits": [_hit(hit) for hit in hits]}
+            for query, hits in zip(queries, found, strict=True)
+        ]
+        _print_json({"queries": answers})
+        return
+    for query, hits in zip(queries, found, strict=True):
+        console.show_hits(query, hits)
+
+
+@app.command()
+def add(
+    index: Dir,
+    sources: Sources,
+    text: Text = None,
+    id: Id = None,
+    title: Title = None,
+    as_json: Json = False,
+) -> None:
+    """Add documents; one with the id of an older one takes its place."""
+    from .collection import Collection
+
+    opened, fingerprint = _open_sources(sources, text, id, title)
+    with Collection.open(index) as collection:
+        if collection.state.settings is None:
+            _check_resumable(collection, fingerprint)
+        if collection.state.unfinished and collection.state.source == fingerprint:
+            added = _resume(collection, opened, fingerprint)
+        else:
+            added = _add(collection, opened, fingerprint)
+        _report(collection, added, as_json)
+
+
+@app.command()
+def delete(
+    index: Dir,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids.")] = None,
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, or by a condition."""
+    from . import console
+    from .collection import Collection
+
+    with Collection.open(index) as collection:
+        deleted = collection.delete(ids or None, where=where)
+        left = len(collection)
+    if as_json:
+        _print_json({"deleted": deleted, "documents": left})
+    else:
+        console.out.print(f"{deleted:,} deleted, {left:,} left")
+
+
+@app.command()
+def info(index: Dir, as_json: Json = False) -> None:
+    """What an index holds, how it was made and what it costs."""
+    from . import console
+    from .collection import Collection
+
+    with Collection.open(index, read_only=True) as collection:
+        facts = _facts(collection)
+    if as_json:
+        _print_json(facts)
+    else:
+        flat = {k: v if not isinstance(v, dict) else _inline(v) for k, v in facts.items()}
+        console.show_pairs(flat)
+
+
+@app.command()
+def verify(index: Dir, as_json: Json = False) -> None:
+    """Check every file and every number; exit code 2 if anything is at fault."""
+    from . import console
+    from .integrity import verify as find_faults
+
+    faults = find_faults(index)
+    if as_json:
+        _print_json({"faults": faults})
+    elif not faults:
+        console.out.print(f"{index}: all files and numbers are right")
+    else:
+        for fault in faults:
+            console.error(fault)
+    if faults:
+        raise typer.Exit(2)
+
+
+@app.command()
+def repair(index: Dir, as_json: Json = False) -> None:
+    """Rebuild what is derived from the vectors, if it is at fault."""
+    from . import console
+    from .integrity import repair as mend
+
+    with console.progress() as progress:
+        mended = mend(index, progress)
+    if as_json:
+        _print_json({"mended": mended})
+    else:
+        for fault in mended:
+            console.out.print(f"was: {fault}", soft_wrap=True, markup=False)
+        console.out.print(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
+
+
+@app.command()
+def reduce(
+    index: Dir,
+    k: Annotated[int | None, typer.Option(help="Dimensions kept.")] = None,
+    beta: Annotated[float | None, typer.Option(help="How much of the mean to remove.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="How far to even out the axes.")] = None,
+    kind: Annotated[str | None, typer.Option(help=KINDS)] = None,
+    candidates: Annotated[int | None, typer.Option(help="Rescored a query; 0: none.")] = None,
+    reducer: Annotated[str | None, typer.Option(help="whitening or identity")] = None,
+    as_json: Json = False,
+) -> None:
+    """Reduce the vectors anew, without encoding. What is not given stays as it is."""
+    from dataclasses import replace
+
+    from . import console
+    from .collection import Collection
+
+    given = {
+        "k": k,
+        "beta": beta,
+        "gamma": gamma,
+        "kind": kind,
+        "candidates": candidates,
+        "reducer": reducer,
+    }
+    changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+    with Collection.open(index) as collection:
+        if reducer is not None and k is None:
+            changes["k"] = None  # another reducer may keep another number of dimensions
+        settings = replace(collection.state.requested, **changes)
+        with console.progress() as progress:
+            notes = collection.reduce(settings, progress=progress)
+        for line in notes:
+            console.note(line)
+        _report(collection, None, as_json)
+
+
+@app.command("eval")
+def evaluate(
+    index: Dir,
+    queries: Annotated[Path, typer.Option(help="Queries: any source with ids.")],
+    qrels: Annotated[Path, typer.Option(help="Labels: query, document, score (BEIR or TREC).")],
+    drop_self: Annotated[
+        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure quality, time and memory, beside uncompressed exact search."""
+    from . import console
+    from .collection import Collection
+    from .evaluation import evaluate as measure
+    from .evaluation import read_qrels
+    from .sources import read_pairs
+
+    pairs, labels = read_pairs(str(queries)), read_qrels(qrels)
+    with Collection.open(index, read_only=True) as collection, console.progress() as progress:
+        report = measure(collection, pairs, labels, drop_self=drop_self, progress=progress)
+    if as_json:
+        _print_json(report)
+    else:
+        console.out.print(f"{report['queries']:,} queries, {report['documents']:,} documents\n")
+        console.show_measures({name: report[name] for name in ("index", "exact")})
+
+
+def main() -> None:
+    """Run the command line; bad input is one line and exit code 2."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with _one_line_errors():
+        app()
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    from . import console
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.error("stopped; what was encoded is kept, run the same command again to go on")
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except Exception as error:
+        line = _explained(error)
+        if line is None:
+            raise
+        console.error(line)
+        raise SystemExit(2) from None
+
+
+def _explained(error: Exception) -> str | None:
+    """The line for an error that the user can act on; None for a bug."""
+    from indexes.errors import InputError
+
+    if isinstance(error, InputError):
+        return str(error)
+    if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
+        return f"the disk is full ({error}); free some space and run the same command again"
+    return str(error) if isinstance(error, OSError) else None
+
+
+@contextmanager
+def _removed_unless_staged(collection: Collection) -> Iterator[None]:
+    """A new folder goes again if its documents were refused; vectors once begun are kept."""
+    try:
+        yield
+    except BaseException:
+        if not collection.state.unfinished:
+            collection.close()
+            shutil.rmtree(collection.path)
+        raise
+
+
+def _open_sources(
+    specs: Sequence[str], text: str | None, id: str | None, title: str | None
+) -> tuple[list[Source], str]:
+    import hashlib
+
+    from . import console
+    from .sources import ColumnNames, open_source
+
+    opened = [open_source(spec, ColumnNames(text, id, title)) for spec in specs]
+    for source in opened:
+        for line in source.notes:
+            console.note(f"{source.name}: {line}")
+    prints = "".join(source.fingerprint() for source in opened)
+    return opened, hashlib.sha256(prints.encode()).hexdigest()
+
+
+def _documents(sources: Sequence[Source]) -> Iterator[Document]:
+    return chain.from_iterable(batch for source in sources for batch in source.batches())
+
+
+def _add(collection: Collection, sources: Sequence[Source], fingerprint: str) -> Added:
+    from . import console
+
+    columns = {name: type_ for source in sources for name, type_ in source.columns.items()}
+    with console.progress() as progress:
+        return collection.add(
+            _documents(sources), columns=columns, source=fingerprint, progress=progress
+        )
+
+
+def _check_resumable(collection: Collection, fingerprint: str) -> None:
+    from indexes.errors import InputError
+
+    state = collection.state
+    if state.settings is not None:
+        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
+    if state.unfinished and state.source != fingerprint:
+        raise InputError(
+            f"{collection.path} is an unfinished build of another source, or its file has "
+            "changed since; expected the same one (or remove the folder)"
+        )
+
+
+def _resume(
+    collection: Collection,
+    sources: Sequence[Source],
+    fingerprint: str,
+    settings: Settings | None = None,
+) -> Added:
+    """Go on with an interrupted addition; if not even its documents are in, start it over."""
+    from . import console
+
+    state = collection.state
+    if not state.unfinished:
+        return _add(collection, sources, fingerprint)
+    console.note(f"going on after {state.encoded - state.rows:,} documents encoded before")
+    with console.progress() as progress:
+        return collection.resume(settings, progress=progress)
+
+
+def _report(collection: Collection, added: Added | None, as_json: bool) -> None:
+    from . import console
+
+    facts = _facts(collection)
+    if added is not None:
+        facts |= {"added": added.documents, "replaced": added.replaced}
+        for line in added.notes:
+            console.note(line)
+    if as_json:
+        _print_json(facts)
+        return
+    line = f"{facts['documents']:,} documents in {collection.path}"
+    if added is not None and added.replaced:
+        line += f", {added.replaced:,} replaced"
+    memory = facts["memory"]
+    console.out.print(
+        f"{line}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
+        f"(float32: {4 * collection.state.dim})",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _facts(collection: Collection) -> dict[str, Any]:
+    from .evaluation import memory
+
+    state = collection.state
+    return {
+        "path": str(collection.path),
+        "documents": len(collection),
+        "deleted": len(collection.deleted),
+        "dimensions": state.dim,
+        "settings": collection.index and state.settings and state.settings.as_dict(),
+        "requested": state.requested.as_dict(),
+        "encoder": state.encoder,
+        "columns": collection.store.columns,
+        "memory": memory(collection),
+        "files": {path.name: path.stat().st_size for path in sorted(collection.path.iterdir())},
+    }
+
+
+def _inline(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.id,
+        "score": round(hit.score, 6),
+        "title": hit.title,
+        "text": hit.text,
+        "metadata": dict(hit.metadata),
+    }
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, default=str, ensure_ascii=False))

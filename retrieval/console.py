@@ -1,0 +1,151 @@
+"""What people see: progress on stderr, tables on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from indexes.progress import Progress
+
+from .documents import Hit
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+QUIET_SECONDS = 10
+"""Without a terminal, progress is one line every so many seconds."""
+SNIPPET = 160
+"""Characters of a text that are shown."""
+
+
+class _Rate(ProgressColumn):
+    """Documents a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "", style="progress.data.speed")
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A function to report progress to: a bar a stage, or lines where there is no terminal."""
+    if not err.is_terminal:
+        yield _Lines()
+        return
+    with Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=err,
+        speed_estimate_period=120,
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                # Work that goes on where it stopped starts above zero: no rate for that part.
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield report
+
+
+class _Lines:
+    """Progress for logs: the stage, the count, the rate and the time left."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[float, int]] = {}
+        self._next = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = monotonic()
+        if stage not in self._started:
+            self._started[stage] = (now, done)
+            self._next = now + QUIET_SECONDS
+        started, first = self._started[stage]
+        if now < self._next or now == started or done == first:
+            return
+        self._next = now + QUIET_SECONDS
+        rate = (done - first) / (now - started)
+        left = (total - done) / rate
+        print(
+            f"{stage} {done:,}/{total:,}, {rate:,.0f}/s, {left:,.0f} s left",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def note(text: str) -> None:
+    """One line beside the answer."""
+    err.print(f"note: {escape(text)}", soft_wrap=True)
+
+
+def error(text: str) -> None:
+    """One line that says what is wrong."""
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+
+
+def show_hits(query: str, hits: Sequence[Hit]) -> None:
+    """A query's answers, nearest first."""
+    table = Table(title=escape(query), title_justify="left", title_style="bold", box=None)
+    table.add_column("score", justify="right", style="cyan")
+    table.add_column("id", style="green", overflow="fold")
+    table.add_column("text")
+    for hit in hits:
+        table.add_row(f"{hit.score:.3f}", escape(hit.id), escape(snippet(hit)))
+    out.print(table if hits else f"{escape(query)}\n  nothing found")
+
+
+def snippet(hit: Hit) -> str:
+    """The beginning of a hit's title and text on one line."""
+    title = "" if hit.title == hit.id else hit.title
+    text = " ".join(f"{title} {hit.text}".split())
+    return text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
+
+
+def show_pairs(pairs: Mapping[str, Any]) -> None:
+    """Facts, one a line."""
+    table = Table(box=None, show_header=False)
+    table.add_column(style="cyan")
+    table.add_column(overflow="fold")
+    for name, value in pairs.items():
+        table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
+    out.print(table)
+
+
+def show_measures(columns: Mapping[str, Mapping[str, float]]) -> None:
+    """Measures as rows, one column for each thing measured."""
+    table = Table(box=None)
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for measure in next(iter(columns.values())):
+        values = (_number(measure, column[measure]) for column in columns.values())
+        table.add_row(measure, *values)
+    out.print(table)
+
+
+def _number(measure: str, value: float) -> str:
+    if "bytes" in measure:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if measure.endswith("_ms") else f"{value:.4f}"

@@ -1,0 +1,67 @@
+"""The demonstration: the standard library's docstrings, searched in a fraction of the memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indexes.progress import Progress, silent
+
+from .collection import Collection
+from .documents import Hit
+from .evaluation import ExactSearch, agreement, encode, latency, memory, timed
+from .sources import Source, open_source
+
+QUERIES = (
+    "remove a directory tree",
+    "parse a date from a string",
+    "run a command and capture its output",
+    "find the most common elements",
+    "wait until several threads have finished",
+)
+MEASURED = 200
+"""Queries behind the table: first sentences of documents spread over the collection."""
+
+
+def source() -> Source:
+    """The docstrings of this interpreter's standard library."""
+    return open_source("python:")
+
+
+def build(path: Path, progress: Progress = silent) -> list[str]:
+    """Index them; returns what the user should know."""
+    documents = source()
+    with Collection.create(path) as collection:
+        return collection.add(
+            (d for batch in documents.batches() for d in batch),
+            columns=documents.columns,
+            source=documents.fingerprint(),
+            progress=progress,
+        ).notes
+
+
+def answers(collection: Collection) -> list[list[Hit]]:
+    """Three hits for each of the five queries."""
+    return collection.search(QUERIES, k=3)
+
+
+def comparison(collection: Collection, progress: Progress = silent) -> dict[str, dict[str, float]]:
+    """Bytes a vector, median latency and agreement with exact search, for both."""
+    step = max(collection.state.rows // MEASURED, 1)
+    stored = collection.store.documents(range(0, collection.state.rows, step))
+    texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
+    vectors = encode(collection, texts, progress)
+    exact_search = ExactSearch(collection)
+    ours = timed(collection.search_vectors, vectors, 10)
+    exact = timed(exact_search, vectors, 10)
+    table = {}
+    for name, results, resident in (
+        ("slimdex", ours, memory(collection)),
+        ("float32, exact", exact, exact_search.memory()),
+    ):
+        table[name] = {
+            "bytes a vector in RAM": resident["ram_bytes_per_vector"],
+            "bytes once, whatever the size": resident["ram_bytes_fixed"],
+            "p50_ms": latency(results.seconds)["p50_ms"],
+            "agreement of the first ten": agreement(results.rows, exact.rows, 10),
+        }
+    return table

@@ -1,0 +1,64 @@
+"""Files that are whole or not there: written under another name, fsynced, renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexes.errors import CorruptError
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What the catalog knows of a file."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    def check(self, folder: Path) -> None:
+        """Raise `CorruptError` unless the file is there with this size and checksum."""
+        path = folder / self.name
+        size = path.stat().st_size if path.is_file() else None
+        if size is None:
+            fault = "missing"
+        elif size != self.bytes:
+            fault = f"damaged: {size} bytes, expected {self.bytes}"
+        elif (found := _sha256(path)) != self.sha256:
+            fault = f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}"
+        else:
+            return
+        raise CorruptError(f"{path}: {fault}; `slimdex repair {folder}` rebuilds it")
+
+
+def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
+    """Let `write` fill a temporary file, make it durable, and give it its name."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        record = FileRecord(path.name, temporary.stat().st_size, _sha256(temporary))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return record
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, which fsync of the files alone does not."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,111 @@
+"""Integrity: find every fault of an index, rebuild what can be rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from indexes.errors import CorruptError
+from indexes.moments import Moments
+from indexes.progress import Progress, silent
+from indexes.vector_file import BLOCK_BYTES, VectorFile
+
+from .collection import Collection
+
+
+def verify(path: str | Path) -> list[str]:
+    """One line for each fault, naming the file; an empty list means that all is well.
+
+    Every byte is read: checksums of derived files, of each block of vectors and norms, and of
+    DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
+    """
+    with Collection.open(path, read_only=True) as collection:
+        return _catalog_faults(collection) + vector_faults(collection) + _derived_faults(collection)
+
+
+def repair(path: str | Path, progress: Progress = silent) -> list[str]:
+    """Rebuild what `verify` finds at fault; returns the faults that were mended.
+
+    Raises
+    ------
+    CorruptError
+        If the catalog or the vectors are damaged: they are the truth, and nothing is changed.
+    """
+    with Collection.open(path) as collection:
+        if lost := _catalog_faults(collection) + vector_faults(collection):
+            raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
+        faults = _derived_faults(collection)
+        if faults:
+            collection.rebuild(progress)
+        return faults
+
+
+def vector_faults(collection: Collection) -> list[str]:
+    """Faults of the vector file, block by block."""
+    state = collection.state
+    rows = state.encoded if state.unfinished else state.rows
+    return _block_faults(collection, state.vectors, lambda: collection.vectors(rows))
+
+
+def _catalog_faults(collection: Collection) -> list[str]:
+    catalog = collection.path / "catalog.duckdb"
+    rows = collection.state.rows
+    try:
+        collection.store.read_all()
+        found = collection.store.count_documents(rows)
+    except CorruptError as error:
+        return [f"{catalog}: {error}"]
+    return [] if found == rows else [f"{catalog}: {found} documents; expected {rows}"]
+
+
+def _derived_faults(collection: Collection) -> list[str]:
+    state, faults = collection.state, list[str]()
+    if state.settings is None:
+        return faults
+    for record in state.files.values():
+        faults += _attempt(lambda record=record: record.check(collection.path))  # type: ignore[misc]
+    if state.norms:
+        path = collection.path / state.norms
+        faults += _block_faults(
+            collection, state.norms, lambda: VectorFile(path, 1, state.rows, np.float32)
+        )
+    return faults or _attempt(lambda: _check_numbers(collection))
+
+
+def _check_numbers(collection: Collection) -> None:
+    state, index = collection.state, collection.index
+    moments = Moments.load(collection.path / state.files["moments"].name)
+    if len(index) != state.rows:
+        name = state.files["codes"].name
+        raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
+    if moments.n != len(collection):
+        name = state.files["moments"].name
+        raise CorruptError(f"{name}: {moments.n} rows; expected {len(collection)}")
+
+
+def _block_faults(collection: Collection, name: str, open_: Callable[[], VectorFile]) -> list[str]:
+    path = collection.path / name
+    try:
+        file = open_()
+        found = dict(file.blocks())
+    except (CorruptError, OSError) as error:
+        return [str(error) if name in str(error) else f"{path}: {error}"]
+    expected = collection.store.blocks(name)
+    bad = sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
+    return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
+
+
+def _rows(file: VectorFile, block: int) -> str:
+    first = block * BLOCK_BYTES // file.row_bytes
+    last = min((block + 1) * BLOCK_BYTES // file.row_bytes, len(file) - 1)
+    return f"{first} to {last}"
+
+
+def _attempt(check: Callable[[], None]) -> list[str]:
+    try:
+        check()
+    except CorruptError as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,345 @@
+"""DocumentStore: documents, their columns and the state of the index, in one DuckDB file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import numpy as np
+
+from indexes.arrays import Rows
+from indexes.errors import CorruptError, InputError
+
+from .documents import Document, content
+from .state import FORMAT, State
+
+OWN = ("row", "id", "title", "text", "deleted")
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,  # a filter must not read files
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "memory_limit": "1GB",  # more than that spills to disk
+}
+SCHEMA = """
+    CREATE TABLE documents(
+        "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN
+    );
+    CREATE TABLE state(format INTEGER, "rows" BIGINT, body JSON);
+    CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
+    CREATE VIEW live AS
+        SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state);
+"""
+TYPES: dict[type, str] = {
+    bool: "BOOLEAN",
+    int: "BIGINT",
+    float: "DOUBLE",
+    str: "VARCHAR",
+    datetime: "TIMESTAMP",
+    date: "DATE",
+    time: "TIME",
+    timedelta: "INTERVAL",
+    Decimal: "DECIMAL(38, 10)",
+    UUID: "UUID",
+    bytes: "BLOB",
+}
+
+
+class DocumentStore:
+    """The catalog of an index. Writers hold the file alone; readers share it with readers."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._columns = self._read_columns()
+
+    @classmethod
+    def create(cls, path: Path, state: State) -> DocumentStore:
+        """A new catalog with no documents."""
+        connection = duckdb.connect(str(path), config=CONFIG)
+        connection.execute(SCHEMA)
+        connection.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
+        connection.execute("SET lock_configuration = true")
+        return cls(connection)
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
+        """An existing catalog.
+
+        Raises
+        ------
+        InputError
+            If another process is writing, or the catalog is of a newer slimdex.
+        CorruptError
+            If it is no catalog of ours, or damaged.
+        """
+        try:
+            connection = duckdb.connect(str(path), read_only=read_only, config=CONFIG)
+            connection.execute("SET lock_configuration = true")
+            found = connection.execute("SELECT format FROM state").fetchone()
+        except duckdb.Error as error:
+            raise _open_error(path, error) from error
+        if found is None or found[0] != FORMAT:
+            version = found[0] if found else None
+            raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
+        return cls(connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing, on disk when it ends."""
+        self._connection.execute("BEGIN TRANSACTION")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._rollback()
+            raise
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The user's own columns: name -> DuckDB type."""
+        return dict(self._columns)
+
+    def state(self) -> State:
+        row = self._connection.execute("SELECT body FROM state").fetchone()
+        if row is None:
+            raise CorruptError("the catalog holds no state")
+        return State.from_json(row[0])
+
+    def set_state(self, state: State) -> None:
+        self._connection.execute(
+            'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
+        )
+
+    def insert(self, first_row: int, documents: Sequence[Document]) -> None:
+        """Documents as rows first_row, first_row + 1, ...; unknown columns are added."""
+        self._add_columns(documents)
+        values: list[tuple[str, str, list[Any]]] = [
+            ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
+            ("id", "VARCHAR", [d.id for d in documents]),
+            ("title", "VARCHAR", [d.title for d in documents]),
+            ("text", "VARCHAR", [d.text for d in documents]),
+        ]
+        for column, type_ in self._columns.items():
+            own = [_plain(d.metadata.get(column), type_) for d in documents]
+            values.append((column, type_, own))
+        names = ", ".join(_name(column) for column, _, _ in values)
+        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
+        sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
+        try:
+            self._connection.execute(sql, [column for _, _, column in values])
+        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+            raise InputError(f"a column's value does not fit its type: {_line(error)}") from error
+
+    def ensure_columns(self, columns: Mapping[str, str]) -> None:
+        """Add columns of the given DuckDB types where they are missing."""
+        known = {name.lower() for name in (*self._columns, *OWN)}
+        for name, type_ in columns.items():
+            if name.lower() not in known:
+                known.add(name.lower())
+                self._connection.execute(f"ALTER TABLE documents ADD COLUMN {_name(name)} {type_}")
+        self._columns = self._read_columns()
+
+    def discard_from(self, row: int) -> None:
+        """Remove the documents from `row` on."""
+        self._connection.execute('DELETE FROM documents WHERE "row" >= ?', [row])
+
+    def duplicate_id(self, first_row: int) -> str | None:
+        """An id that stands twice among the rows from first_row on."""
+        found = self._connection.execute(
+            'SELECT id FROM documents WHERE "row" >= ? GROUP BY id HAVING count(*) > 1 LIMIT 1',
+            [first_row],
+        ).fetchone()
+        return found[0] if found else None
+
+    def count_empty(self, first_row: int) -> int:
+        """Documents from first_row on that have neither text nor title."""
+        return self._one("\"row\" >= ? AND trim(text) = '' AND trim(title) = ''", first_row)
+
+    def contents(self, start: int, stop: int) -> list[str]:
+        """What is encoded of the documents start .. stop."""
+        rows = self._connection.execute(
+            'SELECT title, text FROM documents WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
+            [start, stop],
+        ).fetchall()
+        return [content(title, text) for title, text in rows]
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """The documents of the given rows, by row."""
+        own = "".join(f", {_name(column)}" for column in self._columns)
+        found = self._connection.execute(
+            f'SELECT "row", id, title, text{own} FROM documents '
+            'WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
+            [[int(row) for row in rows]],
+        ).fetchall()
+        return {
+            row: Document(id, text, title, self._metadata(own))
+            for row, id, title, text, *own in found
+        }
+
+    def ids(self, stop: int) -> list[str]:
+        """The ids of rows 0 .. stop, deleted ones included."""
+        rows = self._connection.execute(
+            'SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop]
+        ).fetchall()
+        return [id for (id,) in rows]
+
+    def rows_where(self, where: str) -> Rows:
+        """Live rows that a DuckDB expression holds for, in order.
+
+        The expression is parsed as one: statements, limits and unbalanced brackets are refused.
+        """
+        try:
+            found = self._connection.view("live").filter(where).project('"row"')
+            return np.sort(found.fetchnumpy()["row"].astype(np.int64))
+        except (duckdb.Error, RuntimeError) as error:
+            raise InputError(
+                f"where {where!r}: {_line(error)}; expected a condition on the columns "
+                f"{', '.join((*OWN[1:4], *self._columns))}"
+            ) from error
+
+    def rows_of(self, ids: Sequence[str]) -> Rows:
+        """Live rows of the given ids; raises `InputError` for an unknown one."""
+        found = self._connection.execute(
+            'SELECT id, "row" FROM live WHERE id IN (SELECT unnest(?::VARCHAR[]))', [list(ids)]
+        ).fetchall()
+        if unknown := [id for id in ids if id not in dict(found)]:
+            raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
+        return np.sort(np.array([row for _, row in found], dtype=np.int64))
+
+    def replaced_rows(self, first_row: int) -> Rows:
+        """Live rows whose id comes again from first_row on."""
+        found = self._connection.execute(
+            'SELECT "row" FROM live WHERE id IN (SELECT id FROM documents WHERE "row" >= ?) '
+            'ORDER BY "row"',
+            [first_row],
+        ).fetchnumpy()
+        return found["row"].astype(np.int64)
+
+    def delete_rows(self, rows: Rows) -> None:
+        """Mark rows as deleted."""
+        self._connection.execute(
+            'UPDATE documents SET deleted = true WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
+            [rows.tolist()],
+        )
+
+    def deleted_rows(self) -> Rows:
+        """Rows marked as deleted, in order."""
+        found = self._connection.execute(
+            'SELECT "row" FROM documents WHERE deleted ORDER BY "row"'
+        ).fetchnumpy()
+        return found["row"].astype(np.int64)
+
+    def read_all(self) -> None:
+        """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
+        try:
+            for table in ("documents", "state", "blocks"):
+                self._connection.execute(f"SELECT bit_xor(hash(t)) FROM {table} t").fetchall()
+        except (duckdb.Error, RuntimeError) as error:
+            raise CorruptError(f"the catalog is damaged ({_line(error)})") from error
+
+    def count_documents(self, stop: int) -> int:
+        """Documents in rows 0 .. stop, each row counted once, deleted ones included."""
+        found = self._connection.execute(
+            'SELECT count(DISTINCT "row") FROM documents WHERE "row" >= 0 AND "row" < ?', [stop]
+        ).fetchone()
+        return int(found[0]) if found else 0
+
+    def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
+        """Checksums of a file's blocks, in place of all from block `first` on."""
+        self._connection.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
+        self._connection.execute(
+            "INSERT INTO blocks SELECT ?, unnest(?::BIGINT[]), unnest(?::VARCHAR[])",
+            [file, [block for block, _ in blocks], [digest for _, digest in blocks]],
+        )
+
+    def blocks(self, file: str) -> dict[int, str]:
+        """Checksum of each block of a file."""
+        return dict(
+            self._connection.execute(
+                "SELECT block, sha256 FROM blocks WHERE file = ?", [file]
+            ).fetchall()
+        )
+
+    def forget_blocks(self, keep: set[str]) -> None:
+        """Drop the checksums of files that are not in `keep`."""
+        self._connection.execute(
+            "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
+        )
+
+    def _metadata(self, values: Sequence[Any]) -> dict[str, Any]:
+        return {
+            name: json.loads(value) if type_ == "JSON" and value is not None else value
+            for (name, type_), value in zip(self._columns.items(), values, strict=True)
+        }
+
+    def _one(self, where: str, *values: Any) -> int:
+        sql = f"SELECT count(*) FROM documents WHERE {where}"
+        found = self._connection.execute(sql, list(values)).fetchone()
+        return int(found[0]) if found else 0
+
+    def _read_columns(self) -> dict[str, str]:
+        described = self._connection.execute("DESCRIBE documents").fetchall()
+        return {row[0]: row[1] for row in described if row[0] not in OWN}
+
+    def _add_columns(self, documents: Sequence[Document]) -> None:
+        """Columns for metadata keys that are new, typed by their values."""
+        values: dict[str, list[Any]] = {}
+        for document in documents:
+            for key, value in document.metadata.items():
+                if key.lower() in OWN:
+                    raise InputError(f"metadata {key!r}: that name is taken; expected another")
+                if key not in self._columns and value is not None:
+                    values.setdefault(key, []).append(value)
+        if values:
+            self.ensure_columns({key: _type_of(found) for key, found in values.items()})
+
+    def _rollback(self) -> None:
+        try:
+            self._connection.execute("ROLLBACK")
+        except duckdb.Error:
+            pass  # the error that led here says more
+        else:
+            self._columns = self._read_columns()
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    """The DuckDB type that holds all of these Python values."""
+    types = {TYPES.get(type(value), "JSON") for value in values}
+    if len(types) == 1:
+        return types.pop()
+    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def _plain(value: Any, type_: str) -> Any:
+    """A value as DuckDB's client takes it for a column of this type."""
+    if type_ == "JSON" and value is not None and not isinstance(value, str):
+        return json.dumps(value)
+    return str(value) if type_ == "VARCHAR" and value is not None else value
+
+
+def _open_error(path: Path, error: duckdb.Error) -> InputError:
+    message = str(error)
+    if "Could not set lock" in message:
+        process = re.search(r"PID (\d+)", message)
+        who = f"process {process[1]}" if process else "another process"
+        return InputError(f"{path.parent}: {who} is using it; expected no other writer")
+    return CorruptError(f"{path}: no slimdex catalog, or damaged ({_line(error)})")
+
+
+def _line(error: Exception) -> str:
+    """The part of a DuckDB message that says what is wrong, on one line."""
+    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
+
+
+def _name(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
