@@ -468,3 +468,6 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, default=str, ensure_ascii=False))
+
+if __name__ == "__main__":
+    main()

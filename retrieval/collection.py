@@ -19,7 +19,7 @@ from typing import Self
 
 import numpy as np
 
-from indexes.arrays import Matrix, Rows, batches
+from indexes.arrays import Matrix, Rows, as_matrix, batches
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
@@ -27,7 +27,7 @@ from indexes.reduced_index import ReducedIndex
 from indexes.settings import Settings
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
-from .derived import derive, load_index, save_codes
+from .derived import encode_rows, fit, load_index, save_codes
 from .documents import Document, Hit
 from .encoder import Encoder, TransformerEncoder, encoder_from_spec
 from .files import publish, sync_folder
@@ -292,7 +292,8 @@ class Collection:
         moments = self.moments()
         fitted, notes = requested.fitted(moments)
         state = replace(self._state, requested=requested, generation=self._next())
-        index, state = derive(self.path, state, self.vectors(), moments, fitted, progress)
+        state = fit(self.path, state, moments, fitted)
+        index, state = encode_rows(self.path, state, self.vectors(), progress)
         self._commit(state, index)
         return notes
 
@@ -305,19 +306,23 @@ class Collection:
         return Moments.load(self.path / record.name)
 
     def rebuild(self, progress: Progress = silent) -> list[str]:
-        """Make every derived file anew from the vectors and the catalog."""
+        """Make the derived files anew; the reducer and the metric only if they are at fault.
+
+        Returns what the user should know.
+        """
         settings = self._state.settings
         if settings is None:
             return []
-        vectors, live = self.vectors(), np.setdiff1d(np.arange(self._state.rows), self.deleted)
+        vectors, notes = self.vectors(), list[str]()
+        live = np.setdiff1d(np.arange(self._state.rows), self.deleted)
         moments = self._moments_of(vectors, live)
-        notes = list[str]()
-        if moments.n:  # else the old settings are as good as any
-            settings, notes = self._state.requested.fitted(moments)
-        else:
-            moments = self._moments_of(vectors, np.arange(self._state.rows))
         state = replace(self._state, generation=self._next())
-        index, state = derive(self.path, state, vectors, moments, settings, progress)
+        if not self._fitted_files_are_whole():
+            if moments.n:
+                settings, notes = state.requested.fitted(moments)
+            everything = self._moments_of(vectors, np.arange(state.rows))
+            state = fit(self.path, state, moments if moments.n else everything, settings)
+        index, state = encode_rows(self.path, state, vectors, progress)
         self._commit(self._with_moments(state, moments), index)
         return notes
 
@@ -356,7 +361,8 @@ class Collection:
             contents = self._store.contents(window.start, window.stop)
             encoded = np.empty((len(contents), state.dim), dtype=np.float32)
             for step in _steps(contents):
-                encoded[step] = self.encoder.encode([contents[i] for i in step])
+                vectors_of_step = self.encoder.encode([contents[i] for i in step])
+                encoded[step] = as_matrix(vectors_of_step, dim=state.dim, name="encoder")
                 done = window.start - state.rows + step.done
                 progress("encoding", done, state.staged - state.rows)
             first_block = vectors.nbytes // BLOCK_BYTES
@@ -389,7 +395,8 @@ class Collection:
         else:
             fitted, notes = settings.fitted(moments)
             first_norm = 0
-            index, state = derive(self.path, state, vectors, moments, fitted, progress)
+            state = fit(self.path, state, moments, fitted)
+            index, state = encode_rows(self.path, state, vectors, progress)
         state = self._with_moments(state, moments)
         self._commit(state, index, replaced, first_norm)
         if empty := store.count_empty(old.rows):
@@ -465,6 +472,14 @@ class Collection:
     def _moments_of(self, vectors: VectorFile, rows: Rows) -> Moments:
         chunks = (vectors.take(rows[part]) for part in batches(len(rows)))
         return Moments.of(chunks, self._state.dim)
+
+    def _fitted_files_are_whole(self) -> bool:
+        try:
+            for role in {"reducer", "rescorer"} & self._state.files.keys():
+                self._state.files[role].check(self.path)
+        except CorruptError:
+            return False
+        return True
 
     def _next(self) -> int:
         return self._state.generation + 1

@@ -25,43 +25,43 @@ TAIL_SHARE = 20
 """...or one row in so many, if that is more. The rest is reduced when the index is opened."""
 
 
-def derive(
-    folder: Path,
-    state: State,
-    vectors: VectorFile,
-    moments: Moments,
-    settings: Settings,
-    progress: Progress = silent,
-) -> tuple[ReducedIndex, State]:
-    """Fit the reducer and build codes and norms for all vectors, under new file names.
+def fit(folder: Path, state: State, moments: Moments, settings: Settings) -> State:
+    """Fit the reducer and, for rescoring, the metric, under new file names.
 
     The state that comes back names the new files; nothing refers to them until it is committed.
     """
-    reducer = settings.make_reducer().fit_moments(moments)
     number = f"{state.generation:06d}"
-    files = dict(state.files)
+    reducer = settings.make_reducer().fit_moments(moments)
+    files = {role: record for role, record in state.files.items() if role != "rescorer"}
     files["reducer"] = publish(folder / f"reducer-{number}.safetensors", reducer.save)
-    files.pop("rescorer", None)
-    rescorer, norms = None, None
     if settings.candidates:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / f"rescorer-{number}.safetensors", rescorer.save)
-        norms = _norms(folder / f"norms-{number}.f32")
-    kind = kind_named(settings.kind)
+    return replace(state, settings=settings, files=files)
+
+
+def encode_rows(
+    folder: Path, state: State, vectors: VectorFile, progress: Progress = silent
+) -> tuple[ReducedIndex, State]:
+    """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
+    settings = state.settings
+    assert settings is not None
+    number = f"{state.generation:06d}"
+    kind, reducer = kind_named(settings.kind), load_reducer(folder / state.files["reducer"].name)
     index = ReducedIndex(
         reducer,
         FaissIndex(kind, reducer.n_components, len(vectors)),
         vectors,
-        rescorer=rescorer,
-        norms=norms,
         candidates=settings.candidates,
     )
+    if settings.candidates:
+        index.rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+        index.norms = _norms(folder / f"norms-{number}.f32")
     index.train(kind)
     index.extend(progress)
-    files["codes"] = publish(folder / f"codes-{number}.faiss", index.index.save)
-    return index, replace(
-        state, settings=settings, files=files, norms=norms.path.name if norms else None
-    )
+    codes = publish(folder / f"codes-{number}.faiss", index.index.save)
+    norms = index.norms.path.name if index.norms else None
+    return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
 
 
 def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:

@@ -22,7 +22,10 @@ def verify(path: str | Path) -> list[str]:
     DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
     """
     with Collection.open(path, read_only=True) as collection:
-        return _catalog_faults(collection) + vector_faults(collection) + _derived_faults(collection)
+        # Nothing else can be told from a catalog that is damaged itself.
+        return _catalog_faults(collection) or (
+            vector_faults(collection) + _derived_faults(collection)
+        )
 
 
 def repair(path: str | Path, progress: Progress = silent) -> list[str]:
@@ -56,7 +59,7 @@ def _catalog_faults(collection: Collection) -> list[str]:
         collection.store.read_all()
         found = collection.store.count_documents(rows)
     except CorruptError as error:
-        return [f"{catalog}: {error}"]
+        return [str(error)]
     return [] if found == rows else [f"{catalog}: {found} documents; expected {rows}"]
 
 

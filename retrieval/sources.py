@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import json
@@ -101,9 +102,11 @@ def read_json(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def read_csv(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
-    options = f"sample_size=-1, max_line_size={LARGEST_OBJECT >> 3}"
-    if Path(path.removesuffix(".gz")).suffix == ".tsv":
-        options += ", delim='\\t'"
+    # DuckDB would rather guess another separator, or skip lines, than call a file broken.
+    options = f"sample_size=-1, header=true, skip=0, max_line_size={LARGEST_OBJECT >> 3}"
+    is_tsv = Path(path.removesuffix(".gz")).suffix == ".tsv"
+    quotes = "" if is_tsv else ", quote='\"', escape='\"'"
+    options += f", delim={_text(_separator(Path(path)))}{quotes}"
     if types:
         fields = ", ".join(f"{_text(n)}: {_text(types[n])}" for n in names)
         options += f", types={{{fields}}}"
@@ -173,7 +176,10 @@ class TableSource:
     def _describe(self) -> dict[str, str]:
         table = self._reader(self.name, {}, [])
         described = self._execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
-        return {row[0]: row[1] for row in described}
+        types = {row[0]: row[1] for row in described}
+        if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
+            raise InputError(f"{self.name}: expected JSON objects with fields, found none")
+        return types
 
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
         if given is not None and given not in self._types:
@@ -202,7 +208,8 @@ class TableSource:
             raise self._explained(error) from error
 
     def _explained(self, error: duckdb.Error) -> InputError:
-        if self._reader is read_json and (broken := _broken_line(self._path)):
+        find = {read_json: _broken_line, read_csv: _broken_record}.get(self._reader)
+        if find is not None and (broken := find(self._path)):
             return InputError(f"{self.name}, {broken}")
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return InputError(f"{self.name}: {reason}")
@@ -253,6 +260,16 @@ def _open_text(path: Path) -> Any:
     return opener(path, "rt", encoding="utf-8")
 
 
+def _separator(path: Path) -> str:
+    """What separates the columns in a file's first line: a tab, comma, semicolon or bar."""
+    try:
+        with _open_text(path) as lines:
+            header = next(iter(lines), "")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error})") from error
+    return max(",\t;|", key=header.count)
+
+
 def _broken_line(path: Path) -> str | None:
     """Which line is no JSON object, and why: DuckDB counts lines by its own buffers."""
     if path.name.removesuffix(".gz").endswith(".json"):
@@ -266,6 +283,24 @@ def _broken_line(path: Path) -> str | None:
                 except json.JSONDecodeError as error:
                     return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
     except (OSError, UnicodeDecodeError) as error:
+        return f"not UTF-8 text ({error})"
+    return None
+
+
+def _broken_record(path: Path) -> str | None:
+    """Which line of a CSV file has other columns than the first: DuckDB's sniffer does not say."""
+    try:
+        with _open_text(path) as lines:
+            records = csv.reader(lines, delimiter=_separator(path), strict=True)
+            width = len(next(records, []))
+            try:
+                for record in records:
+                    if record and len(record) != width:
+                        line = records.line_num
+                        return f"line {line}: {len(record)} columns; expected {width}"
+            except csv.Error as error:
+                return f"line {records.line_num}: broken CSV ({error})"
+    except UnicodeDecodeError as error:
         return f"not UTF-8 text ({error})"
     return None
 

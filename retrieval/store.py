@@ -55,8 +55,8 @@ TYPES: dict[type, str] = {
 class DocumentStore:
     """The catalog of an index. Writers hold the file alone; readers share it with readers."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
+        self._path, self._connection = path, connection
         self._columns = self._read_columns()
 
     @classmethod
@@ -66,7 +66,7 @@ class DocumentStore:
         connection.execute(SCHEMA)
         connection.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
         connection.execute("SET lock_configuration = true")
-        return cls(connection)
+        return cls(path, connection)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
@@ -82,13 +82,13 @@ class DocumentStore:
         try:
             connection = duckdb.connect(str(path), read_only=read_only, config=CONFIG)
             connection.execute("SET lock_configuration = true")
-            found = connection.execute("SELECT format FROM state").fetchone()
+            found = connection.execute("SELECT format FROM state").fetchall()
         except duckdb.Error as error:
             raise _open_error(path, error) from error
-        if found is None or found[0] != FORMAT:
-            version = found[0] if found else None
+        if found != [(FORMAT,)]:
+            version = found[0][0] if found else None
             raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
-        return cls(connection)
+        return cls(path, connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -110,10 +110,8 @@ class DocumentStore:
         return dict(self._columns)
 
     def state(self) -> State:
-        row = self._connection.execute("SELECT body FROM state").fetchone()
-        if row is None:
-            raise CorruptError("the catalog holds no state")
-        return State.from_json(row[0])
+        ((body,),) = self._fetch("SELECT body FROM state")
+        return State.from_json(body)
 
     def set_state(self, state: State) -> None:
         self._connection.execute(
@@ -155,32 +153,36 @@ class DocumentStore:
 
     def duplicate_id(self, first_row: int) -> str | None:
         """An id that stands twice among the rows from first_row on."""
-        found = self._connection.execute(
+        found = self._fetch(
             'SELECT id FROM documents WHERE "row" >= ? GROUP BY id HAVING count(*) > 1 LIMIT 1',
             [first_row],
-        ).fetchone()
-        return found[0] if found else None
+        )
+        return found[0][0] if found else None
 
     def count_empty(self, first_row: int) -> int:
         """Documents from first_row on that have neither text nor title."""
-        return self._one("\"row\" >= ? AND trim(text) = '' AND trim(title) = ''", first_row)
+        ((count,),) = self._fetch(
+            'SELECT count(*) FROM documents WHERE "row" >= ? AND length(trim(title || text)) = 0',
+            [first_row],
+        )
+        return int(count)
 
     def contents(self, start: int, stop: int) -> list[str]:
         """What is encoded of the documents start .. stop."""
-        rows = self._connection.execute(
+        rows = self._fetch(
             'SELECT title, text FROM documents WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
             [start, stop],
-        ).fetchall()
+        )
         return [content(title, text) for title, text in rows]
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """The documents of the given rows, by row."""
         own = "".join(f", {_name(column)}" for column in self._columns)
-        found = self._connection.execute(
+        found = self._fetch(
             f'SELECT "row", id, title, text{own} FROM documents '
             'WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
             [[int(row) for row in rows]],
-        ).fetchall()
+        )
         return {
             row: Document(id, text, title, self._metadata(own))
             for row, id, title, text, *own in found
@@ -188,9 +190,7 @@ class DocumentStore:
 
     def ids(self, stop: int) -> list[str]:
         """The ids of rows 0 .. stop, deleted ones included."""
-        rows = self._connection.execute(
-            'SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop]
-        ).fetchall()
+        rows = self._fetch('SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop])
         return [id for (id,) in rows]
 
     def rows_where(self, where: str) -> Rows:
@@ -209,21 +209,20 @@ class DocumentStore:
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids; raises `InputError` for an unknown one."""
-        found = self._connection.execute(
+        found = self._fetch(
             'SELECT id, "row" FROM live WHERE id IN (SELECT unnest(?::VARCHAR[]))', [list(ids)]
-        ).fetchall()
+        )
         if unknown := [id for id in ids if id not in dict(found)]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
         return np.sort(np.array([row for _, row in found], dtype=np.int64))
 
     def replaced_rows(self, first_row: int) -> Rows:
         """Live rows whose id comes again from first_row on."""
-        found = self._connection.execute(
+        return self._rows(
             'SELECT "row" FROM live WHERE id IN (SELECT id FROM documents WHERE "row" >= ?) '
             'ORDER BY "row"',
             [first_row],
-        ).fetchnumpy()
-        return found["row"].astype(np.int64)
+        )
 
     def delete_rows(self, rows: Rows) -> None:
         """Mark rows as deleted."""
@@ -234,25 +233,19 @@ class DocumentStore:
 
     def deleted_rows(self) -> Rows:
         """Rows marked as deleted, in order."""
-        found = self._connection.execute(
-            'SELECT "row" FROM documents WHERE deleted ORDER BY "row"'
-        ).fetchnumpy()
-        return found["row"].astype(np.int64)
+        return self._rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
 
     def read_all(self) -> None:
         """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
-        try:
-            for table in ("documents", "state", "blocks"):
-                self._connection.execute(f"SELECT bit_xor(hash(t)) FROM {table} t").fetchall()
-        except (duckdb.Error, RuntimeError) as error:
-            raise CorruptError(f"the catalog is damaged ({_line(error)})") from error
+        for table in ("documents", "state", "blocks"):
+            self._fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
     def count_documents(self, stop: int) -> int:
         """Documents in rows 0 .. stop, each row counted once, deleted ones included."""
-        found = self._connection.execute(
+        ((count,),) = self._fetch(
             'SELECT count(DISTINCT "row") FROM documents WHERE "row" >= 0 AND "row" < ?', [stop]
-        ).fetchone()
-        return int(found[0]) if found else 0
+        )
+        return int(count)
 
     def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
         """Checksums of a file's blocks, in place of all from block `first` on."""
@@ -264,11 +257,7 @@ class DocumentStore:
 
     def blocks(self, file: str) -> dict[int, str]:
         """Checksum of each block of a file."""
-        return dict(
-            self._connection.execute(
-                "SELECT block, sha256 FROM blocks WHERE file = ?", [file]
-            ).fetchall()
-        )
+        return dict(self._fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))
 
     def forget_blocks(self, keep: set[str]) -> None:
         """Drop the checksums of files that are not in `keep`."""
@@ -276,19 +265,34 @@ class DocumentStore:
             "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
         )
 
+    def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query; DuckDB's checksums are tried as it reads."""
+        try:
+            return self._connection.execute(sql, list(values)).fetchall()
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """The "row" column of a query."""
+        try:
+            found = self._connection.execute(sql, list(values)).fetchnumpy()
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
+        rows: Rows = found["row"].astype(np.int64)
+        return rows
+
+    def _read_error(self, error: duckdb.Error) -> Exception:
+        damaged = "Corrupt" in str(error) or "checksum" in str(error)
+        return CorruptError(f"{self._path}: damaged ({_line(error)})") if damaged else error
+
     def _metadata(self, values: Sequence[Any]) -> dict[str, Any]:
         return {
             name: json.loads(value) if type_ == "JSON" and value is not None else value
             for (name, type_), value in zip(self._columns.items(), values, strict=True)
         }
 
-    def _one(self, where: str, *values: Any) -> int:
-        sql = f"SELECT count(*) FROM documents WHERE {where}"
-        found = self._connection.execute(sql, list(values)).fetchone()
-        return int(found[0]) if found else 0
-
     def _read_columns(self) -> dict[str, str]:
-        described = self._connection.execute("DESCRIBE documents").fetchall()
+        described = self._fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN}
 
     def _add_columns(self, documents: Sequence[Document]) -> None:

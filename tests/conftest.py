@@ -1,0 +1,37 @@
+"""What tests share: small encoders that are real, and real text that every Python has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrieval.documents import Document
+from retrieval.sources import open_source
+
+from .encoders import WordEncoder, make_tiny_bert
+
+
+@pytest.fixture
+def encoder() -> WordEncoder:
+    return WordEncoder()
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a BERT of three layers and 32 dimensions, random weights."""
+    return make_tiny_bert(tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session")
+def docstrings() -> list[Document]:
+    """1,200 documents from the standard library."""
+    batches = open_source("python:").batches()
+    documents = [document for batch in batches for document in batch]
+    return documents[:1200]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

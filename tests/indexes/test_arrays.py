@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from indexes.arrays import as_matrix, batches, normalize_rows
+from indexes.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.0, 2.0], "shape (2,)"),
+        ([[1.0, 2.0], [3.0]], "all of one length"),
+        ([[1.0, float("inf")]], "row 0, column 1 is inf"),
+        ([["a", "b"]], "expected rows of numbers"),
+    ],
+)
+def test_as_matrix_states_what_is_wrong(value: object, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        as_matrix(value)
+    assert message in str(raised.value)
+
+
+def test_as_matrix_checks_dimensions() -> None:
+    with pytest.raises(InputError, match="3 dimensions; expected 2"):
+        as_matrix(np.zeros((1, 3)), dim=2)
+
+
+def test_as_matrix_makes_rows_contiguous() -> None:
+    out = as_matrix(np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+    assert out.flags.c_contiguous
+    assert out.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_normalize_rows_against_numpy(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(20, 5)).astype(np.float32) * 100
+    expected = X / np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
+    np.testing.assert_allclose(normalize_rows(X), expected, rtol=1e-6)
+
+
+def test_batches_cover_each_row_once() -> None:
+    rows = [i for part in batches(23, 5, start=4) for i in range(part.start, part.stop)]
+    assert rows == list(range(4, 23))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from indexes.arrays import Matrix, normalize_rows
+from indexes.catalog import load_reducer
+from indexes.errors import CorruptError, InputError
+from indexes.linear import Identity, Whitening
+from indexes.moments import Moments
+from indexes.rescorer import Rescorer
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> Matrix:
+    mixed = rng.normal(size=(400, 12)) * np.linspace(1, 6, 12) @ rng.normal(size=(12, 12))
+    return (mixed + 3).astype(np.float32)
+
+
+def cosines(X: Matrix) -> np.ndarray:
+    unit = normalize_rows(X).astype(np.float64)
+    return unit @ unit.T
+
+
+def test_full_whitening_gives_identity_covariance(X: Matrix) -> None:
+    white = Whitening(12, beta=1.0, gamma=1.0).fit(X).transform(X).astype(np.float64)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(12), atol=1e-4)
+
+
+def test_rotation_keeps_every_cosine(X: Matrix) -> None:
+    rotated = Whitening(12, beta=0.0, gamma=0.0).fit(X).transform(X)
+    np.testing.assert_allclose(cosines(rotated), cosines(X), atol=1e-5)
+
+
+def test_beta_one_gamma_zero_is_pca(X: Matrix) -> None:
+    ours = Whitening(5, beta=1.0, gamma=0.0).fit(X).transform(X)
+    theirs = PCA(5, svd_solver="full").fit_transform(X.astype(np.float64))
+    signs = np.sign((ours * theirs).sum(axis=0))
+    np.testing.assert_allclose(ours * signs, theirs, atol=1e-3)
+
+
+def test_against_the_definition_for_any_beta_and_gamma(X: Matrix) -> None:
+    beta, gamma, k = 0.4, 0.7, 5
+    rows = X.astype(np.float64) - beta * X.astype(np.float64).mean(axis=0)
+    values, axes = np.linalg.eigh(rows.T @ rows / len(rows))
+    expected = (rows @ axes[:, ::-1])[:, :k] * values[::-1][:k] ** (-gamma / 2)
+    ours = Whitening(k, beta, gamma).fit(X).transform(X)
+    np.testing.assert_allclose(np.abs(ours), np.abs(expected), atol=1e-3)
+
+
+def test_worked_by_hand() -> None:
+    # Rows (2, 0), (-2, 0), (0, 1), (0, -1): covariance diag(2, 1/2), mean 0.
+    X = np.array([[2, 0], [-2, 0], [0, 1], [0, -1]], dtype=np.float32)
+    white = Whitening(2, beta=1.0, gamma=1.0).fit(X).transform(X)
+    root = np.sqrt(2)
+    np.testing.assert_allclose(white, [[root, 0], [-root, 0], [0, root], [0, -root]], atol=1e-6)
+
+
+def test_fewer_components_are_the_first_of_more(X: Matrix) -> None:
+    moments = Moments(12).update(X)
+    few = Whitening(3, 0.5, 0.5).fit_moments(moments).transform(X)
+    many = Whitening(9, 0.5, 0.5).fit_moments(moments).transform(X)
+    np.testing.assert_allclose(few, many[:, :3], atol=1e-6)
+
+
+def test_signs_do_not_depend_on_the_order_of_rows(X: Matrix) -> None:
+    one = Whitening(6).fit(X).transform(X[:5])
+    other = Whitening(6).fit(X[::-1].copy()).transform(X[:5])
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_fit_reads_a_memory_map(X: Matrix, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    mapped = Whitening(4).fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    np.testing.assert_array_equal(mapped.components_, Whitening(4).fit(X).components_)
+
+
+@pytest.mark.parametrize("k", [0, 13])
+def test_k_beyond_the_dimensions(X: Matrix, k: int) -> None:
+    with pytest.raises(InputError, match=f"n_components={k}; expected 1 to the 12"):
+        Whitening(k).fit(X)
+
+
+@pytest.mark.parametrize(("beta", "rank"), [(0.0, 5), (1.0, 4)])
+def test_k_beyond_the_rank(X: Matrix, beta: float, rank: int) -> None:
+    Whitening(rank, beta).fit(X[:5])
+    with pytest.raises(InputError, match=f"exceeds the rank {rank} of the 5 vectors"):
+        Whitening(rank + 1, beta).fit(X[:5])
+
+
+@pytest.mark.parametrize("reducer", [Whitening(4, 0.3, 0.6), Identity(12)])
+def test_save_and_load_give_the_same_rows(
+    X: Matrix, tmp_path: Path, reducer: Whitening | Identity
+) -> None:
+    before = reducer.fit(X).transform(X)
+    reducer.save(tmp_path / "r.safetensors")
+    loaded = load_reducer(tmp_path / "r.safetensors")
+    np.testing.assert_array_equal(loaded.transform(X), before)
+    assert vars(loaded).keys() == vars(reducer).keys()
+
+
+def test_identity_changes_nothing(X: Matrix) -> None:
+    np.testing.assert_array_equal(Identity(12).fit(X).transform(X), X)
+    with pytest.raises(InputError, match="n_components=5; identity keeps all 12"):
+        Identity(5).fit(X)
+
+
+def test_a_file_of_another_kind_is_refused(X: Matrix, tmp_path: Path) -> None:
+    Moments(12).update(X).save(tmp_path / "moments")
+    with pytest.raises(CorruptError, match="holds 'moments'; expected one of whitening, identity"):
+        load_reducer(tmp_path / "moments")
+
+
+@pytest.mark.parametrize(("beta", "gamma"), [(0.0, 0.25), (1.0, 1.0), (0.5, 0.0)])
+def test_rescorer_is_the_cosine_after_whitening(X: Matrix, beta: float, gamma: float) -> None:
+    moments = Moments(12).update(X)
+    rescorer = Rescorer.fit(moments, beta, gamma)
+    whitening = Whitening(12, beta, gamma).fit_moments(moments)
+    queries = X[:4] + 1
+    expected = (
+        normalize_rows(whitening.transform(queries)) @ normalize_rows(whitening.transform(X)).T
+    )
+    ours = rescorer.scores(queries, X, rescorer.norms(X))
+    np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
+def test_rescorer_keeps_cosines_of_data_that_span_less(X: Matrix, tmp_path: Path) -> None:
+    rescorer = Rescorer.fit(Moments(12).update(X[:5]), 0.0, 0.0)
+    rescorer.save(tmp_path / "r")
+    loaded = Rescorer.load(tmp_path / "r")
+    ours = loaded.scores(X[:3], X, loaded.norms(X))
+    np.testing.assert_allclose(ours, cosines(X)[:3], atol=1e-5)
+
+
+def test_rescorer_gives_zero_rows_a_zero(X: Matrix) -> None:
+    rescorer = Rescorer.fit(Moments(12).update(X), 0.0, 0.25)
+    zeros = np.zeros((2, 12), dtype=np.float32)
+    assert rescorer.scores(X[:1], zeros, rescorer.norms(zeros)).tolist() == [[0.0, 0.0]]

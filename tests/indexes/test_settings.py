@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from indexes.errors import InputError
+from indexes.moments import Moments
+from indexes.settings import Settings
+
+
+def moments(n: int, d: int = 40) -> Moments:
+    rng = np.random.default_rng(n)
+    return Moments(d).update(rng.normal(size=(n, d)).astype(np.float32))
+
+
+def test_defaults_are_half_the_dimensions_and_pq() -> None:
+    fitted, notes = Settings().fitted(moments(700))
+    assert (fitted.k, fitted.kind, fitted.beta, fitted.gamma) == (20, "pq", 0.0, 0.25)
+    assert fitted.candidates == 200
+    assert notes == []
+    assert fitted == Settings().resolved(40)
+
+
+def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
+    assert Settings().resolved(42).k == 20
+    assert Settings(kind="sq8").resolved(42).k == 21
+    assert Settings(reducer="identity").resolved(42).k == 42
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 39])
+def test_fewer_vectors_than_dimensions(n: int) -> None:
+    fitted, notes = Settings().fitted(moments(n))
+    assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
+    assert any("whitening" in note for note in notes)
+
+
+def test_too_few_to_train_the_kind() -> None:
+    fitted, notes = Settings().fitted(moments(623))
+    assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
+    assert notes == ["kind flat: pq is trained on 624 vectors or more"]
+    assert Settings().fitted(moments(624))[0].kind == "pq"
+
+
+def test_identical_vectors_span_one_dimension() -> None:
+    same = Moments(40).update(np.ones((700, 40), dtype=np.float32))
+    fitted, notes = Settings().fitted(same)
+    assert (fitted.k, fitted.kind) == (1, "flat")
+    assert len(notes) == 2
+
+
+def test_zero_vectors_span_none() -> None:
+    fitted, _ = Settings().fitted(Moments(40).update(np.zeros((3, 40), dtype=np.float32)))
+    assert fitted.k == 1
+
+
+def test_k_that_was_asked_for_is_not_changed() -> None:
+    with pytest.raises(InputError, match="k=20 exceeds the rank 9 of the 9 vectors"):
+        Settings(k=20).fitted(moments(9))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 41}, "k=41; expected 1 to the encoder's 40 dimensions"),
+        ({"k": 0}, "k=0; expected 1 to"),
+        ({"k": 18}, "k=18 does not suit kind pq; expected a multiple of 4"),
+        ({"kind": "bogus"}, "kind 'bogus' at 20 dimensions"),
+        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, identity"),
+        ({"candidates": -1}, "candidates=-1; expected 0"),
+        ({"beta": float("nan")}, "beta=nan; expected a number"),
+        ({"gamma": 1e9}, "gamma=1000000000.0; expected a number"),
+    ],
+)
+def test_settings_that_never_fit(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        replace(Settings(), **change).checked(40)  # type: ignore[arg-type]
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["flat", "fp16", "sq8", "sq4", "pq", "rabitq", "ivf-pq", "hnsw"])
+def test_every_kind_is_accepted(kind: str) -> None:
+    assert Settings(kind=kind).checked(40).kind == kind

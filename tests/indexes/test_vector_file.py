@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexes.errors import CorruptError, InputError
+from indexes.vector_file import BLOCK_BYTES, VectorFile
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(50, 6)).astype(np.float32)
+
+
+def test_rows_come_back_as_float16_keeps_them(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "v.f16", 6)
+    file.append(X[:20])
+    file.append(X[20:])
+    expected = X.astype(np.float16).astype(np.float32)
+    rows = np.array([49, 0, 20, 19])
+    np.testing.assert_array_equal(file.take(rows), expected[rows])
+    np.testing.assert_array_equal(np.concatenate(list(file.scan())), expected)
+    np.testing.assert_array_equal(np.concatenate(list(file.scan(7, 31))), expected[7:31])
+    assert list(file.scan(50)) == []
+    assert file.nbytes == (tmp_path / "v.f16").stat().st_size == 50 * 6 * 2
+
+
+def test_every_finite_float16_widens_to_what_numpy_says(tmp_path: Path) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)].astype(np.float32)[:, None]
+    file = VectorFile(tmp_path / "v.f16", 1)
+    file.append(finite)
+    np.testing.assert_array_equal(file.take(np.arange(len(finite))), finite)
+
+
+def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "n.f32", 6, dtype=np.float32)
+    file.append(X)
+    np.testing.assert_array_equal(file.take(np.arange(50)), X)
+
+
+def test_what_an_interrupted_append_left_is_overwritten(tmp_path: Path, X: np.ndarray) -> None:
+    VectorFile(tmp_path / "v.f16", 6).append(X[:20])
+    with (tmp_path / "v.f16").open("ab") as handle:
+        handle.write(b"half a row and more")
+    file = VectorFile(tmp_path / "v.f16", 6, rows=20)
+    file.append(X[20:30])
+    expected = X[:30].astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(file.take(np.arange(30)), expected)
+    assert (tmp_path / "v.f16").stat().st_size == 30 * 12
+
+
+def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
+    X = np.ones((3 * BLOCK_BYTES // 256 + 5, 64), dtype=np.float32)
+    file = VectorFile(tmp_path / "v.f16", 64)
+    file.append(X)
+    before = dict(file.blocks())
+    assert list(before) == [0, 1]
+    with (tmp_path / "v.f16").open("r+b") as handle:
+        handle.seek(BLOCK_BYTES + 100)
+        handle.write(b"\xff")
+    after = dict(file.blocks())
+    assert [b for b in before if before[b] != after[b]] == [1]
+    assert dict(file.blocks(first=1)) == {1: after[1]}
+    assert dict(file.blocks(first=2)) == {}
+
+
+def test_bad_input(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "v.f16", 6)
+    with pytest.raises(InputError, match="vector value 70000; float16 holds up to 65504"):
+        file.append(np.full((1, 6), 70000, dtype=np.float32))
+    with pytest.raises(InputError, match="row 0, column 2 is nan"):
+        file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
+    with pytest.raises(InputError, match="5 dimensions; expected 6"):
+        file.append(X[:, :5])
+    assert not (tmp_path / "v.f16").exists()
+    file.append(X)
+    with pytest.raises(CorruptError, match="600 bytes; expected 612 for 51 rows"):
+        VectorFile(tmp_path / "v.f16", 6, rows=51)

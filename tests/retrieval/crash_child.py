@@ -1,0 +1,113 @@
+"""Runs one operation on an index and kills itself, really, at the n-th durable step.
+
+A step is anything that changes what a later process would find: an fsync, a rename, a removal,
+a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction. Each counts
+twice, before it happens and after.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import faiss
+
+import indexes.linear
+import indexes.moments
+import indexes.rescorer
+import indexes.tensors
+import retrieval.collection
+from indexes.settings import Settings
+from retrieval.collection import Collection
+from retrieval.documents import Document
+from retrieval.store import DocumentStore
+from tests.encoders import WordEncoder
+
+BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
+MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
+GONE = ["3", "17", "39"]
+
+
+def build(path: Path) -> None:
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(BASE)
+
+
+def add(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.add(MORE)
+
+
+def delete(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete(GONE)
+
+
+def reduce(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.reduce(Settings(kind="sq8", k=8, beta=1.0))
+
+
+OPERATIONS: dict[str, Callable[[Path], None]] = {
+    "build": build,
+    "add": add,
+    "delete": delete,
+    "reduce": reduce,
+}
+
+
+def run(operation: str, path: Path, kill_at: int, to_parent: Connection) -> None:
+    """Run an operation; tell the parent how many steps there were, if we live to."""
+    retrieval.collection.WINDOW = 16
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def stepped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            step()
+            result = function(*args, **options)
+            step()
+            return result
+
+        return wrapper
+
+    for name in ("fsync", "replace", "unlink"):
+        setattr(os, name, stepped(getattr(os, name)))
+    for module in (indexes.moments, indexes.linear, indexes.rescorer):
+        setattr(module, "save_tensors", stepped(indexes.tensors.save_tensors))  # noqa: B010
+    setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
+    original: Callable[..., None] = DocumentStore.__init__
+
+    def with_steps(self: DocumentStore, path: Path, connection: Any) -> None:
+        original(self, path, _Stepping(connection, step))
+
+    setattr(DocumentStore, "__init__", with_steps)  # noqa: B010
+    OPERATIONS[operation](path)
+    to_parent.send(steps)
+
+
+class _Stepping:
+    """A DuckDB connection that counts transactions."""
+
+    def __init__(self, connection: Any, step: Callable[[], None]) -> None:
+        self._connection, self._step = connection, step
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if not sql.startswith(("BEGIN", "COMMIT")):
+            return self._connection.execute(sql, *values)
+        self._step()
+        result = self._connection.execute(sql)
+        self._step()
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)

@@ -1,0 +1,351 @@
+"""The command line as a user meets it: answers, bad input, exit codes, files left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrieval import cli
+
+PETS = [
+    {"id": "cat", "text": "the cat sat on the mat", "year": 2001, "kind": "pet"},
+    {"id": "dog", "text": "the dog chased the cat", "year": 2002, "kind": "pet"},
+    {"id": "rain", "text": "rain fell on the roof", "year": 2003, "kind": None},
+]
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        assert self.out.count("\n") == 1, self.out
+        return json.loads(self.out)
+
+
+class Runner:
+    """Runs `slimdex` in this process, in a folder of its own, with a tiny real model."""
+
+    def __init__(self, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.model, self._capsys = str(model), capsys
+
+    def __call__(self, *words: str) -> Result:
+        if words[0] == "build" and "--model" not in words:
+            words = (*words, "--model", self.model, "--max-length", "32")
+        self._capsys.readouterr()
+        before = sys.argv
+        sys.argv = ["slimdex", *words]
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        finally:
+            sys.argv = before
+        out, err = self._capsys.readouterr()
+        return Result(code, out, err)
+
+    def refuses(self, *words: str) -> str:
+        """The one line on stderr of a command that must exit with 2."""
+        result = self(*words)
+        assert result.code == 2, (result.code, result.out, result.err)
+        assert "Traceback" not in result.err
+        assert result.out == ""
+        assert result.err.count("\n") == 1, result.err
+        return result.err
+
+
+@pytest.fixture
+def slimdex(
+    tiny_bert: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Runner:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    write("pets.jsonl", PETS)
+    return Runner(tiny_bert, capsys)
+
+
+@pytest.fixture
+def pets(slimdex: Runner) -> Runner:
+    assert slimdex("build", "pets.jsonl", "--out", "pets").code == 0
+    return slimdex
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> None:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_build_search_and_filter(pets: Runner) -> None:
+    found = pets("search", "pets", "the cat sat on the mat", "rain", "-n", "2", "--json").json
+    first, second = found["queries"]
+    assert first["query"] == "the cat sat on the mat"
+    assert [hit["id"] for hit in first["hits"]][0] == "cat"
+    assert first["hits"][0]["score"] == pytest.approx(1, abs=1e-3)
+    assert first["hits"][0]["metadata"] == {"year": 2001, "kind": "pet"}
+    assert len(second["hits"]) == 2
+    filtered = pets("search", "pets", "the cat", "--where", "year > 2001 AND kind = 'pet'", "--json")
+    assert [hit["id"] for hit in filtered.json["queries"][0]["hits"]] == ["dog"]
+    table = pets("search", "pets", "the cat sat on the mat")
+    assert "the cat sat on the mat" in table.out
+    assert "1.000" in table.out
+    assert table.err == ""
+
+
+def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
+    result = slimdex("build", "pets.jsonl", "--out", "pets", "--json")
+    assert result.json["settings"]["kind"] == "flat"
+    assert result.json["settings"]["k"] == 3
+    assert "note: kind flat: pq is trained on 624 vectors or more" in result.err
+    assert "note: beta=gamma=0" in result.err
+
+
+def test_info(pets: Runner, tiny_bert: Path) -> None:
+    facts = pets("info", "pets", "--json").json
+    assert facts["documents"] == 3
+    assert facts["dimensions"] == 32
+    assert facts["columns"] == {"year": "BIGINT", "kind": "VARCHAR"}
+    assert facts["encoder"]["model"] == str(tiny_bert)
+    assert facts["memory"]["ram_bytes_per_vector"] == 12
+    assert facts["files"]["vectors-000001.f16"] == 3 * 32 * 2
+    assert "documents" in pets("info", "pets").out
+
+
+def test_add_and_delete(pets: Runner) -> None:
+    write("more.jsonl", [{"id": "cat", "text": "the rain", "year": 9}, {"id": "x", "text": "dog"}])
+    added = pets("add", "pets", "more.jsonl", "--json").json
+    assert (added["added"], added["replaced"], added["documents"]) == (2, 1, 4)
+    assert pets("delete", "pets", "x", "rain", "--json").json == {"deleted": 2, "documents": 2}
+    assert pets("delete", "pets", "--where", "year = 9", "--json").json["deleted"] == 1
+    hits = pets("search", "pets", "anything", "--json").json["queries"][0]["hits"]
+    assert [hit["id"] for hit in hits] == ["dog"]
+
+
+def test_reduce_keeps_what_is_not_given(pets: Runner) -> None:
+    facts = pets("reduce", "pets", "--kind", "sq8", "--k", "2", "--json").json
+    assert facts["settings"]["kind"] == "sq8"
+    assert facts["settings"]["k"] == 2
+    facts = pets("reduce", "pets", "--candidates", "0", "--json").json
+    assert (facts["settings"]["kind"], facts["settings"]["candidates"]) == ("sq8", 0)
+
+
+def test_eval_reports_both_sides(pets: Runner) -> None:
+    write("queries.jsonl", [{"_id": "q1", "text": "the cat"}, {"_id": "q2", "text": "unlabelled"}])
+    Path("qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcat\t1\n")
+    labels = ("--queries", "queries.jsonl", "--qrels", "qrels.tsv")
+    report = pets("eval", "pets", *labels, "--json").json
+    assert report["queries"] == 1
+    expected = {
+        *("ndcg@10", "mrr@10", "recall@10", "recall@100", "fidelity@10"),
+        *("p50_ms", "p95_ms", "p99_ms"),
+        *("ram_bytes_per_vector", "ram_bytes_fixed", "disk_bytes_per_vector"),
+    }
+    assert set(report["index"]) == set(report["exact"]) == expected
+    assert report["index"]["recall@10"] == report["index"]["fidelity@10"] == 1
+    assert report["exact"]["ram_bytes_per_vector"] == 128
+    table = pets("eval", "pets", *labels)
+    assert "ndcg@10" in table.out
+    assert "exact" in table.out
+
+
+def test_verify_and_repair(pets: Runner) -> None:
+    assert "are right" in pets("verify", "pets").out
+    assert pets("verify", "pets", "--json").json == {"faults": []}
+    (codes,) = Path("pets").glob("codes-*")
+    codes.write_bytes(b"x" + codes.read_bytes()[1:])
+    assert f"{codes.name}: damaged" in pets.refuses("verify", "pets")
+    assert f"{codes.name}: damaged" in pets.refuses("search", "pets", "cat")
+    assert "rebuilt" in pets("repair", "pets").out
+    assert "nothing to repair" in pets("repair", "pets").out
+    assert pets("search", "pets", "the cat", "--json").code == 0
+
+
+def test_several_sources_become_one_index(slimdex: Runner) -> None:
+    Path("lines.txt").write_text("the dog\nthe rain\n")
+    facts = slimdex("build", "pets.jsonl", "lines.txt", "--out", "x", "--json").json
+    assert facts["documents"] == 5
+    hits = slimdex("search", "x", "the dog", "-n", "1", "--json").json["queries"][0]["hits"]
+    assert hits[0]["id"] == "lines.txt:1"
+
+
+BUILD = ("build", "pets.jsonl", "--out", "new")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("build", "none.jsonl", "--out", "new"), "none.jsonl: no such file"),
+        (("build", "empty.txt", "--out", "new"), "no documents; expected at least one"),
+        ((*BUILD, "--text", "body"), "no column 'body' for --text; it has id, text, year, kind"),
+        (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
+        (("build", "twice.jsonl", "--out", "new"), "id '1' stands twice"),
+        (("build", "python:nosuchpackage", "--out", "new"), "no installed package"),
+        ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),
+        ((*BUILD, "--k", "8"), "k=8 exceeds the rank 3"),
+        ((*BUILD, "--k", "7"), "k=7 does not suit kind pq; expected a multiple of 4"),
+        ((*BUILD, "--kind", "bogus"), "kind 'bogus'"),
+        ((*BUILD, "--gamma", "nan"), "gamma=nan; expected a number"),
+        ((*BUILD, "--candidates", "-5"), "candidates=-5; expected 0"),
+        ((*BUILD, "--reducer", "magic"), "reducer='magic'; expected one of"),
+        ((*BUILD, "--pooling", "max"), "pooling 'max'; expected cls or mean"),
+        ((*BUILD, "--model", "./none"), "model './none': no such folder"),
+        ((*BUILD, "--model", "broken-model"), "model 'broken-model': "),
+        ((*BUILD, "--max-length", "9999"), "max_length=9999; expected 3 to the model's 64"),
+    ],
+)
+def test_a_build_that_is_refused_leaves_nothing(
+    slimdex: Runner, words: tuple[str, ...], message: str
+) -> None:
+    Path("empty.txt").write_text("\n")
+    write("twice.jsonl", [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}])
+    Path("broken.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n{"text": \n')
+    Path("broken-model").mkdir()
+    Path("broken-model/model.safetensors").write_text("junk")
+    before = sorted(os.listdir())
+    assert message in slimdex.refuses(*words)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("build", "pets.jsonl", "--out", "pets"), "pets exists; expected a new folder"),
+        (("build", "pets.jsonl", "--out", "pets.jsonl"), "pets.jsonl: no slimdex index there"),
+        (("search", "none", "cat"), "none: no slimdex index there"),
+        (("search", "folder", "cat"), "folder: no slimdex index there"),
+        (("search", "foreign", "cat"), "no slimdex catalog, or damaged"),
+        (("search", "pets", "cat", "-n", "0"), "k=0; expected 1 or more"),
+        (("search", "pets", "cat", "--where", "nope = 1"), 'column "nope" not found'),
+        (("search", "pets", "cat", "--where", "1=1) OR (1=1"), "expected a condition"),
+        (("delete", "pets", "nope"), "unknown id 'nope'; expected the id of a document"),
+        (("delete", "pets", "cat", "nope"), "unknown id 'nope'"),
+        (("delete", "pets"), "expected either ids or a condition"),
+        (("delete", "pets", "--where", "year >"), "expected a condition"),
+        (("add", "pets", "none.csv"), "none.csv: no such file"),
+        (("add", "pets", "wrong.jsonl"), "does not fit its type"),
+        (("reduce", "pets", "--k", "99"), "k=99; expected 1 to the encoder's 32"),
+        (("reduce", "pets", "--kind", "bogus"), "kind 'bogus'"),
+        (("reduce", "pets", "--k", "16"), "k=16 exceeds the rank 3 of the 3 vectors"),
+        (("eval", "pets", "--queries", "none", "--qrels", "q"), "none: no such file"),
+        (("eval", "pets", "--queries", "pets.jsonl", "--qrels", "q"), "q: can't be read"),
+        (("eval", "pets", "--queries", "pets.jsonl", "--qrels", "pets.jsonl"), "line 1"),
+    ],
+)
+def test_bad_input_changes_nothing(
+    pets: Runner, words: tuple[str, ...], message: str
+) -> None:
+    Path("folder").mkdir()
+    Path("foreign").mkdir()
+    Path("foreign/catalog.duckdb").write_bytes(b"junk" * 5000)
+    write("wrong.jsonl", [{"id": "z", "text": "cat", "year": "many"}])
+    before = {p: p.read_bytes() for p in Path("pets").iterdir() if p.suffix != ".duckdb"}
+    assert message in pets.refuses(*words)
+    after = {p: p.read_bytes() for p in Path("pets").iterdir() if p.suffix != ".duckdb"}
+    assert before == after
+    assert pets("info", "pets", "--json").json["documents"] == 3
+    assert pets("verify", "pets").code == 0
+
+
+def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`slimdex` in a process of its own."""
+    command = [sys.executable, "-m", "retrieval.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) -> None:
+    words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--max-length", "32")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "retrieval.cli", *words], stderr=subprocess.DEVNULL
+    )
+    vectors = Path("lib/vectors-000001.f16")
+    while not (vectors.exists() and vectors.stat().st_size >= 1024 * 32 * 2):
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert "an unfinished build: run it again" in slimdex.refuses("search", "lib", "x")
+    assert "unfinished build of another source" in slimdex.refuses(
+        "build", "pets.jsonl", "--out", "lib"
+    )
+    result = slimdex(*words, "--json")
+    kept = int(result.err.split("going on after ")[1].split()[0].replace(",", ""))
+    assert kept >= 1024
+    assert result.json["documents"] == result.json["added"] > 3000
+    assert slimdex("verify", "lib").code == 0
+
+
+def test_a_second_writer_and_a_reader_meanwhile(pets: Runner) -> None:
+    code = (
+        "from retrieval.collection import Collection; import sys\n"
+        "Collection.open('pets'); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        for words in (("delete", "pets", "cat"), ("search", "pets", "cat")):
+            message = pets.refuses(*words)
+            assert f"process {writer.pid} is using it; expected no other writer" in message
+        writer.communicate("")
+    assert pets("delete", "pets", "cat").code == 0
+
+
+def test_a_full_disk_loses_nothing(slimdex: Runner, tiny_bert: Path) -> None:
+    """On a file system of 3 MB, really full; then with room, the same command ends well."""
+    slimdex("build", "python:json", "--out", "index")
+    script = f"""
+        mkdir disk && mount -t tmpfs -o size=3m none disk || exit 99
+        cp -r index disk/index
+        {sys.executable} -m retrieval.cli add disk/index python: 2> first.txt; echo $? > first
+        {sys.executable} -m retrieval.cli verify disk/index > verify.txt 2>&1; echo $? > verify
+        mount -o remount,size=90m disk
+        {sys.executable} -m retrieval.cli add disk/index python: --json > second.txt; echo $? > code
+        {sys.executable} -m retrieval.cli verify disk/index >> verify.txt; echo $? >> verify
+    """
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare to make a small file system")
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True)
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip(f"no small file system can be made here: {done.stderr.strip()}")
+    error = Path("first.txt").read_text().splitlines()[-1]
+    assert Path("first").read_text() == "2\n"
+    assert error.startswith("error: the disk is full")
+    assert "Traceback" not in Path("first.txt").read_text()
+    assert Path("verify").read_text() == "0\n0\n", Path("verify.txt").read_text()
+    assert Path("code").read_text() == "0\n"
+    assert json.loads(Path("second.txt").read_text())["added"] > 3000
+
+
+def test_help_needs_neither_torch_nor_faiss() -> None:
+    code = (
+        "import sys\nfrom retrieval import cli\nsys.argv = ['slimdex', '--help']\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'faiss', 'duckdb', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Semantic search in a fraction of the memory" in done.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["search"], ["build", "x"]])
+def test_wrong_usage_exits_with_2(words: list[str]) -> None:
+    assert run(*words).returncode == 2
+
+
+def test_output_that_is_cut_off_makes_no_noise(pets: Runner) -> None:
+    command = f"{sys.executable} -m retrieval.cli search pets cat dog rain | true"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

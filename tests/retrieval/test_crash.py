@@ -1,0 +1,97 @@
+"""kill -9 at every durable step: the old state or the new one, never anything between."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import pytest
+
+from retrieval.collection import Collection
+from retrieval.integrity import verify
+from tests.encoders import WordEncoder
+
+from . import crash_child
+
+QUERIES = ["word3 text", "other40", "word17"]
+Answers = list[list[tuple[str, float]]]
+
+
+def answers(path: Path) -> Answers:
+    with Collection.open(path, WordEncoder()) as collection:
+        if not len(collection):
+            return []
+        found = collection.search(QUERIES, k=60)
+    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
+
+
+def attempt(operation: str, path: Path, kill_at: int) -> int | None:
+    """The number of steps if the operation came to its end, None if it was killed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.retrieval.crash_child"])
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(
+        target=crash_child.run, args=(operation, path, kill_at, there), daemon=True
+    )
+    child.start()
+    there.close()
+    child.join(60)
+    assert child.exitcode in (0, -9)
+    return int(here.recv()) if child.exitcode == 0 else None
+
+
+@pytest.mark.parametrize("operation", ["add", "delete", "reduce"])
+def test_killed_at_every_step(operation: str, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    crash_child.build(base)
+    done = tmp_path / "done"
+    shutil.copytree(base, done)
+    steps = attempt(operation, done, kill_at=0)
+    assert steps is not None
+    assert steps > 12
+    before, after = answers(base), answers(done)
+    assert before != after
+    seen = []
+    for kill_at in range(1, steps + 1):
+        path = tmp_path / str(kill_at)
+        shutil.copytree(base, path)
+        assert attempt(operation, path, kill_at) is None, "it ended before the kill"
+        assert verify(path) == []
+        found = answers(path)
+        assert found in (before, after), f"killed at step {kill_at}"
+        seen.append(found == after)
+        crash_child.OPERATIONS[operation](path) if not seen[-1] else None
+        assert answers(path) == after, f"run again after a kill at step {kill_at}"
+    assert seen == sorted(seen), "once committed it stays so"
+    assert False in seen
+    assert True in seen
+
+
+def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    steps = attempt("build", whole, kill_at=0)
+    assert steps is not None
+    assert steps > 30
+    expected = answers(whole)
+    kept = []
+    for kill_at in range(1, steps + 1):
+        path = tmp_path / str(kill_at)
+        assert attempt("build", path, kill_at) is None
+        if not (path / "catalog.duckdb").exists():
+            kept.append(0)
+            continue
+        encoder = WordEncoder()
+        with Collection.open(path, encoder) as collection:
+            state = collection.state
+            kept.append(state.encoded)
+            if state.unfinished:
+                assert len(collection) == 0
+                collection.resume()
+            elif not state.rows:
+                collection.add(crash_child.BASE)
+        assert len(encoder.encoded) == len(crash_child.BASE) - kept[-1]
+        assert verify(path) == []
+        assert answers(path) == expected, f"killed at step {kill_at}"
+    assert set(kept) == {0, 16, 32, 40}
+    assert kept == sorted(kept), "what was encoded is never lost"

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from indexes.errors import InputError
+from retrieval.documents import Document
+from retrieval.sources import ColumnNames, open_source, read_pairs
+
+
+def read(path: Path | str, **names: str) -> list[Document]:
+    source = open_source(str(path), ColumnNames(**names))
+    return [document for batch in source.batches() for document in batch]
+
+
+def write_jsonl(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_jsonl_with_typed_columns(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "a.jsonl",
+        {"_id": "007", "title": "T", "text": "one", "year": 1999, "when": "2020-01-02", "p": 0.5},
+        {"_id": "8", "text": "two", "year": None, "tags": ["a", "b"]},
+    )
+    source = open_source(str(path))
+    assert dict(source.columns) == {
+        "year": "BIGINT",
+        "when": "DATE",
+        "p": "DOUBLE",
+        "tags": "VARCHAR[]",
+    }
+    first, second = read(path)
+    assert (first.id, first.title, first.text, first.content) == ("007", "T", "one", "T one")
+    assert first.metadata == {"year": 1999, "when": date(2020, 1, 2), "p": 0.5, "tags": None}
+    assert (second.id, second.title, second.content) == ("8", "", "two")
+    assert second.metadata["tags"] == ["a", "b"]
+
+
+def test_ids_and_texts_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n007,2020-1-2\n1e3,12\n")
+    assert [(d.id, d.text) for d in read(tmp_path / "a.csv")] == [
+        ("007", "2020-1-2"),
+        ("1e3", "12"),
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": "2020-1-2", "text": "2020-01-02T00:00"})
+    assert [(d.id, d.text) for d in read(path)] == [("2020-1-2", "2020-01-02T00:00")]
+
+
+def test_csv_and_tsv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,body,n\nx,"with, comma\nand line",1\ny,plain,2\n')
+    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.csv")] == [
+        ("x", "with, comma\nand line", {"n": 1}),
+        ("y", "plain", {"n": 2}),
+    ]
+    (tmp_path / "b.csv").write_text("id;text\n1;a, b\n")
+    assert [(d.id, d.text) for d in read(tmp_path / "b.csv")] == [("1", "a, b")]
+    (tmp_path / "a.tsv").write_text("sentence\tscore\nHe said, fine.\t1.5\nYes.\t2\n")
+    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.tsv")] == [
+        ("a.tsv:1", "He said, fine.", {"score": 1.5}),
+        ("a.tsv:2", "Yes.", {"score": 2.0}),
+    ]
+
+
+def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
+    duckdb.connect().sql(
+        "SELECT 1 AS id, 'hello' AS text, TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t, {'a': 1} AS s"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    (document,) = read(tmp_path / "a.parquet")
+    assert document.id == "1"
+    assert document.metadata == {"t": datetime(2020, 1, 1, 8), "s": {"a": 1}}
+
+
+def test_text_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first\n\n  second  \n")
+    assert [(d.id, d.text) for d in read(tmp_path / "a.txt")] == [
+        ("a.txt:1", "first"),
+        ("a.txt:3", "second"),
+    ]
+
+
+def test_compressed(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write("first\n")
+    with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
+        file.write('{"id": "1", "text": "x"}\n')
+    assert [d.text for d in read(tmp_path / "a.txt.gz")] == ["first"]
+    assert [d.text for d in read(tmp_path / "a.jsonl.gz")] == ["x"]
+
+
+def test_beir_folder(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus.jsonl", {"_id": "a", "title": "", "text": "t"})
+    assert [d.id for d in read(tmp_path)] == ["a"]
+    write_jsonl(tmp_path / "queries.jsonl", {"_id": "q", "text": "?"})
+    assert read_pairs(str(tmp_path / "queries.jsonl")) == [("q", "?")]
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"k": 5, "text": "no", "head": "H", "body": "yes"})
+    (document,) = read(path, text="body", id="k", title="head")
+    assert (document.id, document.title, document.text) == ("5", "H", "yes")
+    assert document.metadata == {"text_": "no"}
+    assert open_source(str(path), ColumnNames(text="body")).notes == [
+        "column 'text' is kept as 'text_'"
+    ]
+
+
+def test_the_only_text_column_needs_no_name(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "abstract": "found", "year": 2})
+    assert read(path)[0].text == "found"
+
+
+def test_missing_text_is_empty(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": None}, {"id": 2, "text": "x"})
+    assert [d.text for d in read(path)] == ["", "x"]
+
+
+def test_standard_library() -> None:
+    documents = read("python:")
+    by_id = {d.id: d for d in documents}
+    assert 3000 < len(documents) == len(by_id) < 9000
+    tree = by_id["shutil.rmtree"]
+    assert tree.text.startswith("Recursively delete a directory tree.")
+    assert tree.metadata == {"module": "shutil", "kind": "function"}
+    assert by_id["json"].metadata["kind"] == "module"
+    assert by_id["collections.Counter.most_common"].title == "collections.Counter.most_common"
+    assert not any("._" in id for id in by_id)
+
+
+def test_an_installed_package_is_read_and_not_imported() -> None:
+    documents = read("python:typer")
+    assert any(d.id == "typer.main.Typer" or "Typer" in d.id for d in documents)
+    assert all(d.id.startswith("typer") for d in documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": "b"\n{"text": "c"}\n', "line 2: broken JSON"),
+        ("a.jsonl", '{"text": "a"}\n\nnot json\n', "line 3: broken JSON"),
+        ("a.csv", 'id,text\n1,a\n2,"b\n', "line 3: broken CSV"),
+        ("a.csv", "id,text\n1,a\n2,b,c,d\n", "line 3: 4 columns; expected 2"),
+        ("a.csv", "id,text\n1,a\n2\n", "line 3: 1 columns; expected 2"),
+        ("a.jsonl", "", "expected JSON objects with fields, found none"),
+        ("a.jsonl", "[1, 2]\n", "expected JSON objects with fields, found none"),
+        ("a.parquet", "PAR1 no parquet", "a.parquet"),
+        ("a.xlsx", "", "ending '.xlsx'; expected .jsonl"),
+        (
+            "a.jsonl",
+            '{"a": "x", "b": "y"}\n',
+            "which column is the text? Name one with --text: a, b",
+        ),
+        ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
+        ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.jsonl", b'{"text": "\xff\xfe"}\n', "a.jsonl"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / name)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_things_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match=r"no corpus\.jsonl in that folder"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="no installed package 'nosuchpackage'"):
+        read("python:nosuchpackage")
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x"})
+    with pytest.raises(InputError, match="no column 'body' for --text; it has id, text"):
+        read(path, text="body")
+
+
+def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x", "body": "y"})
+    first = open_source(str(path)).fingerprint()
+    assert open_source(str(path)).fingerprint() == first
+    assert open_source(str(path), ColumnNames(text="body")).fingerprint() != first
+    write_jsonl(path, {"id": 1, "text": "xx", "body": "y"})
+    assert open_source(str(path)).fingerprint() != first
+    assert open_source("python:").fingerprint() == open_source("python:").fingerprint()

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from indexes.errors import CorruptError, InputError
+from indexes.settings import Settings
+from retrieval.documents import Document
+from retrieval.files import FileRecord
+from retrieval.state import State
+from retrieval.store import DocumentStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DocumentStore:
+    return DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+
+
+def fill(store: DocumentStore, *documents: Document, rows: int | None = None) -> None:
+    store.insert(0, documents)
+    count = len(documents) if rows is None else rows
+    store.set_state(State({}, 3, Settings(), rows=count, staged=len(documents)))
+
+
+def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
+    fill(
+        store,
+        Document("a", "one", metadata={"n": 1, "f": 1, "d": date(2020, 1, 1), "odd name": "x"}),
+        Document("b", "two", metadata={"n": None, "f": 0.5, "l": {"k": [1]}}),
+        Document("c", "three", metadata={"mixed": 1}),
+        Document("d", "four", metadata={"mixed": "s"}),
+    )
+    assert store.columns == {
+        "n": "BIGINT",
+        "f": "DOUBLE",
+        "d": "DATE",
+        "odd name": "VARCHAR",
+        "l": "JSON",
+        "mixed": "VARCHAR",
+    }
+    found = store.documents([1, 0])
+    assert found[0].metadata["d"] == date(2020, 1, 1)
+    assert found[1].metadata["l"] == {"k": [1]}
+    assert store.rows_where("\"odd name\" = 'x' OR f < 1").tolist() == [0, 1]
+
+
+def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one")])
+    store.insert(1, [Document("b", "two", metadata={"n": 4})])
+    assert store.documents([0, 1])[0].metadata == {"n": None}
+    assert store.documents([0, 1])[1].metadata == {"n": 4}
+
+
+def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one", metadata={"n": 4})])
+    with pytest.raises(InputError, match=r"does not fit its type.*'many'"):
+        store.insert(1, [Document("b", "two", metadata={"n": "many"})])
+    with pytest.raises(InputError, match="metadata 'Text': that name is taken"):
+        store.insert(1, [Document("b", "two", metadata={"Text": "many"})])
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "nosuch > 3",
+        "n >",
+        "1=1) OR (1=1",
+        "n > 3; DROP TABLE documents",
+        "n > 0 LIMIT 1",
+        "n > 0, n > 1",
+        "",
+        "n / 0 > 'a'",
+        "id IN (SELECT content FROM read_text('/etc/hostname'))",
+    ],
+)
+def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
+    fill(store, Document("a", "one", metadata={"n": 4}))
+    with pytest.raises(InputError) as raised:
+        store.rows_where(where)
+    message = str(raised.value)
+    assert message.startswith(f"where {where!r}: ")
+    assert "expected a condition on the columns id, title, text, n" in message
+    assert "\n" not in message
+    assert store.rows_where("n = 4").tolist() == [0]
+
+
+def test_conditions_see_live_documents_only(store: DocumentStore) -> None:
+    import numpy as np
+
+    fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
+    store.delete_rows(np.array([1]))
+    assert store.rows_where("n >= 0").tolist() == [0, 2, 3]
+    assert store.rows_of(["3", "0"]).tolist() == [0, 3]
+    for gone in ("1", "4", "nope"):
+        with pytest.raises(InputError, match=f"unknown id '{gone}'"):
+            store.rows_of(["0", gone])
+
+
+def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
+    def fail() -> None:
+        with store.transaction():
+            store.insert(0, [Document("a", "one", metadata={"n": 4})])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.columns == {}
+    assert store.contents(0, 9) == []
+
+
+def test_state_comes_back_as_it_was() -> None:
+    state = State(
+        {"type": "t"},
+        3,
+        Settings(k=2),
+        Settings(kind="flat"),
+        files={"codes": FileRecord("codes-000001.faiss", 3, "ab")},
+        norms="norms-000001.f32",
+    )
+    assert State.from_json(state.to_json()) == state
+    assert state.file_names == {"codes-000001.faiss", "norms-000001.f32", "vectors-000001.f16"}
+    with pytest.raises(CorruptError, match="state in the catalog"):
+        State.from_json('{"dim": 3}')
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    (tmp_path / "junk").write_bytes(b"junk" * 5000)
+    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+        DocumentStore.open(tmp_path / "junk", read_only=True)
+    duckdb.connect(str(tmp_path / "other")).close()
+    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+        DocumentStore.open(tmp_path / "other", read_only=True)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    with duckdb.connect(str(tmp_path / "c")) as connection:
+        connection.execute("UPDATE state SET format = 2")
+    with pytest.raises(InputError, match="format 2; this slimdex reads format 1"):
+        DocumentStore.open(tmp_path / "c", read_only=True)
