@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from indexes.settings import Settings
-
     from .collection import Added, Collection
     from .documents import Document, Hit
     from .sources import Source
@@ -59,7 +57,7 @@ def demo(
         if out.exists():
             with Collection.open(out) as collection:
                 if collection.state.unfinished:
-                    collection.resume(progress=progress)
+                    collection.resume(progress)
         else:
             for line in demonstration.build(out, progress):
                 console.note(line)
@@ -84,7 +82,9 @@ def build(
         "all-MiniLM-L6-v2"
     ),
     pooling: Annotated[str, typer.Option(help="cls or mean, @ layers: mean@1,-1.")] = "mean@-1",
-    max_length: Annotated[int, typer.Option(help="Tokens read of a text.")] = 256,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens read of a text; default: 256, if the model can.")
+    ] = None,
     k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
     beta: Annotated[float, typer.Option(help="How much of the mean to remove.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
@@ -107,8 +107,9 @@ def build(
     if not out.exists():
         encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
         collection = Collection.create(out, encoder, settings)
-        with collection, _removed_unless_staged(collection):
-            added = _add(collection, opened, fingerprint)
+        with collection:
+            with _removed_unless_begun(collection):
+                added = _add(collection, opened, fingerprint)
             _report(collection, added, as_json)
         return
     # Refuse before the model is loaded, which takes seconds.
@@ -116,7 +117,8 @@ def build(
         _check_resumable(collection, fingerprint)
     encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
     with Collection.open(out, encoder) as collection:
-        added = _resume(collection, opened, fingerprint, settings)
+        collection.request(settings)
+        added = _resume(collection, opened, fingerprint)
         _report(collection, added, as_json)
 
 
@@ -340,12 +342,12 @@ def _explained(error: Exception) -> str | None:
 
 
 @contextmanager
-def _removed_unless_staged(collection: Collection) -> Iterator[None]:
-    """A new folder goes again if its documents were refused; vectors once begun are kept."""
+def _removed_unless_begun(collection: Collection) -> Iterator[None]:
+    """A new folder goes again if its documents were refused; vectors once there are kept."""
     try:
         yield
     except BaseException:
-        if not collection.state.unfinished:
+        if not collection.state.encoded:
             collection.close()
             shutil.rmtree(collection.path)
         raise
@@ -394,12 +396,7 @@ def _check_resumable(collection: Collection, fingerprint: str) -> None:
         )
 
 
-def _resume(
-    collection: Collection,
-    sources: Sequence[Source],
-    fingerprint: str,
-    settings: Settings | None = None,
-) -> Added:
+def _resume(collection: Collection, sources: Sequence[Source], fingerprint: str) -> Added:
     """Go on with an interrupted addition; if not even its documents are in, start it over."""
     from . import console
 
@@ -408,7 +405,7 @@ def _resume(
         return _add(collection, sources, fingerprint)
     console.note(f"going on after {state.encoded - state.rows:,} documents encoded before")
     with console.progress() as progress:
-        return collection.resume(settings, progress=progress)
+        return collection.resume(progress)
 
 
 def _report(collection: Collection, added: Added | None, as_json: bool) -> None:
@@ -468,6 +465,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, default=str, ensure_ascii=False))
+
 
 if __name__ == "__main__":
     main()

@@ -244,18 +244,21 @@ class Collection:
         """
         self._discard_pending()
         self._stage(documents, columns or {}, source)
-        return self.resume(progress=progress)
+        return self.resume(progress)
 
-    def resume(self, settings: Settings | None = None, *, progress: Progress = silent) -> Added:
-        """Finish an addition that was interrupted, from where its vectors end.
+    def request(self, settings: Settings) -> None:
+        """Ask for other settings while no document is in yet; later on, `reduce` does it."""
+        if self._state.settings is not None:
+            raise InputError(f"{self.path} holds documents; expected an unfinished build")
+        state = replace(self._state, requested=settings.checked(self._state.dim))
+        if state.unfinished:
+            _check_rank(state)
+        self._commit(state)
 
-        `settings` replace those that were asked for, as long as no document is in yet.
-        """
+    def resume(self, progress: Progress = silent) -> Added:
+        """Finish an addition that was interrupted, from where its vectors end."""
         if not self._state.unfinished:
             raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
-        if settings is not None and self._state.settings is None:
-            self._commit(replace(self._state, requested=settings.checked(self._state.dim)))
-        self._check_distinct()
         self._encode_pending(progress)
         return self._commit_pending(progress)
 
@@ -344,14 +347,9 @@ class Collection:
             if (twice := self._store.duplicate_id(first)) is not None:
                 raise InputError(f"id {twice!r} stands twice; expected each id once")
             state = replace(self._state, staged=staged, encoded=first, source=source)
+            _check_rank(state)
             self._store.set_state(state)
         self._state = state
-
-    def _check_distinct(self) -> None:
-        """Refuse a k that the number of new documents alone rules out, before encoding them."""
-        k, n = self._state.requested.k, self._state.staged
-        if self._state.settings is None and k is not None and k > n:
-            raise InputError(f"k={k} exceeds the rank {n} that {n} documents can have")
 
     def _encode_pending(self, progress: Progress) -> None:
         """Vectors of the staged documents, a window and a commit at a time."""
@@ -506,6 +504,13 @@ def _steps(contents: Sequence[str]) -> Iterator[_Step]:
     if step:
         step.done = done
         yield step
+
+
+def _check_rank(state: State) -> None:
+    """Refuse a k that the number of documents alone rules out, before they are encoded."""
+    k, n = state.requested.k, state.staged
+    if state.settings is None and k is not None and k > n:
+        raise InputError(f"k={k} exceeds the rank that {n} documents can have")
 
 
 def _checked(document: Document) -> Document:

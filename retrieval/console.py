@@ -62,9 +62,8 @@ def progress() -> Iterator[Progress]:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                # Work that goes on where it stopped starts above zero: no rate for that part.
-                tasks[stage] = bars.add_task(stage, total=total)
+            if stage not in tasks:  # what an earlier run did counts as done, not towards the rate
+                tasks[stage] = bars.add_task(stage, total=total, completed=done)
             bars.update(tasks[stage], completed=done, total=total)
 
         yield report

@@ -14,6 +14,8 @@ from indexes.errors import InputError
 from .models import DEFAULT_MODEL, ModelFiles, find_model, hub_reachable
 from .pooling import parse_pooling, pool
 
+DEFAULT_LENGTH = 256
+"""Tokens of a text that are read."""
 TOKENIZED_TEXTS = 4096
 """Texts tokenised at a time, which bounds the memory of a call with many texts."""
 
@@ -43,7 +45,8 @@ class TransformerEncoder:
     ----------
     model : a folder, the name of a packaged model, or a hub id.
     pooling : see `retrieval.pooling`.
-    max_length : tokens of a text that are read; the rest is cut.
+    max_length : tokens of a text that are read, the rest is cut; by default 256, or as many as
+        the model has positions for.
     batch_tokens : tokens in a batch, padding included.
 
     Raises
@@ -57,7 +60,7 @@ class TransformerEncoder:
         model: str = DEFAULT_MODEL,
         *,
         pooling: str = "mean@-1",
-        max_length: int = 256,
+        max_length: int | None = None,
         batch_tokens: int = 4096,
     ) -> None:
         self._pooling = parse_pooling(pooling)
@@ -66,10 +69,12 @@ class TransformerEncoder:
         config = self._model.config
         self.dim: int = config.hidden_size
         self._pooling.check_layers(config.num_hidden_layers)
-        longest = min(self._tokenizer.model_max_length, config.max_position_embeddings)
-        if not 3 <= max_length <= longest:
+        positions = getattr(config, "max_position_embeddings", self._tokenizer.model_max_length)
+        longest = min(self._tokenizer.model_max_length, positions)
+        self.max_length = min(DEFAULT_LENGTH, longest) if max_length is None else max_length
+        if not 3 <= self.max_length <= longest:
             raise InputError(f"max_length={max_length}; expected 3 to the model's {longest}")
-        self.max_length, self.batch_tokens = max_length, batch_tokens
+        self.batch_tokens = batch_tokens
 
     def spec(self) -> dict[str, Any]:
         """Model, weights, pooling, length and precision."""
@@ -77,6 +82,7 @@ class TransformerEncoder:
             "type": "transformer",
             "model": self._files.name if not self._files.is_local else self._portable_name(),
             "sha256": self._files.sha256,
+            "revision": getattr(self._model.config, "_commit_hash", None),
             "pooling": str(self._pooling),
             "max_length": self.max_length,
             "precision": "fp32",
@@ -137,11 +143,13 @@ def encoder_from_spec(spec: dict[str, Any], model: str | None = None) -> Transfo
     encoder = TransformerEncoder(
         model or spec["model"], pooling=spec["pooling"], max_length=spec["max_length"]
     )
-    if encoder.spec()["sha256"] != spec["sha256"]:
-        raise InputError(
-            f"model {spec['model']!r} has weights {encoder.spec()['sha256']}; "
-            f"the index was built with {spec['sha256']}"
-        )
+    found = encoder.spec()
+    for key in ("sha256", "revision"):
+        if found[key] != spec.get(key):
+            raise InputError(
+                f"model {spec['model']!r} has {key} {found[key]}; "
+                f"the index was built with {spec.get(key)}"
+            )
     return encoder
 
 

@@ -61,7 +61,9 @@ def test_imports_run_one_way(package: str) -> None:
 def test_a_library_is_known_in_few_places(library: str, files: set[str]) -> None:
     pattern = re.compile(rf"^\s*(import|from) {library}\b", re.MULTILINE)
     found = {
-        p.stem for package in PACKAGES for p in (ROOT / package).glob("*.py")
+        p.stem
+        for package in PACKAGES
+        for p in (ROOT / package).glob("*.py")
         if pattern.search(p.read_text())
     }
     assert found == files

@@ -245,7 +245,12 @@ def test_interrupted_it_goes_on_where_it_stopped(
     with Collection.open(path, encoder) as again:
         assert again.state.unfinished
         assert again.state.encoded == 512
-        again.resume(Settings(kind="sq8"))
+        again.request(Settings(kind="sq8"))
+        again.resume()
+        with pytest.raises(InputError, match="expected an unfinished build"):
+            again.request(Settings())
+        with pytest.raises(InputError, match="nothing to resume"):
+            again.resume()
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
         assert again.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
@@ -303,7 +308,7 @@ def test_k_larger_than_the_documents_is_refused_before_encoding(
     path: Path, encoder: WordEncoder
 ) -> None:
     collection = Collection.create(path, encoder, Settings(k=8, kind="flat"))
-    with pytest.raises(InputError, match="k=8 exceeds the rank 3"):
+    with pytest.raises(InputError, match="k=8 exceeds the rank that 3 documents can have"):
         collection.add(SMALL)
     assert encoder.encoded == []
 

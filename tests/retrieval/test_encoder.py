@@ -115,6 +115,11 @@ def test_bad_options(tiny_bert: Path, options: dict[str, str], message: str) -> 
         TransformerEncoder(str(tiny_bert), **options)  # type: ignore[arg-type]
 
 
+def test_length_is_what_the_model_has_positions_for(tiny_bert: Path) -> None:
+    assert TransformerEncoder(str(tiny_bert)).max_length == 64
+    assert TransformerEncoder().max_length == 256
+
+
 def test_models_that_are_none(tmp_path: Path, tiny_bert: Path) -> None:
     with pytest.raises(InputError, match=r"no model\.safetensors in that folder"):
         find_model(str(tmp_path))
