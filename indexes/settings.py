@@ -62,7 +62,7 @@ class Settings:
         return self
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
-        """Settings that these vectors can bear, with a line for each change.
+        """Settings that these vectors can bear, and a line that says what was changed, if any.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. What
         is chosen instead loses nothing: float32 rows, k = all dimensions that the data span,
@@ -73,7 +73,7 @@ class Settings:
         InputError
             If k was given and exceeds the rank of the data.
         """
-        out, notes = self, list[str]()
+        out, changes = self, list[str]()
         k, dim = self._k(moments.dim), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
         if self.k is not None and self.k > rank and self.reducer != "identity":
@@ -81,16 +81,16 @@ class Settings:
         kind = kind_named(self.kind)
         if moments.n < dim and self.k is None and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
-            notes.append(f"beta=gamma=0: whitening {dim} dimensions takes {dim} vectors or more")
+            changes.append(f"no whitening (beta=gamma=0, whitening takes {dim} or more)")
         if k > rank and self.reducer != "identity":
             k = max(rank, 1)
-            notes.append(f"k={k}, all that {moments.n} vectors span")
-        if moments.n < kind.min_rows:
-            notes.append(f"kind flat: {kind.name} is trained on {kind.min_rows} vectors or more")
-        elif k % kind.multiple:
-            notes.append(f"kind flat: {kind.name} needs k to be a multiple of {kind.multiple}")
+            changes.append(f"k={k} (their rank)")
         if moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
+            few = f"{kind.name} is trained on {kind.min_rows} or more"
+            odd = f"{kind.name} takes multiples of {kind.multiple} dimensions"
+            changes.append(f"kind flat ({few if moments.n < kind.min_rows else odd})")
+        notes = [f"for {moments.n} vectors: {', '.join(changes)}"] if changes else []
         return replace(out, k=k), notes
 
     def resolved(self, dim: int) -> Self:

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -32,6 +31,9 @@ SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
     "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
 )
+
+INTERRUPTED = 130
+"""Typer's exit code for Ctrl-C."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 Sources = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
@@ -316,12 +318,10 @@ def _one_line_errors() -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
-        console.error("stopped; what was encoded is kept, run the same command again to go on")
-        raise SystemExit(130) from None
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            console.error("stopped; run the same command again to go on")
+        raise
     except Exception as error:
         line = _explained(error)
         if line is None:
@@ -450,7 +450,8 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _inline(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    shown = {k: f"{v:,.0f}" if "bytes" in k else v for k, v in values.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

@@ -33,13 +33,14 @@ def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
 def test_fewer_vectors_than_dimensions(n: int) -> None:
     fitted, notes = Settings().fitted(moments(n))
     assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
-    assert any("whitening" in note for note in notes)
+    assert len(notes) == 1
+    assert notes[0].startswith(f"for {n} vectors: no whitening")
 
 
 def test_too_few_to_train_the_kind() -> None:
     fitted, notes = Settings().fitted(moments(623))
     assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
-    assert notes == ["kind flat: pq is trained on 624 vectors or more"]
+    assert notes == ["for 623 vectors: kind flat (pq is trained on 624 or more)"]
     assert Settings().fitted(moments(624))[0].kind == "pq"
 
 
@@ -47,7 +48,9 @@ def test_identical_vectors_span_one_dimension() -> None:
     same = Moments(40).update(np.ones((700, 40), dtype=np.float32))
     fitted, notes = Settings().fitted(same)
     assert (fitted.k, fitted.kind) == (1, "flat")
-    assert len(notes) == 2
+    assert notes == [
+        "for 700 vectors: k=1 (their rank), kind flat (pq takes multiples of 4 dimensions)"
+    ]
 
 
 def test_zero_vectors_span_none() -> None:

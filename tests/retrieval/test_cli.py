@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -111,8 +112,10 @@ def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
     result = slimdex("build", "pets.jsonl", "--out", "pets", "--json")
     assert result.json["settings"]["kind"] == "flat"
     assert result.json["settings"]["k"] == 3
-    assert "note: kind flat: pq is trained on 624 vectors or more" in result.err
-    assert "note: beta=gamma=0" in result.err
+    assert result.err == (
+        "note: for 3 vectors: no whitening (beta=gamma=0, whitening takes 32 or more), "
+        "k=3 (their rank), kind flat (pq is trained on 624 or more)\n"
+    )
 
 
 def test_info(pets: Runner, tiny_bert: Path) -> None:
@@ -288,6 +291,22 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
     assert kept >= 1024
     assert result.json["documents"] == result.json["added"] > 3000
     assert slimdex("verify", "lib").code == 0
+
+
+def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: Path) -> None:
+    words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--max-length", "32")
+    with subprocess.Popen(
+        [sys.executable, "-m", "retrieval.cli", *words], stderr=subprocess.PIPE, text=True
+    ) as process:
+        vectors = Path("lib/vectors-000001.f16")
+        while not (vectors.exists() and vectors.stat().st_size >= 2 * 1024 * 32 * 2):
+            assert process.poll() is None, "it ended before it was stopped"
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "error: stopped; run the same command again to go on"
+    assert "Traceback" not in err
 
 
 def test_a_build_killed_before_its_documents_were_in_starts_over(pets: Runner) -> None:
