@@ -1,7 +1,8 @@
 """Documents: text in, hits out.
 
 Files import only files above them: documents, pooling, models, encoder, docstrings, sources,
-files, state, store, derived, collection, integrity, evaluation, demo, console, cli.
+files, state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation,
+demo, console, cli.
 """
 
 from __future__ import annotations

@@ -5,19 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from .building import Sources
     from .collection import Added, Collection
-    from .documents import Document, Hit
-    from .sources import Source
+    from .documents import Hit
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +34,7 @@ INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
-Sources = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
+Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
 Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
@@ -51,18 +49,22 @@ def demo(
     ),
 ) -> None:
     """Index the docstrings of Python's standard library, search them, compare the memory."""
+    from indexes.settings import Settings
+
     from . import console
     from . import demo as demonstration
+    from .building import Sources
+    from .building import build as build_index
     from .collection import Collection
+    from .encoder import TransformerEncoder
 
-    with console.progress() as progress:
-        if out.exists():
-            with Collection.open(out) as collection:
-                if collection.state.unfinished:
-                    collection.resume(progress)
-        else:
-            for line in demonstration.build(out, progress):
-                console.note(line)
+    if not _is_complete(out):
+        with console.progress() as progress:
+            sources = Sources.open([demonstration.SOURCE])
+            collection, added = build_index(out, sources, TransformerEncoder, Settings(), progress)
+            collection.close()
+        for line in added.notes:
+            console.note(line)
     with Collection.open(out, read_only=True) as collection:
         console.out.print(f"{len(collection):,} docstrings in {out}\n")
         for query, hits in zip(
@@ -78,7 +80,7 @@ def demo(
 
 @app.command()
 def build(
-    sources: Sources,
+    sources: Specs,
     out: Annotated[Path, typer.Option(help="A new folder for the index.")],
     model: Annotated[str, typer.Option(help="A folder, all-MiniLM-L6-v2 or a hub id.")] = (
         "all-MiniLM-L6-v2"
@@ -101,26 +103,21 @@ def build(
     """Build an index. If it was interrupted, the same command goes on where it stopped."""
     from indexes.settings import Settings
 
-    from .collection import Collection
+    from . import console
+    from .building import build as build_index
     from .encoder import TransformerEncoder
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
-    opened, fingerprint = _open_sources(sources, text, id, title)
-    if not out.exists():
-        encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
-        collection = Collection.create(out, encoder, settings)
-        with collection:
-            with _removed_unless_begun(collection):
-                added = _add(collection, opened, fingerprint)
-            _report(collection, added, as_json)
-        return
-    # Refuse before the model is loaded, which takes seconds.
-    with Collection.open(out, read_only=True) as collection:
-        _check_resumable(collection, fingerprint)
-    encoder = TransformerEncoder(model, pooling=pooling, max_length=max_length)
-    with Collection.open(out, encoder) as collection:
-        collection.request(settings)
-        added = _resume(collection, opened, fingerprint)
+    opened = _open(sources, text, id, title)
+    with console.progress() as progress:
+        collection, added = build_index(
+            out,
+            opened,
+            lambda: TransformerEncoder(model, pooling=pooling, max_length=max_length),
+            settings,
+            progress,
+        )
+    with collection:
         _report(collection, added, as_json)
 
 
@@ -152,23 +149,21 @@ def search(
 @app.command()
 def add(
     index: Dir,
-    sources: Sources,
+    sources: Specs,
     text: Text = None,
     id: Id = None,
     title: Title = None,
     as_json: Json = False,
 ) -> None:
     """Add documents; one with the id of an older one takes its place."""
+    from . import console
+    from .building import add as add_sources
     from .collection import Collection
 
-    opened, fingerprint = _open_sources(sources, text, id, title)
+    opened = _open(sources, text, id, title)
     with Collection.open(index) as collection:
-        if collection.state.settings is None:
-            _check_resumable(collection, fingerprint)
-        if collection.state.unfinished and collection.state.source == fingerprint:
-            added = _resume(collection, opened, fingerprint)
-        else:
-            added = _add(collection, opened, fingerprint)
+        with console.progress() as progress:
+            added = add_sources(collection, opened, progress)
         _report(collection, added, as_json)
 
 
@@ -197,9 +192,10 @@ def info(index: Dir, as_json: Json = False) -> None:
     """What an index holds, how it was made and what it costs."""
     from . import console
     from .collection import Collection
+    from .facts import facts as facts_of
 
     with Collection.open(index, read_only=True) as collection:
-        facts = _facts(collection)
+        facts = facts_of(collection)
     if as_json:
         _print_json(facts)
     else:
@@ -341,77 +337,31 @@ def _explained(error: Exception) -> str | None:
     return str(error) if isinstance(error, OSError) else None
 
 
-@contextmanager
-def _removed_unless_begun(collection: Collection) -> Iterator[None]:
-    """A new folder goes again if its documents were refused; vectors once there are kept."""
-    try:
-        yield
-    except BaseException:
-        if not collection.state.encoded:
-            collection.close()
-            shutil.rmtree(collection.path)
-        raise
-
-
-def _open_sources(
-    specs: Sequence[str], text: str | None, id: str | None, title: str | None
-) -> tuple[list[Source], str]:
-    import hashlib
-
+def _open(specs: list[str], text: str | None, id: str | None, title: str | None) -> Sources:
     from . import console
-    from .sources import ColumnNames, open_source
+    from .building import Sources
+    from .sources import ColumnNames
 
-    opened = [open_source(spec, ColumnNames(text, id, title)) for spec in specs]
-    for source in opened:
-        for line in source.notes:
-            console.note(f"{source.name}: {line}")
-    prints = "".join(source.fingerprint() for source in opened)
-    return opened, hashlib.sha256(prints.encode()).hexdigest()
-
-
-def _documents(sources: Sequence[Source]) -> Iterator[Document]:
-    return chain.from_iterable(batch for source in sources for batch in source.batches())
+    opened = Sources.open(specs, ColumnNames(text, id, title))
+    for line in opened.notes:
+        console.note(line)
+    return opened
 
 
-def _add(collection: Collection, sources: Sequence[Source], fingerprint: str) -> Added:
-    from . import console
+def _is_complete(path: Path) -> bool:
+    from .collection import Collection
 
-    columns = {name: type_ for source in sources for name, type_ in source.columns.items()}
-    with console.progress() as progress:
-        return collection.add(
-            _documents(sources), columns=columns, source=fingerprint, progress=progress
-        )
-
-
-def _check_resumable(collection: Collection, fingerprint: str) -> None:
-    from indexes.errors import InputError
-
-    state = collection.state
-    if state.settings is not None:
-        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
-    if state.unfinished and state.source != fingerprint:
-        raise InputError(
-            f"{collection.path} is an unfinished build of another source, or its file has "
-            "changed since; expected the same one (or remove the folder)"
-        )
-
-
-def _resume(collection: Collection, sources: Sequence[Source], fingerprint: str) -> Added:
-    """Go on with an interrupted addition; if not even its documents are in, start it over."""
-    from . import console
-
-    state = collection.state
-    if not state.unfinished:
-        return _add(collection, sources, fingerprint)
-    console.note(f"going on after {state.encoded - state.rows:,} documents encoded before")
-    with console.progress() as progress:
-        return collection.resume(progress)
+    if not path.exists():
+        return False
+    with Collection.open(path, read_only=True) as collection:
+        return collection.state.settings is not None
 
 
 def _report(collection: Collection, added: Added | None, as_json: bool) -> None:
     from . import console
+    from .facts import facts as facts_of
 
-    facts = _facts(collection)
+    facts = facts_of(collection)
     if added is not None:
         facts |= {"added": added.documents, "replaced": added.replaced}
         for line in added.notes:
@@ -429,24 +379,6 @@ def _report(collection: Collection, added: Added | None, as_json: bool) -> None:
         soft_wrap=True,
         markup=False,
     )
-
-
-def _facts(collection: Collection) -> dict[str, Any]:
-    from .evaluation import memory
-
-    state = collection.state
-    return {
-        "path": str(collection.path),
-        "documents": len(collection),
-        "deleted": len(collection.deleted),
-        "dimensions": state.dim,
-        "settings": collection.index and state.settings and state.settings.as_dict(),
-        "requested": state.requested.as_dict(),
-        "encoder": state.encoder,
-        "columns": collection.store.columns,
-        "memory": memory(collection),
-        "files": {path.name: path.stat().st_size for path in sorted(collection.path.iterdir())},
-    }
 
 
 def _inline(values: dict[str, Any]) -> str:

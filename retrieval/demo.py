@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from indexes.progress import Progress, silent
 
 from .collection import Collection
 from .documents import Hit
-from .evaluation import ExactSearch, agreement, encode, latency, memory, timed
-from .sources import Source, open_source
+from .evaluation import ExactSearch, agreement, encode, latency, timed
+from .facts import memory
 
+SOURCE = "python:"
 QUERIES = (
     "remove a directory tree",
     "parse a date from a string",
@@ -22,23 +21,6 @@ QUERIES = (
 )
 MEASURED = 200
 """Queries behind the table: first sentences of documents spread over the collection."""
-
-
-def source() -> Source:
-    """The docstrings of this interpreter's standard library."""
-    return open_source("python:")
-
-
-def build(path: Path, progress: Progress = silent) -> list[str]:
-    """Index them; returns what the user should know."""
-    documents = source()
-    with Collection.create(path) as collection:
-        return collection.add(
-            (d for batch in documents.batches() for d in batch),
-            columns=documents.columns,
-            source=documents.fingerprint(),
-            progress=progress,
-        ).notes
 
 
 def answers(collection: Collection) -> list[list[Hit]]:

@@ -65,7 +65,7 @@ def encode_rows(
 
 
 def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
-    """The index of a committed state, its files checked first; rows not coded yet are reduced.
+    """The index of a committed state, its files checked first; `extend` adds rows not coded yet.
 
     Raises
     ------
@@ -84,18 +84,22 @@ def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
     if state.norms:
         index.rescorer = Rescorer.load(folder / state.files["rescorer"].name)
         index.norms = _norms(folder / state.norms, state.rows)
-    index.extend()
     return index
 
 
-def save_codes(folder: Path, state: State, index: ReducedIndex, saved_rows: int) -> State:
-    """Write the codes again if more rows are missing from the file than opening should redo."""
+def save_codes(
+    folder: Path, state: State, index: ReducedIndex, saved_rows: int
+) -> tuple[State, int]:
+    """Write the codes again if more rows are missing from the file than opening should redo.
+
+    Returns the state and how many rows its file of codes has.
+    """
     total = len(index)
     if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
-        return state
+        return state, saved_rows
     name = f"codes-{state.generation:06d}.faiss"
     files = state.files | {"codes": publish(folder / name, index.index.save)}
-    return replace(state, files=files)
+    return replace(state, files=files), total
 
 
 def _norms(path: Path, rows: int = 0) -> VectorFile:

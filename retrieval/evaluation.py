@@ -22,6 +22,7 @@ from indexes.progress import Progress, silent
 from indexes.vector_index import FaissIndex
 
 from .collection import Collection
+from .facts import memory
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
@@ -155,18 +156,6 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
 
 
-def memory(collection: Collection) -> dict[str, float]:
-    """Bytes a vector in RAM and on disk, and the fixed cost in RAM, from the structures."""
-    index, rows = collection.index, max(collection.state.rows, 1)
-    names = collection.state.file_names
-    disk = sum((collection.path / name).stat().st_size for name in names)
-    return {
-        "ram_bytes_per_vector": index.index.row_nbytes,
-        "ram_bytes_fixed": index.fixed_nbytes,
-        "disk_bytes_per_vector": disk / rows,
-    }
-
-
 def encode(collection: Collection, texts: Sequence[str], progress: Progress = silent) -> Matrix:
     """Vectors (n, d) of queries, with progress."""
     parts = []
@@ -199,7 +188,7 @@ class ExactSearch:
     def __init__(self, collection: Collection) -> None:
         deleted = set(collection.deleted.tolist())
         self._live = np.array([r for r in range(collection.state.rows) if r not in deleted])
-        vectors = collection.vectors()
+        vectors = collection.vectors
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))

@@ -49,7 +49,8 @@ def vector_faults(collection: Collection) -> list[str]:
     """Faults of the vector file, block by block."""
     state = collection.state
     rows = state.encoded if state.unfinished else state.rows
-    return _block_faults(collection, state.vectors, lambda: collection.vectors(rows))
+    path = collection.path / state.vectors
+    return _block_faults(collection, path, lambda: VectorFile(path, state.dim, rows))
 
 
 def _catalog_faults(collection: Collection) -> list[str]:
@@ -72,7 +73,7 @@ def _derived_faults(collection: Collection) -> list[str]:
     if state.norms:
         path = collection.path / state.norms
         faults += _block_faults(
-            collection, state.norms, lambda: VectorFile(path, 1, state.rows, np.float32)
+            collection, path, lambda: VectorFile(path, 1, state.rows, np.float32)
         )
     return faults or _attempt(lambda: _check_numbers(collection))
 
@@ -88,14 +89,13 @@ def _check_numbers(collection: Collection) -> None:
         raise CorruptError(f"{name}: {moments.n} rows; expected {len(collection)}")
 
 
-def _block_faults(collection: Collection, name: str, open_: Callable[[], VectorFile]) -> list[str]:
-    path = collection.path / name
+def _block_faults(collection: Collection, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
     try:
         file = open_()
         found = dict(file.blocks())
     except (CorruptError, OSError) as error:
-        return [str(error) if name in str(error) else f"{path}: {error}"]
-    expected = collection.store.blocks(name)
+        return [str(error) if path.name in str(error) else f"{path}: {error}"]
+    expected = collection.store.blocks(path.name)
     bad = sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
 

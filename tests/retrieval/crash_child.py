@@ -20,7 +20,7 @@ import indexes.linear
 import indexes.moments
 import indexes.rescorer
 import indexes.tensors
-import retrieval.collection
+import retrieval.ingest
 from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
@@ -62,7 +62,7 @@ OPERATIONS: dict[str, Callable[[Path], None]] = {
 
 def run(operation: str, path: Path, kill_at: int, to_parent: Connection) -> None:
     """Run an operation; tell the parent how many steps there were, if we live to."""
-    retrieval.collection.WINDOW = 16
+    retrieval.ingest.WINDOW = 16
     steps = 0
 
     def step() -> None:

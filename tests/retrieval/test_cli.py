@@ -287,7 +287,7 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
         "build", "pets.jsonl", "--out", "lib"
     )
     result = slimdex(*words, "--json")
-    kept = int(result.err.split("going on after ")[1].split()[0].replace(",", ""))
+    kept = int(result.err.split("went on after ")[1].split()[0].replace(",", ""))
     assert kept >= 1024
     assert result.json["documents"] == result.json["added"] > 3000
     assert slimdex("verify", "lib").code == 0

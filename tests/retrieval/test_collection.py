@@ -12,8 +12,9 @@ from indexes.arrays import normalize_rows
 from indexes.errors import InputError
 from indexes.linear import Whitening
 from indexes.settings import Settings
-from retrieval.collection import OUR_FILES, Collection
+from retrieval.collection import Collection
 from retrieval.documents import Document
+from retrieval.ledger import OUR_FILES
 from tests.encoders import WordEncoder
 
 SMALL = [
@@ -54,7 +55,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large.vectors().take(np.arange(len(docstrings)))
+    vectors = large.vectors.take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -105,8 +106,8 @@ def test_added_in_parts_finds_the_same_as_at_once(
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts.moments().n == whole.moments().n
-    np.testing.assert_allclose(parts.moments().scatter, whole.moments().scatter, rtol=1e-9)
+    assert parts.moments.n == whole.moments.n
+    np.testing.assert_allclose(parts.moments.scatter, whole.moments.scatter, rtol=1e-9)
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
     found = [{h.id for h in hits} for hits in parts.search(queries)]
@@ -150,7 +151,7 @@ def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordE
     assert (added.documents, added.replaced, len(collection)) == (2, 1, 4)
     assert collection.search("feline slept", k=1)[0][0].id == "cat"
     assert [h.text for h in collection.search("cat", k=9)[0] if h.id == "cat"] == ["a feline slept"]
-    assert collection.moments().n == 4
+    assert collection.moments.n == 4
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
@@ -160,12 +161,12 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large.moments().n == 1199 - gone
+    assert len(large) == large.moments.n == 1199 - gone
     kept = np.setdiff1d(np.arange(1200), large.deleted)
     from indexes.moments import Moments
 
-    expected = Moments(48).update(large.vectors().take(kept))
-    np.testing.assert_allclose(large.moments().covariance(), expected.covariance(), atol=1e-8)
+    expected = Moments(48).update(large.vectors.take(kept))
+    np.testing.assert_allclose(large.moments.covariance(), expected.covariance(), atol=1e-8)
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert len(again.search("anything", k=2000)[0]) == len(again) == 1199 - gone
@@ -233,7 +234,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
                 raise Stopped
             return super().encode(texts)
 
-    monkeypatch.setattr("retrieval.collection.WINDOW", 256)
+    monkeypatch.setattr("retrieval.ingest.WINDOW", 256)
     collection = Collection.create(path, Flaky())
     with pytest.raises(Stopped):
         collection.add(docstrings, source="them")
@@ -254,7 +255,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
         assert again.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again.vectors().take(np.arange(1200))
+        vectors = again.vectors.take(np.arange(1200))
     expected = WordEncoder().encode([d.content for d in docstrings])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
@@ -388,13 +389,20 @@ def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path
         assert len(again.index) == 1201
 
 
-def test_codes_are_written_again_for_many(
-    large: Collection, monkeypatch: pytest.MonkeyPatch
+def test_codes_are_written_again_for_many_however_they_came(
+    large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieval.derived.TAIL_ROWS", 2)
+    monkeypatch.setattr("retrieval.derived.TAIL_ROWS", 50)
     codes = large.state.files["codes"]
-    large.add([Document(f"new{i}", f"zebra number {i}") for i in range(100)])
-    assert large.state.files["codes"] != codes
+    large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
+    assert large.state.files["codes"] == codes
+    large.close()
+    with Collection.open(path, WordEncoder()) as again:
+        again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
+        assert again.state.files["codes"] != codes
+        again.add([Document("c", "one more zebra")])
+        assert again.state.files["codes"].name == "codes-000004.faiss"
+        assert again.search("one more zebra", k=1)[0][0].id == "c"
 
 
 def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) -> None:

@@ -52,7 +52,7 @@ def test_exact_search_is_the_cosine_of_live_vectors(
     collection.add(docstrings)
     collection.delete(where="kind = 'module'")
     queries = WordEncoder().encode(["parse a date"])
-    vectors = collection.vectors().take(np.arange(1200))
+    vectors = collection.vectors.take(np.arange(1200))
     cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
     cosines[collection.deleted] = -np.inf
     scores, rows = ExactSearch(collection)(queries, 10)

@@ -1,0 +1,120 @@
+"""Building: sources into an index, so that interrupted work goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from indexes.errors import InputError
+from indexes.progress import Progress, silent
+from indexes.settings import Settings
+
+from .collection import Added, Collection
+from .documents import Document
+from .encoder import Encoder
+from .sources import ColumnNames, Source, open_source
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Several sources, one after the other."""
+
+    opened: Sequence[Source]
+
+    @classmethod
+    def open(cls, specs: Sequence[str], names: ColumnNames = ColumnNames()) -> Sources:
+        """The sources that words of the command line mean."""
+        return cls([open_source(spec, names) for spec in specs])
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The users' own columns: name -> DuckDB type."""
+        return {name: type_ for source in self.opened for name, type_ in source.columns.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know about how they are read."""
+        return [f"{source.name}: {note}" for source in self.opened for note in source.notes]
+
+    def fingerprint(self) -> str:
+        """Changes when one of them does."""
+        prints = "".join(source.fingerprint() for source in self.opened)
+        return hashlib.sha256(prints.encode()).hexdigest()
+
+    def documents(self) -> Iterator[Document]:
+        return chain.from_iterable(b for source in self.opened for b in source.batches())
+
+
+def build(
+    path: Path,
+    sources: Sources,
+    make_encoder: Callable[[], Encoder],
+    settings: Settings,
+    progress: Progress = silent,
+) -> tuple[Collection, Added]:
+    """A new index, or the rest of one whose build was interrupted.
+
+    A folder that holds nothing worth keeping is removed again if the build fails.
+
+    Raises
+    ------
+    InputError
+        If the folder is there and is no unfinished build of the same sources.
+    """
+    if path.exists():
+        with Collection.open(path, read_only=True) as found:
+            _check_resumable(found, sources)  # before a model is loaded, which takes seconds
+        collection = Collection.open(path, make_encoder())
+        with _closed_on_error(collection):
+            collection.request(settings)
+            return collection, add(collection, sources, progress)
+    collection = Collection.create(path, make_encoder(), settings)
+    with _closed_on_error(collection, remove=True):
+        return collection, add(collection, sources, progress)
+
+
+def add(collection: Collection, sources: Sources, progress: Progress = silent) -> Added:
+    """Add documents; if that was interrupted before, go on where it stopped."""
+    if collection.state.settings is None:
+        _check_resumable(collection, sources)
+    fingerprint = sources.fingerprint()
+    if resumable(collection, sources):
+        kept = collection.state.encoded - collection.state.rows
+        added = collection.resume(progress)
+        return replace(added, notes=[f"went on after {kept:,} encoded before", *added.notes])
+    return collection.add(
+        sources.documents(), columns=sources.columns, source=fingerprint, progress=progress
+    )
+
+
+def resumable(collection: Collection, sources: Sources) -> bool:
+    """Whether these sources are what is being added."""
+    state = collection.state
+    return state.unfinished and state.source == sources.fingerprint()
+
+
+def _check_resumable(collection: Collection, sources: Sources) -> None:
+    state = collection.state
+    if state.settings is not None:
+        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
+    if state.unfinished and not resumable(collection, sources):
+        raise InputError(
+            f"{collection.path} is an unfinished build of another source, or its file has "
+            "changed since; expected the same one (or remove the folder)"
+        )
+
+
+@contextmanager
+def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        collection.close()
+        if remove and not collection.state.encoded:
+            shutil.rmtree(collection.path)
+        raise

@@ -1,0 +1,39 @@
+"""Facts: what an index holds, how it was made and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .collection import Collection
+
+
+def facts(collection: Collection) -> dict[str, Any]:
+    """Everything about an index that JSON can hold."""
+    cost, state = memory(collection), collection.state
+    return {
+        "path": str(collection.path),
+        "documents": len(collection),
+        "deleted": len(collection.deleted),
+        "dimensions": state.dim,
+        "settings": state.settings and state.settings.as_dict(),
+        "requested": state.requested.as_dict(),
+        "encoder": state.encoder,
+        "columns": collection.store.columns,
+        "memory": cost,
+        "files": {path.name: path.stat().st_size for path in sorted(collection.path.iterdir())},
+    }
+
+
+def memory(collection: Collection) -> dict[str, float]:
+    """Bytes a vector in RAM and on disk, and the fixed cost in RAM, from the structures.
+
+    On disk are the vectors and what is derived from them; the documents are not counted.
+    """
+    index, rows = collection.index, max(collection.state.rows, 1)
+    names = collection.state.file_names
+    disk = sum((collection.path / name).stat().st_size for name in names)
+    return {
+        "ram_bytes_per_vector": index.index.row_nbytes,
+        "ram_bytes_fixed": index.fixed_nbytes,
+        "disk_bytes_per_vector": disk / rows,
+    }

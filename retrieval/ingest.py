@@ -1,0 +1,113 @@
+"""Ingest: documents into the catalog, unseen; then their vectors, a window and a commit at a time.
+
+Bad input ends in the first step, before anything is encoded; a kill in the second costs one window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from indexes.arrays import Matrix, as_matrix, batches
+from indexes.errors import InputError
+from indexes.progress import Progress
+from indexes.vector_file import BLOCK_BYTES
+
+from .documents import Document
+from .encoder import Encoder
+from .files import sync_folder
+from .ledger import Ledger
+from .state import State
+
+WINDOW = 1024
+"""Documents encoded between two commits: what a kill can cost."""
+STEP_CHARACTERS = 16_384
+"""Characters given to the encoder at a time: how often progress is reported."""
+INSERTED = 1024
+"""Documents written to the catalog at a time."""
+
+
+def stage(
+    ledger: Ledger, documents: Iterable[Document], columns: Mapping[str, str], source: str
+) -> None:
+    """Write documents to the catalog in one transaction, unseen by readers.
+
+    Raises
+    ------
+    InputError
+        If there are none, one is malformed, an id stands twice or a value does not fit its column.
+    """
+    store, first = ledger.store, ledger.state.rows
+    staged, iterator = first, iter(documents)
+    with store.transaction():
+        store.ensure_columns(columns)
+        while batch := list(islice(iterator, INSERTED)):
+            store.insert(staged, [_checked(document) for document in batch])
+            staged += len(batch)
+        if staged == first:
+            raise InputError("no documents; expected at least one")
+        if (twice := store.duplicate_id(first)) is not None:
+            raise InputError(f"id {twice!r} stands twice; expected each id once")
+        state = replace(ledger.state, staged=staged, encoded=first, source=source)
+        check_rank(state)
+        store.set_state(state)
+    ledger.state = state
+
+
+def check_rank(state: State) -> None:
+    """Refuse a k that the number of documents alone rules out, before they are encoded."""
+    k, n = state.requested.k, state.staged
+    if state.settings is None and k is not None and k > n:
+        raise InputError(f"k={k} exceeds the rank that {n} documents can have")
+
+
+def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
+    """Vectors of the staged documents that have none yet."""
+    state, store = ledger.state, ledger.store
+    vectors = ledger.vectors(state.encoded)
+    for window in batches(state.staged, WINDOW, state.encoded):
+        contents = store.contents(window.start, window.stop)
+        encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
+        done = window.start - state.rows
+        for step in steps([len(text) for text in contents]):
+            found = encoder.encode([contents[i] for i in step])
+            encoded[step] = as_matrix(found, dim=state.dim, name="encoder")
+            done += len(step)
+            progress("encoding", done, state.staged - state.rows)
+        first_block = vectors.nbytes // BLOCK_BYTES
+        vectors.append(encoded)
+        sync_folder(ledger.path)
+        state = replace(state, encoded=len(vectors))
+        with store.transaction():
+            store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
+            store.set_state(state)
+        ledger.state = state
+
+
+def steps(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """A window's positions in parts of similar length, longest first: little is padding then.
+
+    >>> list(steps([5, 20_000, 9_000, 8_000]))
+    [[1], [2, 3], [0]]
+    """
+    step, characters = list[int](), 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        step.append(i)
+        characters += lengths[i] + 1
+        if characters >= STEP_CHARACTERS:
+            yield step
+            step, characters = [], 0
+    if step:
+        yield step
+
+
+def _checked(document: Document) -> Document:
+    if not isinstance(document, Document):
+        raise InputError(f"{document!r}; expected a Document")
+    for name in ("id", "text", "title"):
+        if not isinstance(value := getattr(document, name), str):
+            raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
+    return document

@@ -1,0 +1,147 @@
+"""Ledger: what is committed in an index's folder, and the only way to change it.
+
+Every change goes the same way: 1. append or write files and fsync them; 2. one DuckDB
+transaction makes them the truth; 3. remove what is no longer named. A crash before 2 leaves the
+old state, after 2 the new one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from indexes.arrays import Rows, batches
+from indexes.errors import InputError
+from indexes.moments import Moments
+from indexes.reduced_index import NO_ROWS
+from indexes.vector_file import BLOCK_BYTES, VectorFile
+
+from .files import publish, sync_folder
+from .state import State
+from .store import DocumentStore
+
+CATALOG = "catalog.duckdb"
+OUR_FILES = re.compile(
+    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6}\.(f16|f32|safetensors|faiss)(\.tmp)?"
+)
+
+
+class Ledger:
+    """A folder, its catalog and the state that the catalog holds."""
+
+    def __init__(self, path: Path, store: DocumentStore) -> None:
+        self.path, self.store = path, store
+        self.state = store.state()
+
+    @classmethod
+    def create(cls, path: Path, state: State) -> Ledger:
+        """A new folder with an empty catalog, or none at all if that fails."""
+        if path.exists():
+            raise InputError(f"{path} exists; expected a new folder")
+        path.mkdir(parents=True)
+        try:
+            store = DocumentStore.create(path / CATALOG, state)
+            sync_folder(path)
+            sync_folder(path.parent)
+        except BaseException:
+            shutil.rmtree(path)
+            raise
+        return cls(path, store)
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool) -> Ledger:
+        """An existing folder; a writer also clears away what a crash has left."""
+        if not (path / CATALOG).is_file():
+            raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
+        ledger = cls(path, DocumentStore.open(path / CATALOG, read_only=read_only))
+        if not read_only:
+            ledger._remove_strays()
+        return ledger
+
+    def vectors(self, rows: int | None = None) -> VectorFile:
+        """The encoder's vectors on disk, those of the committed rows unless told otherwise."""
+        rows = self.state.rows if rows is None else rows
+        return VectorFile(self.path / self.state.vectors, self.state.dim, rows)
+
+    def deleted(self) -> Rows:
+        """Rows of deleted documents, in order."""
+        rows = self.store.deleted_rows()
+        return rows[rows < self.state.rows]
+
+    def moments(self) -> Moments:
+        """The moments of the live documents' vectors."""
+        record = self.state.files.get("moments")
+        if record is None:
+            return Moments(self.state.dim)
+        record.check(self.path)
+        return Moments.load(self.path / record.name)
+
+    def moments_of(self, rows: Rows) -> Moments:
+        """The moments of some rows' vectors, read from disk."""
+        vectors = self.vectors()
+        chunks = (vectors.take(rows[part]) for part in batches(len(rows)))
+        return Moments.of(chunks, self.state.dim)
+
+    def live_rows(self) -> Rows:
+        """Rows of documents that are not deleted."""
+        return np.setdiff1d(np.arange(self.state.rows), self.deleted(), assume_unique=True)
+
+    def next_state(self) -> State:
+        """The state to commit next: this one, with a new number for its files."""
+        return replace(self.state, generation=self.state.generation + 1)
+
+    def with_moments(self, state: State, moments: Moments) -> State:
+        """The state with these moments on disk."""
+        name = f"moments-{state.generation:06d}.safetensors"
+        record = publish(self.path / name, moments.save)
+        return replace(state, files=state.files | {"moments": record})
+
+    def commit(
+        self,
+        state: State,
+        *,
+        delete: Rows = NO_ROWS,
+        appended: VectorFile | None = None,
+        first_block: int = 0,
+    ) -> None:
+        """Make a state the truth.
+
+        Parameters
+        ----------
+        delete : rows that are deleted with it.
+        appended : a file of rows whose blocks from `first_block` on are new.
+        """
+        with self.store.transaction():
+            if len(delete):
+                self.store.delete_rows(delete)
+            if appended is not None:
+                blocks = list(appended.blocks(first_block))
+                self.store.set_blocks(appended.path.name, first_block, blocks)
+            self.store.forget_blocks(state.file_names)
+            self.store.set_state(state)
+        self.state = state
+        self._remove_strays()
+
+    def discard_pending(self) -> None:
+        """Forget an addition that was not finished: nobody was told that it is there."""
+        if not self.state.unfinished:
+            return
+        rows, kept = self.state.rows, self.vectors()
+        state = replace(self.state, staged=rows, encoded=rows, source=None)
+        first_block = kept.nbytes // BLOCK_BYTES
+        with self.store.transaction():
+            self.store.discard_from(rows)
+            self.store.set_blocks(state.vectors, first_block, list(kept.blocks(first_block)))
+            self.store.set_state(state)
+        self.state = state
+
+    def _remove_strays(self) -> None:
+        """Delete files of ours that the state does not name: a crash can leave some."""
+        named = self.state.file_names
+        for path in self.path.iterdir():
+            if OUR_FILES.fullmatch(path.name) and path.name not in named:
+                path.unlink()
