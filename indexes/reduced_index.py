@@ -7,17 +7,30 @@ from math import ceil
 
 import numpy as np
 
-from .arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches, normalize_rows
+from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
 from .kinds import Kind
 from .progress import Progress, silent
 from .reducer import Reducer
 from .rescorer import Rescorer
 from .vector_file import VectorFile
-from .vector_index import FaissIndex, VectorIndex, top_k
+from .vector_index import FaissIndex, VectorIndex, best_of, top_k
 
 TRAINING_ROWS = 65_536
 """Codebooks are trained on at most this many rows: 16 centroids use 4,096 of them."""
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What rescoring reads: the full-dimension metric, vectors and their lengths in it, on disk."""
+
+    rescorer: Rescorer
+    vectors: VectorFile
+    norms: VectorFile
+
+    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
+        """Cosines (q, n) of queries with the given rows (n,)."""
+        return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
 
 
 class ReducedIndex:
@@ -28,8 +41,7 @@ class ReducedIndex:
     reducer : fitted, from the vectors' d dimensions to the index's k.
     index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` brings it up to date.
     vectors : the encoder's vectors.
-    rescorer, norms : the full-dimension metric, and each row's length in it (n, 1).
-        Without them the order of the codes is final.
+    metric : for rescoring; without it the order of the codes is final.
     candidates : how many of the nearest codes are rescored for each query.
     """
 
@@ -39,119 +51,100 @@ class ReducedIndex:
         index: VectorIndex,
         vectors: VectorFile,
         *,
-        rescorer: Rescorer | None = None,
-        norms: VectorFile | None = None,
+        metric: Metric | None = None,
         candidates: int = 0,
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
-        self.rescorer, self.norms, self.candidates = rescorer, norms, candidates
+        self.metric, self.candidates = metric, candidates
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def train(self, kind: Kind, seed: int = 0) -> None:
-        """Replace the codes by an empty index of `kind`, trained on a sample of the rows."""
-        rows = np.arange(len(self.vectors))
-        if len(rows) > TRAINING_ROWS:
-            chosen = np.random.default_rng(seed).choice(len(rows), TRAINING_ROWS, replace=False)
-            rows = np.sort(chosen)
-        sample = [self._reduce(self.vectors.take(rows[part])) for part in batches(len(rows))]
-        k = self.reducer.n_components
-        self.index = FaissIndex(kind, k, len(self.vectors)).train(np.concatenate(sample))
-
     def extend(self, progress: Progress = silent) -> None:
         """Add the rows that the vector file has and the codes or the norms have not."""
-        total = len(self.vectors)
-        for chunk in self.vectors.scan(len(self.index)):
-            self.index.add(self._reduce(chunk))
-            progress("indexing", len(self.index), total)
-        if self.rescorer is not None and self.norms is not None:
-            for chunk in self.vectors.scan(len(self.norms)):
-                self.norms.append(self.rescorer.norms(chunk))
+        norms = self.metric.norms if self.metric else None
+        stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
+        for chunk in self.vectors.scan(start):
+            stop += len(chunk)
+            if len(self.index) < stop:
+                self.index.add(reduced(self.reducer, chunk[len(self.index) - stop :]))
+            if self.metric and len(self.metric.norms) < stop:
+                new = chunk[len(self.metric.norms) - stop :]
+                self.metric.norms.append(self.metric.rescorer.norms(new))
+            progress("indexing", stop, len(self.vectors))
 
     def search(
         self, queries: Matrix, k: int, rows: Rows | None = None, exclude: Rows = NO_ROWS
     ) -> tuple[Matrix, Rows]:
-        """Scores (q, k) and rows (q, k) for queries (q, d), padded with -inf and -1.
+        """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
-        With `rows` the search is exact over those rows. `exclude` (sorted) never comes back.
+        k is cut to the number of rows. With `rows` the search is exact over those rows.
+        `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
+        k = min(k, len(self))
         if rows is not None:
             rows = np.setdiff1d(rows, exclude, assume_unique=True)
-        if self.rescorer is None or self.norms is None:
+        if self.metric is None or not len(queries):
             return self._nearest_codes(queries, k, rows, exclude)
-        metric = _Metric(self.vectors, self.rescorer, self.norms)
         if rows is not None:
-            return _exact(metric, queries, k, rows)
-        _, found = self._nearest_codes(queries, max(self.candidates, k), None, exclude)
-        best = [_rescored(metric, q[None], f, k) for q, f in zip(queries, found, strict=True)]
-        return _stack(best, k)
+            chunks = (rows[part] for part in batches(len(rows)))
+            return best_of(((self.metric.scores(queries, c), c) for c in chunks), len(queries), k)
+        candidates = min(max(self.candidates, k), len(self))
+        _, found = self._nearest_codes(queries, candidates, None, exclude)
+        each = zip(queries, found, strict=True)
+        return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
 
     @property
     def nbytes(self) -> int:
         """Resident bytes: codes, reducer and metric. The vector file stays on disk."""
-        return (
-            self.index.nbytes + self.reducer.nbytes + (self.rescorer.nbytes if self.rescorer else 0)
-        )
+        metric = self.metric.rescorer.nbytes if self.metric else 0
+        return self.index.nbytes + self.reducer.nbytes + metric
 
     @property
     def fixed_nbytes(self) -> int:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
-    def _reduce(self, X: Matrix) -> Matrix:
-        return normalize_rows(self.reducer.transform(X))
-
     def _nearest_codes(
         self, queries: Matrix, count: int, rows: Rows | None, exclude: Rows
     ) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
-        reduced = self._reduce(queries)
-        if rows is not None or not len(exclude):
-            return self.index.search(reduced, count, rows)
+        short = reduced(self.reducer, queries)
+        if rows is not None or not len(exclude) or not len(queries):
+            return self.index.search(short, count, rows)
         total, live = len(self), len(self) - len(exclude)
         if live < total // 2:
             kept = np.setdiff1d(np.arange(total), exclude, assume_unique=True)
-            return self.index.search(reduced, count, kept)
+            return self.index.search(short, count, kept)
         ask = min(total, ceil(count * total / live) + 16)
         while True:
-            scores, found = self.index.search(reduced, ask)
+            scores, found = self.index.search(short, ask)
             found[np.isin(found, exclude)] = -1
             if ask == total or (found >= 0).sum(axis=1).min() >= min(count, live):
                 return _compact(scores, found, count)
             ask = min(total, 2 * ask)
 
 
-@dataclass(frozen=True)
-class _Metric:
-    """What rescoring reads: vectors and their norms on disk, and the full-dimension metric."""
-
-    vectors: VectorFile
-    rescorer: Rescorer
-    norms: VectorFile
-
-    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
-        """Cosines (q, n) of queries with the given rows (n,)."""
-        return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
+def reduced(reducer: Reducer, X: Matrix) -> Matrix:
+    """Rows (n, d) as the codes see them: reduced to k dimensions, of unit length."""
+    return normalize_rows(reducer.transform(X))
 
 
-def _rescored(metric: _Metric, query: Matrix, found: Rows, k: int) -> tuple[Matrix, Rows]:
+def trained(kind: Kind, reducer: Reducer, vectors: VectorFile, seed: int = 0) -> FaissIndex:
+    """An empty index of `kind` for these vectors, trained on a sample of them."""
+    rows = np.arange(len(vectors))
+    if len(rows) > TRAINING_ROWS:
+        chosen = np.random.default_rng(seed).choice(len(rows), TRAINING_ROWS, replace=False)
+        rows = np.sort(chosen)
+    sample = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
+    index = FaissIndex(kind, reducer.n_components, len(vectors))
+    return index.train(np.concatenate(sample))
+
+
+def _rescored(metric: Metric, query: Matrix, found: Rows, k: int) -> tuple[Matrix, Rows]:
     rows = np.sort(found[found >= 0])  # in the order they lie on disk
     return top_k(metric.scores(query, rows), rows, k)
-
-
-def _exact(metric: _Metric, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-    """The k best of `rows`, a chunk at a time."""
-    scores: Matrix = np.empty((len(queries), 0), dtype=np.float32)
-    best: Rows = np.empty((len(queries), 0), dtype=np.int64)
-    for part in batches(len(rows), SCAN_ROWS):
-        found, found_rows = top_k(metric.scores(queries, rows[part]), rows[part], k)
-        scores, best = np.hstack([scores, found]), np.hstack([best, found_rows])
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        scores = np.take_along_axis(scores, order, axis=1)
-        best = np.take_along_axis(best, order, axis=1)
-    return _pad(scores, best, k)
 
 
 def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:

@@ -61,6 +61,11 @@ class Settings:
         FaissIndex(kind, self._k(dim), kind.min_rows)
         return self
 
+    def check_count(self, n: int) -> None:
+        """Raise `InputError` for a k that n vectors can't span, whatever they are."""
+        if self.k is not None and self.k > n and self.reducer != "identity":
+            raise InputError(f"k={self.k} exceeds the rank that {n} documents can have")
+
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
         """Settings that these vectors can bear, and a line that says what was changed, if any.
 
@@ -71,8 +76,10 @@ class Settings:
         Raises
         ------
         InputError
-            If k was given and exceeds the rank of the data.
+            If k was given and exceeds the rank of the data, or there are no data.
         """
+        if not moments.n:
+            raise InputError("no vectors; expected some to fit a reducer on")
         out, changes = self, list[str]()
         k, dim = self._k(moments.dim), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
@@ -108,4 +115,4 @@ class Settings:
         if self.reducer == "identity":
             return dim
         multiple = kind_named(self.kind).multiple
-        return max(dim // 2 // multiple * multiple, 1)
+        return dim // 2 // multiple * multiple or min(multiple, dim)

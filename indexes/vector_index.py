@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import faiss
 import numpy as np
 
-from .arrays import Matrix, Rows, as_matrix
+from .arrays import Matrix, Rows, as_matrix, batches
 from .errors import CorruptError, InputError
 from .kinds import Kind
 
@@ -69,12 +71,19 @@ class FaissIndex:
 
     def _tune(self, rows: int) -> None:
         """Search-time settings for candidate lists of some hundreds (saved with the index)."""
-        index = faiss.downcast_index(self._index)
+        index = self._core()
         if isinstance(index, faiss.IndexIVF):
             index.nprobe = max(16, index.nlist // 8)
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
+
+    def _core(self) -> Any:
+        """The index behind a transformation that a factory string may put before it."""
+        index = faiss.downcast_index(self._index)
+        while isinstance(index, faiss.IndexPreTransform):
+            index = faiss.downcast_index(index.index)
+        return index
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -85,15 +94,14 @@ class FaissIndex:
 
     def train(self, X: Matrix) -> Self:
         """Learn codebooks from rows (n, k); raises `InputError` if there are too few."""
-        try:
+        with _refusals(f"{len(X)} vectors to train on"):
             self._index.train(as_matrix(X, dim=self.dim))
-        except RuntimeError as error:
-            raise InputError(f"{len(X)} vectors can't train this kind: {_reason(error)}") from error
         return self
 
     def add(self, X: Matrix) -> None:
-        """Append rows (n, k)."""
-        self._index.add(as_matrix(X, dim=self.dim))
+        """Append rows (n, k); raises `InputError` for a factory string that can't."""
+        with _refusals():
+            self._index.add(as_matrix(X, dim=self.dim))
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.
@@ -101,6 +109,10 @@ class FaissIndex:
         With `rows`, only those are looked at, and all of them are.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
+        with _refusals():
+            return self._search(queries, k, rows)
+
+    def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
             return _padded(*self._index.search(queries, k))
         if (ivf := faiss.try_extract_index_ivf(self._index)) is not None:
@@ -111,13 +123,12 @@ class FaissIndex:
 
     def _scan(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Exact over the decoded codes of `rows`: fast-scan indexes take no selector."""
-        heap = faiss.ResultHeap(len(queries), k, keep_max=True)
-        for low in range(0, len(rows), 65_536):
-            part = rows[low : low + 65_536]
-            decoded = self._index.reconstruct_batch(part)
-            heap.add_result(*top_k(queries @ decoded.T, part, k))
-        heap.finalize()
-        return _padded(heap.D, heap.I)
+        chunks = (rows[part] for part in batches(len(rows)))
+        return best_of(
+            ((queries @ self._index.reconstruct_batch(chunk).T, chunk) for chunk in chunks),
+            len(queries),
+            k,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -135,7 +146,7 @@ class FaissIndex:
     @property
     def row_nbytes(self) -> float:
         """Resident bytes a row: its code, and its id or links where the kind keeps them."""
-        index = faiss.downcast_index(self._index)
+        index = self._core()
         if isinstance(index, faiss.IndexFlatCodes | faiss.IndexFastScan):
             return float(index.sa_code_size())
         if isinstance(index, faiss.IndexIVF):
@@ -144,10 +155,9 @@ class FaissIndex:
 
     def save(self, path: Path) -> None:
         """Write in FAISS's own format."""
-        try:
-            faiss.write_index(self._index, str(path))
-        except RuntimeError as error:  # what is left to fail is the disk
-            raise OSError(f"{path}: {_reason(error)}") from error
+        with path.open("wb") as file:  # FAISS's own files do not notice a disk full at the end
+            writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
+            faiss.write_index(self._index, writer)
 
     @classmethod
     def load(cls, path: Path) -> FaissIndex:
@@ -171,6 +181,33 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     found = np.take_along_axis(scores, best, axis=1)
     order = np.argsort(-found, axis=1, kind="stable")
     return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
+
+
+def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
+    """The k best of scores (queries, n_i) for rows (n_i,) that come in chunks, padded.
+
+    >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
+    >>> best_of(chunks, 1, 2)[1].tolist()
+    [[1, 2]]
+    """
+    scores = np.full((queries, k), -np.inf, dtype=np.float32)
+    rows = np.full((queries, k), -1, dtype=np.int64)
+    for chunk_scores, chunk_rows in chunks:
+        found, found_rows = top_k(chunk_scores, chunk_rows, k)
+        both, both_rows = np.hstack([scores, found]), np.hstack([rows, found_rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(both, order, axis=1)
+        rows = np.take_along_axis(both_rows, order, axis=1)
+    return scores, rows
+
+
+@contextmanager
+def _refusals(what: str = "this kind of index") -> Iterator[None]:
+    """What FAISS refuses as an `InputError`: it knows what each of its factory strings can do."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise InputError(f"{what}: FAISS says {_reason(error)}; try another kind") from error
 
 
 def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:

@@ -1,7 +1,7 @@
 """Documents: text in, hits out.
 
-Files import only files above them: documents, pooling, models, encoder, docstrings, sources,
-files, state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation,
+Files import only files above them: documents, sql, files, pooling, models, encoder, docstrings,
+sources, state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation,
 demo, console, cli.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,6 +17,7 @@ from indexes.settings import Settings
 from .collection import Added, Collection
 from .documents import Document
 from .encoder import Encoder
+from .ledger import CATALOG
 from .sources import ColumnNames, Source, open_source
 
 
@@ -32,9 +33,9 @@ class Sources:
         return cls([open_source(spec, names) for spec in specs])
 
     @property
-    def columns(self) -> dict[str, str]:
-        """The users' own columns: name -> DuckDB type."""
-        return {name: type_ for source in self.opened for name, type_ in source.columns.items()}
+    def columns(self) -> list[Mapping[str, str]]:
+        """The user's own columns of each source: name -> DuckDB type."""
+        return [source.columns for source in self.opened]
 
     @property
     def notes(self) -> list[str]:
@@ -67,6 +68,8 @@ def build(
         If the folder is there and is no unfinished build of the same sources.
     """
     if path.exists():
+        if not (path / CATALOG).is_file():
+            raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
         with Collection.open(path, read_only=True) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
         collection = Collection.open(path, make_encoder())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -304,8 +307,21 @@ def evaluate(
 def main() -> None:
     """Run the command line; bad input is one line and exit code 2."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
     with _one_line_errors():
+        _check_arguments()
         app()
+
+
+def _check_arguments() -> None:
+    from indexes.errors import InputError
+
+    for word in sys.argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"argument {word!r}; expected UTF-8") from error
 
 
 @contextmanager
@@ -397,7 +413,16 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, default=str, ensure_ascii=False))
+    print(json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """A value with NaN and infinity, which JSON has not, as null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from indexes.arrays import Matrix, Rows
 from indexes.errors import CorruptError, InputError
@@ -71,7 +72,7 @@ class Collection:
             raise InputError(f"{path} exists; expected a new folder")
         encoder = encoder or TransformerEncoder()
         requested = (settings or Settings()).checked(encoder.dim)
-        state = State(encoder=encoder.spec(), dim=encoder.dim, requested=requested)
+        state = State(encoder=_plain(encoder.spec()), dim=encoder.dim, requested=requested)
         return cls(Ledger.create(path, state), encoder)
 
     @classmethod
@@ -92,9 +93,9 @@ class Collection:
         """
         ledger = Ledger.open(Path(path), read_only=read_only)
         expected = ledger.state.encoder
-        if encoder is not None and encoder.spec() != expected:
+        if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()
-            raise InputError(f"encoder {encoder.spec()}; this index was built with {expected}")
+            raise InputError(f"encoder {given}; this index was built with {expected}")
         return cls(ledger, encoder)
 
     def close(self) -> None:
@@ -198,7 +199,7 @@ class Collection:
         self,
         documents: Iterable[Document],
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Sequence[Mapping[str, str]] = (),
         source: str = "",
         progress: Progress = silent,
     ) -> Added:
@@ -209,7 +210,8 @@ class Collection:
 
         Parameters
         ----------
-        columns : DuckDB types of metadata columns; others are typed by their values.
+        columns : name -> DuckDB type of metadata columns, a mapping for each source; others are
+            typed by their values.
         source : a fingerprint of where the documents come from, for `resume`.
 
         Raises
@@ -217,8 +219,7 @@ class Collection:
         InputError
             If there are no documents, an id stands twice, or a value can't be stored.
         """
-        self._ledger.discard_pending()
-        ingest.stage(self._ledger, documents, columns or {}, source)
+        ingest.stage(self._ledger, documents, columns, source)
         return self.resume(progress)
 
     def resume(self, progress: Progress = silent) -> Added:
@@ -234,7 +235,7 @@ class Collection:
             raise InputError(f"{self.path} holds documents; expected an unfinished build")
         state = replace(self.state, requested=settings.checked(self.state.dim))
         if state.unfinished:
-            ingest.check_rank(state)
+            state.requested.check_count(state.staged)
         self._ledger.commit(state)
 
     def delete(self, ids: Sequence[str] | None = None, *, where: str | None = None) -> int:
@@ -261,7 +262,6 @@ class Collection:
             raise InputError(f"{self.path} holds no documents; expected some to fit a reducer on")
         requested, moments = settings.checked(self.state.dim), self.moments
         fitted, notes = requested.fitted(moments)
-        self._ledger.discard_pending()
         state = replace(self._ledger.next_state(), requested=requested)
         self._encode_and_commit(fit(self.path, state, moments, fitted), progress)
         return notes
@@ -277,9 +277,9 @@ class Collection:
         moments = ledger.moments_of(ledger.live_rows())
         state = ledger.with_moments(ledger.next_state(), moments)
         if not self._fitted_files_are_whole():
-            if moments.n:
+            try:
                 settings, notes = state.requested.fitted(moments)
-            else:  # all are deleted: what they were fitted on is still there
+            except InputError:  # too few are left: what they were fitted on is still there
                 moments = Moments.of(self.vectors.scan(), state.dim)
             state = fit(self.path, state, moments, settings)
         self._encode_and_commit(state, progress)
@@ -325,13 +325,21 @@ class Collection:
         self, state: State, vectors: VectorFile, replaced: Rows, progress: Progress
     ) -> None:
         """Add the new rows to the codes and norms that there are."""
-        index, self._index = self.index, None  # loaded again should anything fail
-        first_block = index.norms.nbytes // BLOCK_BYTES if index.norms else 0
-        index.vectors = vectors
+        index, self._index = self._on(vectors), None  # loaded again should anything fail
+        norms = index.metric.norms if index.metric else None
+        first_block = norms.nbytes // BLOCK_BYTES if norms else 0
         index.extend(progress)
         state, saved_rows = save_codes(self.path, state, index, self._saved_rows)
-        self._ledger.commit(state, delete=replaced, appended=index.norms, first_block=first_block)
+        self._ledger.commit(state, delete=replaced, appended=norms, first_block=first_block)
         self._index, self._saved_rows, self._deleted = index, saved_rows, None
+
+    def _on(self, vectors: VectorFile) -> ReducedIndex:
+        """The index over a vector file that has grown."""
+        index = self.index
+        index.vectors = vectors
+        if index.metric is not None:
+            index.metric = replace(index.metric, vectors=vectors)
+        return index
 
     def _encode_and_commit(
         self, state: State, progress: Progress, replaced: Rows | None = None
@@ -340,7 +348,8 @@ class Collection:
         vectors = self._ledger.vectors(state.rows)
         index, state = encode_rows(self.path, state, vectors, progress)
         delete = self.deleted[:0] if replaced is None else replaced
-        self._ledger.commit(state, delete=delete, appended=index.norms)
+        norms = index.metric.norms if index.metric else None
+        self._ledger.commit(state, delete=delete, appended=norms)
         self._index, self._saved_rows, self._deleted = index, len(index), None
 
     def _fitted_files_are_whole(self) -> bool:
@@ -351,6 +360,12 @@ class Collection:
         except CorruptError:
             return False
         return True
+
+
+def _plain(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec as the catalog gives it back: JSON has no tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(spec))
+    return plain
 
 
 def _hit(document: Document, score: float) -> Hit:

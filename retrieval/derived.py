@@ -10,7 +10,7 @@ import numpy as np
 from indexes.catalog import kind_named, load_reducer
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import ReducedIndex
+from indexes.reduced_index import Metric, ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
@@ -47,20 +47,17 @@ def encode_rows(
     settings = state.settings
     assert settings is not None
     number = f"{state.generation:06d}"
-    kind, reducer = kind_named(settings.kind), load_reducer(folder / state.files["reducer"].name)
+    reducer = load_reducer(folder / state.files["reducer"].name)
+    norms = f"norms-{number}.f32" if settings.candidates else None
     index = ReducedIndex(
         reducer,
-        FaissIndex(kind, reducer.n_components, len(vectors)),
+        trained(kind_named(settings.kind), reducer, vectors),
         vectors,
+        metric=_metric(folder, state, vectors, norms, rows=0),
         candidates=settings.candidates,
     )
-    if settings.candidates:
-        index.rescorer = Rescorer.load(folder / state.files["rescorer"].name)
-        index.norms = _norms(folder / f"norms-{number}.f32")
-    index.train(kind)
     index.extend(progress)
     codes = publish(folder / f"codes-{number}.faiss", index.index.save)
-    norms = index.norms.path.name if index.norms else None
     return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
 
 
@@ -75,16 +72,13 @@ def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
     assert state.settings is not None
     for record in state.files.values():
         record.check(folder)
-    index = ReducedIndex(
+    return ReducedIndex(
         load_reducer(folder / state.files["reducer"].name),
         FaissIndex.load(folder / state.files["codes"].name),
         vectors,
+        metric=_metric(folder, state, vectors, state.norms, state.rows),
         candidates=state.settings.candidates,
     )
-    if state.norms:
-        index.rescorer = Rescorer.load(folder / state.files["rescorer"].name)
-        index.norms = _norms(folder / state.norms, state.rows)
-    return index
 
 
 def save_codes(
@@ -102,5 +96,10 @@ def save_codes(
     return replace(state, files=files), total
 
 
-def _norms(path: Path, rows: int = 0) -> VectorFile:
-    return VectorFile(path, dim=1, rows=rows, dtype=np.float32)
+def _metric(
+    folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
+) -> Metric | None:
+    if norms is None:
+        return None
+    rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, np.float32))

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+OWN_COLUMNS = ("row", "id", "title", "text", "deleted")
+"""Columns of ours in the documents table; the user's own can't have these names."""
+
 
 @dataclass(frozen=True)
 class Document:

@@ -130,7 +130,7 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         order = order[size:]
 
 
-def encoder_from_spec(spec: dict[str, Any], model: str | None = None) -> TransformerEncoder:
+def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
     """The encoder that an index was built with, checked to be the same.
 
     Raises
@@ -141,7 +141,7 @@ def encoder_from_spec(spec: dict[str, Any], model: str | None = None) -> Transfo
     if spec.get("type") != "transformer":
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
     encoder = TransformerEncoder(
-        model or spec["model"], pooling=spec["pooling"], max_length=spec["max_length"]
+        spec["model"], pooling=spec["pooling"], max_length=spec["max_length"]
     )
     found = encoder.spec()
     for key in ("sha256", "revision"):
@@ -179,4 +179,8 @@ def _load(files: ModelFiles) -> tuple[Any, Any]:
             f"model {files.name!r}: {reason}; expected a folder with a transformers model, "
             f"{DEFAULT_MODEL} (the extra 'minilm') or a hub id"
         ) from error
+    if model.config.is_encoder_decoder:
+        raise InputError(f"model {files.name!r}: has a decoder too; expected an encoder")
+    if tokenizer.pad_token is None:  # decoders have none; what pads is masked anyway
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     return tokenizer, model.eval()

@@ -7,6 +7,7 @@ uncompressed exact search are among the ten found.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +68,14 @@ def evaluate(
     ``{"index": measures, "exact": measures, "queries": n, "documents": n}``; measures are
     fractions, times milliseconds for one query that is encoded already.
     """
+    if not len(collection):
+        raise InputError(f"{collection.path} holds no documents; expected some to search")
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
     ids = collection.store.ids(collection.state.rows)
-    if not any(document in set(ids) for labels in qrels.values() for document in labels):
+    known = set(ids)
+    if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     texts = [text for _, text in judged]
     vectors = encode(collection, texts, progress)
@@ -109,7 +113,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         raise InputError(f"{path}: can't be read ({error})") from error
     for number, line in enumerate(lines, start=1):
         fields = line.split("\t") if "\t" in line else line.split()
-        if not fields or (number == 1 and not _is_int(fields[-1])):
+        if not fields or (number == 1 and fields[-1].isalpha()):  # a header: "score"
             continue
         if len(fields) not in (3, 4) or not _is_int(fields[-1]):
             raise InputError(
@@ -220,4 +224,4 @@ def _without_self(results: Results, queries: Sequence[str], ids: Sequence[str]) 
 
 
 def _is_int(text: str) -> bool:
-    return text.strip().lstrip("-").isdigit()
+    return re.fullmatch(r"-?[0-9]+", text.strip()) is not None

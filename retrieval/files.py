@@ -27,7 +27,7 @@ class FileRecord:
             fault = "missing"
         elif size != self.bytes:
             fault = f"damaged: {size} bytes, expected {self.bytes}"
-        elif (found := _sha256(path)) != self.sha256:
+        elif (found := sha256(path)) != self.sha256:
             fault = f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}"
         else:
             return
@@ -42,7 +42,7 @@ def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
         temporary.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it private
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        record = FileRecord(path.name, temporary.stat().st_size, _sha256(temporary))
+        record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -60,6 +60,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,7 +20,6 @@ from .documents import Document
 from .encoder import Encoder
 from .files import sync_folder
 from .ledger import Ledger
-from .state import State
 
 WINDOW = 1024
 """Documents encoded between two commits: what a kill can cost."""
@@ -31,7 +30,7 @@ INSERTED = 1024
 
 
 def stage(
-    ledger: Ledger, documents: Iterable[Document], columns: Mapping[str, str], source: str
+    ledger: Ledger, documents: Iterable[Document], columns: Sequence[Mapping[str, str]], source: str
 ) -> None:
     """Write documents to the catalog in one transaction, unseen by readers.
 
@@ -43,25 +42,22 @@ def stage(
     store, first = ledger.store, ledger.state.rows
     staged, iterator = first, iter(documents)
     with store.transaction():
-        store.ensure_columns(columns)
+        ledger.forget_pending()
+        for types in columns:
+            store.ensure_columns(types)
+        typed = {name.lower() for types in columns for name in types}
         while batch := list(islice(iterator, INSERTED)):
-            store.insert(staged, [_checked(document) for document in batch])
+            store.insert(staged, [_checked(document) for document in batch], typed)
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
         if (twice := store.duplicate_id(first)) is not None:
             raise InputError(f"id {twice!r} stands twice; expected each id once")
         state = replace(ledger.state, staged=staged, encoded=first, source=source)
-        check_rank(state)
+        if state.settings is None:
+            state.requested.check_count(staged)
         store.set_state(state)
     ledger.state = state
-
-
-def check_rank(state: State) -> None:
-    """Refuse a k that the number of documents alone rules out, before they are encoded."""
-    k, n = state.requested.k, state.staged
-    if state.settings is None and k is not None and k > n:
-        raise InputError(f"k={k} exceeds the rank that {n} documents can have")
 
 
 def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
@@ -74,7 +70,7 @@ def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None
         done = window.start - state.rows
         for step in steps([len(text) for text in contents]):
             found = encoder.encode([contents[i] for i in step])
-            encoded[step] = as_matrix(found, dim=state.dim, name="encoder")
+            encoded[step] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
             done += len(step)
             progress("encoding", done, state.staged - state.rows)
         first_block = vectors.nbytes // BLOCK_BYTES
@@ -102,6 +98,12 @@ def steps(lengths: Sequence[int]) -> Iterator[list[int]]:
             step, characters = [], 0
     if step:
         yield step
+
+
+def _of_count(vectors: Matrix, texts: int) -> Matrix:
+    if len(vectors) != texts:
+        raise InputError(f"encoder: {len(vectors)} vectors; expected one for each of {texts} texts")
+    return vectors
 
 
 def _checked(document: Document) -> Document:

@@ -13,6 +13,7 @@ from indexes.progress import Progress, silent
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from .collection import Collection
+from .ledger import CATALOG
 
 
 def verify(path: str | Path) -> list[str]:
@@ -48,13 +49,12 @@ def repair(path: str | Path, progress: Progress = silent) -> list[str]:
 def vector_faults(collection: Collection) -> list[str]:
     """Faults of the vector file, block by block."""
     state = collection.state
-    rows = state.encoded if state.unfinished else state.rows
     path = collection.path / state.vectors
-    return _block_faults(collection, path, lambda: VectorFile(path, state.dim, rows))
+    return _block_faults(collection, path, lambda: VectorFile(path, state.dim, state.encoded))
 
 
 def _catalog_faults(collection: Collection) -> list[str]:
-    catalog = collection.path / "catalog.duckdb"
+    catalog = collection.path / CATALOG
     rows = collection.state.rows
     try:
         collection.store.read_all()

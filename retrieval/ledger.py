@@ -7,6 +7,7 @@ old state, after 2 the new one.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -39,18 +40,22 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
-        """A new folder with an empty catalog, or none at all if that fails."""
+        """A new folder with an empty catalog: made under another name, then renamed."""
         if path.exists():
             raise InputError(f"{path} exists; expected a new folder")
-        path.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{path.name}.new")
+        shutil.rmtree(new, ignore_errors=True)  # of a process that was killed right here
+        new.mkdir()
         try:
-            store = DocumentStore.create(path / CATALOG, state)
-            sync_folder(path)
-            sync_folder(path.parent)
+            DocumentStore.create(new / CATALOG, state).close()
+            sync_folder(new)
+            os.rename(new, path)
         except BaseException:
-            shutil.rmtree(path)
+            shutil.rmtree(new, ignore_errors=True)
             raise
-        return cls(path, store)
+        sync_folder(path.parent)
+        return cls.open(path, read_only=False)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> Ledger:
@@ -126,18 +131,13 @@ class Ledger:
         self.state = state
         self._remove_strays()
 
-    def discard_pending(self) -> None:
-        """Forget an addition that was not finished: nobody was told that it is there."""
-        if not self.state.unfinished:
-            return
-        rows, kept = self.state.rows, self.vectors()
-        state = replace(self.state, staged=rows, encoded=rows, source=None)
-        first_block = kept.nbytes // BLOCK_BYTES
-        with self.store.transaction():
-            self.store.discard_from(rows)
-            self.store.set_blocks(state.vectors, first_block, list(kept.blocks(first_block)))
-            self.store.set_state(state)
-        self.state = state
+    def forget_pending(self) -> None:
+        """Drop an addition that was not finished, as part of the transaction of another one."""
+        if self.state.unfinished:
+            kept = self.vectors()
+            first_block = kept.nbytes // BLOCK_BYTES
+            self.store.discard_from(self.state.rows)
+            self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
 
     def _remove_strays(self) -> None:
         """Delete files of ours that the state does not name: a crash can leave some."""

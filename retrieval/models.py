@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import socket
 import urllib.parse
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexes.errors import CorruptError, InputError
+
+from .files import sha256
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
@@ -105,5 +106,4 @@ def _weights_sha256(folder: Path) -> str:
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
-    with weights.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256(weights)

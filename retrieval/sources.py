@@ -6,6 +6,8 @@ import csv
 import gzip
 import hashlib
 import json
+import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,17 +20,21 @@ from indexes.errors import InputError
 
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
-from .documents import Document
+from .documents import OWN_COLUMNS, Document
+from .sql import identifier, literal
 
 BATCH = 1024
 """Documents that a source hands over at a time."""
-RESERVED = ("row", "id", "title", "text", "deleted")
-"""Columns of ours in the documents table; a user's column of that name gets a "_" at its end."""
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
-LARGEST_OBJECT = 256 << 20
+LARGEST_OBJECT = 32 << 20
 """Bytes that one JSON object or CSV line may have."""
+LONGEST_TYPE = 1000
+"""Characters in the name of a nested type that is still worth a typed column."""
+ZONED = "TIMESTAMP WITH TIME ZONE"
+UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
+"""What reading a file as text can raise: it is no UTF-8, cut off, or gone."""
 
 
 class Source(Protocol):
@@ -95,26 +101,28 @@ def open_source(spec: str, names: ColumnNames = ColumnNames()) -> Source:
 def read_json(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
     layout = "auto" if Path(path.removesuffix(".gz")).suffix == ".json" else "newline_delimited"
     options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
+    # Keys that are rare are columns all the same, and no object is taken for a map.
+    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
     if types:  # read_json takes the types of all columns or of none
-        fields = ", ".join(f"{_text(n)}: {_text(types[n])}" for n in names)
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", columns={{{fields}}}"
-    return f"read_json({_text(path)}, {options})"
+    return f"read_json({_one_file(path)}, {options})"
 
 
 def read_csv(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
     # DuckDB would rather guess another separator, or skip lines, than call a file broken.
-    options = f"sample_size=-1, header=true, skip=0, max_line_size={LARGEST_OBJECT >> 3}"
+    options = f"sample_size=-1, header=true, skip=0, max_line_size={LARGEST_OBJECT}"
     is_tsv = Path(path.removesuffix(".gz")).suffix == ".tsv"
     quotes = "" if is_tsv else ", quote='\"', escape='\"'"
-    options += f", delim={_text(_separator(Path(path)))}{quotes}"
+    options += f", delim={literal(_separator(Path(path)))}{quotes}"
     if types:
-        fields = ", ".join(f"{_text(n)}: {_text(types[n])}" for n in names)
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", types={{{fields}}}"
-    return f"read_csv({_text(path)}, {options})"
+    return f"read_csv({_one_file(path)}, {options})"
 
 
 def read_parquet(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
-    return f"read_parquet({_text(path)})"
+    return f"read_parquet({_one_file(path)})"
 
 
 READERS = {
@@ -138,7 +146,7 @@ class TableSource:
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
         self._own = [c for c in self._types if c not in (self._text, self._id, self._title)]
-        self._renamed = {c: c + "_" if c.lower() in RESERVED else c for c in self._own}
+        self._renamed = _kept_names(self._own)
         self.columns = {self._renamed[c]: _storable(self._types[c]) for c in self._own}
         self.notes = [
             f"column {c!r} is kept as {new!r}" for c, new in self._renamed.items() if c != new
@@ -154,8 +162,8 @@ class TableSource:
     def batches(self) -> Iterator[list[Document]]:
         """Documents in the order of the file."""
         read_as_text = {c: "VARCHAR" for c in (self._text, self._id, self._title) if c}
-        select = [f"{_name(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
-        select += [f"{_name(self._title)}::VARCHAR" if self._title else "''"]
+        select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
+        select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
         select += [_select(c, self._types[c]) for c in self._own]
         table = self._reader(self.name, self._types | read_as_text, list(self._types))
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {table}")
@@ -245,8 +253,8 @@ class TextSource:
             try:
                 while batch := list(islice(documents, BATCH)):
                     yield batch
-            except UnicodeDecodeError as error:
-                raise InputError(f"{self.path}: not UTF-8 text ({error})") from error
+            except UNREADABLE as error:
+                raise InputError(f"{self.path}: {_unreadable(error)}") from error
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
@@ -255,9 +263,28 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     return [(d.id, d.content) for batch in source.batches() for d in batch]
 
 
+def _one_file(path: str) -> str:
+    """A path as DuckDB's readers take it when it is to mean this file and no pattern."""
+    return literal(re.sub(r"[*?[]", r"[\g<0>]", path))
+
+
+def _kept_names(columns: Sequence[str]) -> dict[str, str]:
+    """The user's columns by the names they are kept under: ours are avoided by a "_"."""
+    taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
+    kept = {}
+    for column in columns:
+        name = column
+        if column.lower() in OWN_COLUMNS:
+            while name.lower() in taken:
+                name += "_"
+            taken.add(name.lower())
+        kept[column] = name
+    return kept
+
+
 def _open_text(path: Path) -> Any:
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8")
+    return opener(path, "rt", encoding="utf-8-sig")
 
 
 def _separator(path: Path) -> str:
@@ -265,8 +292,8 @@ def _separator(path: Path) -> str:
     try:
         with _open_text(path) as lines:
             header = next(iter(lines), "")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error})") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path}: {_unreadable(error)}") from error
     return max(",\t;|", key=header.count)
 
 
@@ -282,8 +309,8 @@ def _broken_line(path: Path) -> str | None:
                         json.loads(line)
                 except json.JSONDecodeError as error:
                     return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
-    except (OSError, UnicodeDecodeError) as error:
-        return f"not UTF-8 text ({error})"
+    except UNREADABLE as error:
+        return _unreadable(error)
     return None
 
 
@@ -300,27 +327,31 @@ def _broken_record(path: Path) -> str | None:
                         return f"line {line}: {len(record)} columns; expected {width}"
             except csv.Error as error:
                 return f"line {records.line_num}: broken CSV ({error})"
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 text ({error})"
+    except UNREADABLE as error:
+        return _unreadable(error)
     return None
 
 
+def _unreadable(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 text ({error})"
+    return f"can't be read ({error})"
+
+
 def _storable(type_: str) -> str:
-    """The type a column is kept as: DuckDB's Python client can't fetch zoned timestamps."""
-    if type_ == "TIMESTAMP WITH TIME ZONE":
+    """The type a column is kept as.
+
+    DuckDB's Python client can't fetch zoned timestamps, and gives every row all keys of a map;
+    objects with hundreds of different keys are better off as JSON, too.
+    """
+    if type_ == ZONED:
         return "TIMESTAMP"
-    return "VARCHAR" if "TIMESTAMP WITH TIME ZONE" in type_ else type_
+    if "MAP(" in type_ or ZONED in type_ or len(type_) > LONGEST_TYPE:
+        return "JSON"
+    return type_
 
 
 def _select(column: str, type_: str) -> str:
-    if type_ == "TIMESTAMP WITH TIME ZONE":
-        return f"timezone('UTC', {_name(column)})"
-    return f"{_name(column)}::VARCHAR" if _storable(type_) != type_ else _name(column)
-
-
-def _name(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def _text(literal: str) -> str:
-    return "'" + literal.replace("'", "''") + "'"
+    if type_ == ZONED:
+        return f"timezone('UTC', {identifier(column)})"
+    return f"to_json({identifier(column)})" if _storable(type_) != type_ else identifier(column)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import duckdb
 import numpy as np
@@ -18,15 +19,16 @@ import numpy as np
 from indexes.arrays import Rows
 from indexes.errors import CorruptError, InputError
 
-from .documents import Document, content
+from .documents import OWN_COLUMNS, Document, content
+from .sql import identifier
 from .state import FORMAT, State
 
-OWN = ("row", "id", "title", "text", "deleted")
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,  # a filter must not read files
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": "1GB",  # more than that spills to disk
+    "lock_configuration": True,
 }
 SCHEMA = """
     CREATE TABLE documents(
@@ -51,6 +53,9 @@ TYPES: dict[type, str] = {
     bytes: "BLOB",
 }
 
+_WRITERS: WeakValueDictionary[Path, DocumentStore] = WeakValueDictionary()
+"""Stores open for writing here: DuckDB keeps out other processes' writers, not our own."""
+
 
 class DocumentStore:
     """The catalog of an index. Writers hold the file alone; readers share it with readers."""
@@ -65,7 +70,6 @@ class DocumentStore:
         connection = duckdb.connect(str(path), config=CONFIG)
         connection.execute(SCHEMA)
         connection.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
-        connection.execute("SET lock_configuration = true")
         return cls(path, connection)
 
     @classmethod
@@ -79,19 +83,31 @@ class DocumentStore:
         CorruptError
             If it is no catalog of ours, or damaged.
         """
+        if not read_only and path.resolve() in _WRITERS:
+            raise InputError(f"{path.parent}: this process is writing to it; expected one writer")
         try:
             connection = duckdb.connect(str(path), read_only=read_only, config=CONFIG)
-            connection.execute("SET lock_configuration = true")
-            found = connection.execute("SELECT format FROM state").fetchall()
         except duckdb.Error as error:
             raise _open_error(path, error) from error
+        try:
+            found = connection.execute("SELECT format FROM state").fetchall()
+        except duckdb.Error as error:
+            connection.close()
+            raise _open_error(path, error) from error
         if found != [(FORMAT,)]:
+            connection.close()
             version = found[0][0] if found else None
             raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
-        return cls(path, connection)
+        store = cls(path, connection)
+        if not read_only:
+            _WRITERS[path.resolve()] = store
+        return store
 
     def close(self) -> None:
+        """Let go of the file."""
         self._connection.close()
+        if _WRITERS.get(self._path.resolve()) is self:
+            del _WRITERS[self._path.resolve()]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -118,9 +134,16 @@ class DocumentStore:
             'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
         )
 
-    def insert(self, first_row: int, documents: Sequence[Document]) -> None:
-        """Documents as rows first_row, first_row + 1, ...; unknown columns are added."""
-        self._add_columns(documents)
+    def insert(
+        self, first_row: int, documents: Sequence[Document], typed: Set[str] = frozenset()
+    ) -> None:
+        """Documents as rows first_row, first_row + 1, ...
+
+        Metadata become columns, typed and widened by their values, but for the names in `typed`
+        (in lower case), whose columns are there with the right type.
+        """
+        metadata = [_by_lower_name(document) for document in documents]
+        self.ensure_columns(_types_of(metadata, typed))
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
@@ -128,23 +151,50 @@ class DocumentStore:
             ("text", "VARCHAR", [d.text for d in documents]),
         ]
         for column, type_ in self._columns.items():
-            own = [_plain(d.metadata.get(column), type_) for d in documents]
+            own = [_plain(m.get(column.lower(), ("", None))[1], type_) for m in metadata]
             values.append((column, type_, own))
-        names = ", ".join(_name(column) for column, _, _ in values)
+        names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
         sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
         try:
             self._connection.execute(sql, [column for _, _, column in values])
-        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+        except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(f"a column's value does not fit its type: {_line(error)}") from error
 
     def ensure_columns(self, columns: Mapping[str, str]) -> None:
-        """Add columns of the given DuckDB types where they are missing."""
-        known = {name.lower() for name in (*self._columns, *OWN)}
+        """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
+
+        Raises
+        ------
+        InputError
+            If a column holds another kind of thing: numbers are not mixed with texts.
+        """
+        existing = {name.lower(): name for name in self._columns}
         for name, type_ in columns.items():
-            if name.lower() not in known:
-                known.add(name.lower())
-                self._connection.execute(f"ALTER TABLE documents ADD COLUMN {_name(name)} {type_}")
+            column = existing.get(name.lower())
+            if column is None:
+                self._alter(f"ADD COLUMN {identifier(name)} {type_}")
+                existing[name.lower()] = name
+            elif (wider := self._wider(column, type_)) != self._columns[column]:
+                self._alter(f"ALTER COLUMN {identifier(column)} TYPE {wider}")
+
+    def _wider(self, column: str, type_: str) -> str:
+        """The type that holds a column's values and those of another type."""
+        own = self._columns[column]
+        if type_ == own or own in ("JSON", "VARCHAR"):  # these hold anything, written out
+            return own
+        with duckdb.connect() as scratch:  # an error must not abort our transaction
+            try:
+                sql = f"SELECT typeof(coalesce(NULL::{own}, NULL::{type_}))"
+                ((wider,),) = scratch.execute(sql).fetchall()
+            except duckdb.Error:
+                wider = "VARCHAR"
+        if wider in ("JSON", "VARCHAR"):
+            raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
+        return str(wider)
+
+    def _alter(self, change: str) -> None:
+        self._connection.execute(f"ALTER TABLE documents {change}")
         self._columns = self._read_columns()
 
     def discard_from(self, row: int) -> None:
@@ -162,7 +212,8 @@ class DocumentStore:
     def count_empty(self, first_row: int) -> int:
         """Documents from first_row on that have neither text nor title."""
         ((count,),) = self._fetch(
-            'SELECT count(*) FROM documents WHERE "row" >= ? AND length(trim(title || text)) = 0',
+            'SELECT count(*) FROM documents WHERE "row" >= ? '
+            "AND NOT regexp_matches(title || text, '\\S')",
             [first_row],
         )
         return int(count)
@@ -177,7 +228,7 @@ class DocumentStore:
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """The documents of the given rows, by row."""
-        own = "".join(f", {_name(column)}" for column in self._columns)
+        own = "".join(f", {identifier(column)}" for column in self._columns)
         found = self._fetch(
             f'SELECT "row", id, title, text{own} FROM documents '
             'WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
@@ -204,7 +255,7 @@ class DocumentStore:
         except (duckdb.Error, RuntimeError) as error:
             raise InputError(
                 f"where {where!r}: {_line(error)}; expected a condition on the columns "
-                f"{', '.join((*OWN[1:4], *self._columns))}"
+                f"{', '.join((*OWN_COLUMNS[1:4], *self._columns))}"
             ) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
@@ -212,7 +263,8 @@ class DocumentStore:
         found = self._fetch(
             'SELECT id, "row" FROM live WHERE id IN (SELECT unnest(?::VARCHAR[]))', [list(ids)]
         )
-        if unknown := [id for id in ids if id not in dict(found)]:
+        known = dict(found)
+        if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
         return np.sort(np.array([row for _, row in found], dtype=np.int64))
 
@@ -293,19 +345,7 @@ class DocumentStore:
 
     def _read_columns(self) -> dict[str, str]:
         described = self._fetch("DESCRIBE documents")
-        return {row[0]: row[1] for row in described if row[0] not in OWN}
-
-    def _add_columns(self, documents: Sequence[Document]) -> None:
-        """Columns for metadata keys that are new, typed by their values."""
-        values: dict[str, list[Any]] = {}
-        for document in documents:
-            for key, value in document.metadata.items():
-                if key.lower() in OWN:
-                    raise InputError(f"metadata {key!r}: that name is taken; expected another")
-                if key not in self._columns and value is not None:
-                    values.setdefault(key, []).append(value)
-        if values:
-            self.ensure_columns({key: _type_of(found) for key, found in values.items()})
+        return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
 
     def _rollback(self) -> None:
         try:
@@ -316,23 +356,59 @@ class DocumentStore:
             self._columns = self._read_columns()
 
 
-def _type_of(values: Sequence[Any]) -> str:
-    """The DuckDB type that holds all of these Python values."""
-    types = {TYPES.get(type(value), "JSON") for value in values}
+def _by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
+    """A document's metadata by name without case, as DuckDB takes names: (name, value)."""
+    out = {}
+    for name, value in document.metadata.items():
+        if not isinstance(name, str) or not name or name.lower() in OWN_COLUMNS:
+            raise InputError(
+                f"document {document.id!r}: metadata {name!r}; expected a name other than "
+                f"{', '.join(OWN_COLUMNS)}"
+            )
+        # numpy's numbers and dates know their Python values
+        out[name.lower()] = name, value.item() if isinstance(value, np.generic) else value
+    return out
+
+
+def _types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], typed: Set[str]) -> dict[str, str]:
+    """Name -> the DuckDB type that holds all the values, for names that have any."""
+    values: dict[str, tuple[str, set[str]]] = {}
+    for row in metadata:
+        for key, (name, value) in row.items():
+            if key not in typed and value is not None:
+                values.setdefault(key, (name, set()))[1].add(TYPES.get(type(value), "JSON"))
+    return {name: _type_of(types) for name, types in values.values()}
+
+
+def _type_of(types: set[str]) -> str:
     if len(types) == 1:
-        return types.pop()
-    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
+        return next(iter(types))
+    if types <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
+        return "DOUBLE" if "DOUBLE" in types else "BIGINT"
+    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
 
 
 def _plain(value: Any, type_: str) -> Any:
     """A value as DuckDB's client takes it for a column of this type."""
-    if type_ == "JSON" and value is not None and not isinstance(value, str):
-        return json.dumps(value)
-    return str(value) if type_ == "VARCHAR" and value is not None else value
+    if value is None:
+        return None
+    if type_ == "JSON":
+        return value if isinstance(value, str) and _is_json(value) else json.dumps(value)
+    return str(value) if type_ == "VARCHAR" else value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
 
 
 def _open_error(path: Path, error: duckdb.Error) -> InputError:
     message = str(error)
+    if "different configuration" in message:
+        return InputError(f"{path.parent}: this process is writing to it; expected no writer")
     if "Could not set lock" in message:
         process = re.search(r"PID (\d+)", message)
         who = f"process {process[1]}" if process else "another process"
@@ -343,7 +419,3 @@ def _open_error(path: Path, error: duckdb.Error) -> InputError:
 def _line(error: Exception) -> str:
     """The part of a DuckDB message that says what is wrong, on one line."""
     return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
-
-
-def _name(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'

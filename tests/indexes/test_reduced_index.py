@@ -11,10 +11,9 @@ from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import kind_named
 from indexes.linear import Whitening
 from indexes.moments import Moments
-from indexes.reduced_index import ReducedIndex
+from indexes.reduced_index import Metric, ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.vector_file import VectorFile
-from indexes.vector_index import FaissIndex
 
 N, D, BETA, GAMMA = 900, 24, 0.5, 0.25
 
@@ -35,17 +34,13 @@ def build(X: Matrix, folder: Path, kind: str, candidates: int, k: int = 12) -> R
     vectors = VectorFile(folder / f"{kind}-{candidates}.f16", D)
     vectors.append(X)
     moments = Moments(D).update(X)
-    rescorer = Rescorer.fit(moments, BETA, GAMMA) if candidates else None
-    norms = VectorFile(folder / f"{kind}.f32", 1, dtype=np.float32) if candidates else None
-    index = ReducedIndex(
-        Whitening(k, BETA, GAMMA).fit_moments(moments),
-        FaissIndex(kind_named(kind), k),
-        vectors,
-        rescorer=rescorer,
-        norms=norms,
-        candidates=candidates,
-    )
-    index.train(kind_named(kind))
+    reducer = Whitening(k, BETA, GAMMA).fit_moments(moments)
+    metric = None
+    if candidates:
+        norms = VectorFile(folder / f"{kind}.f32", 1, dtype=np.float32)
+        metric = Metric(Rescorer.fit(moments, BETA, GAMMA), vectors, norms)
+    codes = trained(kind_named(kind), reducer, vectors)
+    index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=candidates)
     index.extend()
     return index
 
@@ -127,6 +122,15 @@ def test_excluded_rows_never_come_back_and_the_answer_is_never_short(
 CACHE: dict[int, ReducedIndex | None] = {}
 
 
+def test_more_asked_for_than_there_is_and_nothing_asked(rescored: ReducedIndex) -> None:
+    scores, rows = rescored.search(np.ones((2, D), dtype=np.float32), 10**12)
+    assert scores.shape == rows.shape == (2, N)
+    assert (np.sort(rows[0]) == np.arange(N)).all()
+    nothing = np.empty((0, D), dtype=np.float32)
+    for exclude in (np.arange(0), np.arange(5)):
+        assert rescored.search(nothing, 3, exclude=exclude)[1].shape == (0, 3)
+
+
 def test_most_rows_excluded(X: Matrix, rescored: ReducedIndex) -> None:
     exclude = np.arange(5, N)
     _, found = rescored.search(X[:2], 10, exclude=exclude)
@@ -153,8 +157,8 @@ def test_extend_adds_what_the_vector_file_gained(X: Matrix, tmp_path: Path) -> N
     index.vectors.append(X[800:])
     index.extend()
     assert len(index) == N
-    assert index.norms is not None
-    assert len(index.norms) == N
+    assert index.metric is not None
+    assert len(index.metric.norms) == N
     _, found = index.search(X[800:], 1)
     assert (found[:, 0] == np.arange(800, N)).mean() > 0.95
 

@@ -23,6 +23,22 @@ def test_defaults_are_half_the_dimensions_and_pq() -> None:
     assert fitted == Settings().resolved(40)
 
 
+def test_no_vectors() -> None:
+    with pytest.raises(InputError, match="no vectors; expected some"):
+        Settings().fitted(Moments(40))
+
+
+def test_an_encoder_of_few_dimensions() -> None:
+    assert Settings().checked(6).resolved(6).k == 4
+    assert Settings().fitted(moments(700, 6))[0].k == 4
+
+
+def test_identity_needs_no_rank() -> None:
+    Settings(k=40, reducer="identity").check_count(3)
+    with pytest.raises(InputError, match="k=8 exceeds the rank that 3 documents can have"):
+        Settings(k=8).check_count(3)
+
+
 def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
     assert Settings().resolved(42).k == 20
     assert Settings(kind="sq8").resolved(42).k == 21

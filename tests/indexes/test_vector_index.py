@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -136,13 +139,48 @@ def test_more_asked_for_than_there_is(X: Matrix) -> None:
 def test_bad_input(X: Matrix, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kind 'nonsense' at 32 dimensions"):
         FaissIndex(kind_named("nonsense"), 32)
-    with pytest.raises(InputError, match="10 vectors can't train this kind"):
+    with pytest.raises(
+        InputError, match=r"10 vectors to train on: FAISS says .*; try another kind"
+    ):
         FaissIndex(kind_named("pq"), 32).train(X[:10])
     with pytest.raises(InputError, match="queries: 5 dimensions; expected 32"):
         build("flat", X).search(np.zeros((1, 5), dtype=np.float32), 1)
     (tmp_path / "junk.faiss").write_bytes(b"junk" * 100)
     with pytest.raises(CorruptError, match="not a FAISS index"):
         FaissIndex.load(tmp_path / "junk.faiss")
+
+
+def test_a_transformation_before_inverted_lists_is_seen_through(X: Matrix) -> None:
+    index = build("PCA24,IVF32,Flat", X)
+    assert index.row_nbytes == 24 * 4 + 8
+    exact = np.argsort(-(X[:50] @ X.T), axis=1)[:, :10]
+    _, found = index.search(X[:50], 10)
+    assert np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)]) > 0.6
+
+
+def test_factory_strings_that_take_no_rows(X: Matrix) -> None:
+    with pytest.raises(InputError, match=r"FAISS says .*; try another kind"):
+        build("IDMap,Flat", X)
+
+
+def test_a_disk_that_is_full_is_noticed_however_little_is_missing(
+    X: Matrix, tmp_path: Path
+) -> None:
+    size = build("sq8", X).nbytes
+    for limit in (10, size // 2, size - 1):
+        with pytest.raises(OSError, match="File too large"), limited_files(limit):
+            build("sq8", X).save(tmp_path / f"{limit}")
+
+
+@contextmanager
+def limited_files(limit: int) -> Iterator[None]:
+    """No file may grow beyond `limit` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_top_k_against_sorting(rng: np.random.Generator) -> None:

@@ -186,6 +186,33 @@ def test_several_sources_become_one_index(slimdex: Runner) -> None:
     assert hits[0]["id"] == "lines.txt:1"
 
 
+def test_json_is_json_whatever_the_columns_hold(slimdex: Runner) -> None:
+    Path("odd.csv").write_text("id,text,x\n1,the cat,nan\n2,the dog,inf\n")
+    assert slimdex("build", "odd.csv", "--out", "odd").code == 0
+    hits = slimdex("search", "odd", "the cat", "--json").json["queries"][0]["hits"]
+    assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": None}]
+
+
+def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) -> None:
+    write("a.jsonl", [{"id": "a", "text": "the cat", "x": 1.5}])
+    write("b.jsonl", [{"id": "b", "text": "the dog", "X": 2}])
+    assert slimdex("build", "a.jsonl", "b.jsonl", "--out", "ab").code == 0
+    assert slimdex("build", "b.jsonl", "a.jsonl", "--out", "ba").code == 0
+    for index in ("ab", "ba"):
+        found = slimdex("search", index, "cat", "--json").json["queries"][0]["hits"]
+        assert {v for hit in found for v in hit["metadata"].values()} == {1.5, 2.0}
+    write("c.jsonl", [{"id": "c", "text": "the rain", "x": "many"}])
+    assert "'x' holds DOUBLE; the new values are VARCHAR" in slimdex.refuses(
+        "build", "a.jsonl", "c.jsonl", "--out", "ac"
+    )
+    assert not Path("ac").exists()
+
+
+def test_arguments_that_are_no_text(pets: Runner) -> None:
+    assert "expected UTF-8" in pets.refuses("search", "pets", "\udcff")
+    assert len(pets("search", "pets", "cat", "-n", "3000000000", "--json").json["queries"]) == 1
+
+
 BUILD = ("build", "pets.jsonl", "--out", "new")
 
 
@@ -228,7 +255,10 @@ def test_a_build_that_is_refused_leaves_nothing(
     ("words", "message"),
     [
         (("build", "pets.jsonl", "--out", "pets"), "pets exists; expected a new folder"),
-        (("build", "pets.jsonl", "--out", "pets.jsonl"), "pets.jsonl: no slimdex index there"),
+        (
+            ("build", "pets.jsonl", "--out", "pets.jsonl"),
+            "pets.jsonl exists and is no slimdex index",
+        ),
         (("search", "none", "cat"), "none: no slimdex index there"),
         (("search", "folder", "cat"), "folder: no slimdex index there"),
         (("search", "foreign", "cat"), "no slimdex catalog, or damaged"),
@@ -240,7 +270,7 @@ def test_a_build_that_is_refused_leaves_nothing(
         (("delete", "pets"), "expected either ids or a condition"),
         (("delete", "pets", "--where", "year >"), "expected a condition"),
         (("add", "pets", "none.csv"), "none.csv: no such file"),
-        (("add", "pets", "wrong.jsonl"), "does not fit its type"),
+        (("add", "pets", "wrong.jsonl"), "column 'year' holds BIGINT; the new values are VARCHAR"),
         (("reduce", "pets", "--k", "99"), "k=99; expected 1 to the encoder's 32"),
         (("reduce", "pets", "--kind", "bogus"), "kind 'bogus'"),
         (("reduce", "pets", "--k", "16"), "k=16 exceeds the rank 3 of the 3 vectors"),

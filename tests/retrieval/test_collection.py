@@ -280,6 +280,37 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     assert verify(path) == []
 
 
+def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
+    large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retrieval.ingest.WINDOW", 16)
+    encode = large.encoder.encode
+    calls = []
+
+    def failing(texts):  # type: ignore[no-untyped-def]
+        calls.append(texts)
+        return encode(texts) if len(calls) < 3 else 1 / 0
+
+    monkeypatch.setattr(large.encoder, "encode", failing)
+    more = [Document(f"more{i}", f"text {i}") for i in range(64)]
+    with pytest.raises(ZeroDivisionError):
+        large.add(more)
+    pending = large.state
+    assert pending.encoded == 1232
+    with pytest.raises(InputError):
+        large.add([])
+    with pytest.raises(InputError):
+        large.add([Document("x", "a"), Document("x", "b")])
+    assert large.state == pending
+    monkeypatch.undo()
+    large.reduce(Settings(kind="sq8"))
+    large.delete([docstrings[0].id])
+    assert large.state.encoded == 1232
+    assert large.resume().documents == 64
+    assert len(large) == 1263
+    assert large.search("text 63", k=1)[0][0].id.startswith("more")
+
+
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
@@ -335,6 +366,25 @@ def test_vectors_of_mixed_dimensions(path: Path) -> None:
 
     with pytest.raises(InputError, match=r"10 dimensions; expected 48"):
         Collection.create(path, Mixed()).add(SMALL)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_encoder_that_gives_another_number_of_vectors(path: Path, count: int) -> None:
+    class Few(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            return super().encode(texts)[:count]
+
+    with pytest.raises(InputError, match=f"{count} vectors; expected one for each of 3 texts"):
+        Collection.create(path, Few()).add(SMALL)
+
+
+def test_a_spec_with_a_tuple_opens_again(path: Path) -> None:
+    class Tupled(WordEncoder):
+        def spec(self):  # type: ignore[no-untyped-def]
+            return {"layers": (1, -1)}
+
+    Collection.create(path, Tupled()).close()
+    Collection.open(path, Tupled()).close()
 
 
 def test_what_is_no_index(tmp_path: Path, encoder: WordEncoder) -> None:

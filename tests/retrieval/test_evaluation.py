@@ -105,6 +105,9 @@ def test_qrels_of_both_forms(tmp_path: Path) -> None:
         ("query-id\tcorpus-id\tscore\n", "no labels"),
         ("q\td\t1\nq\td\tmany\n", "line 2: 'q\\td\\tmany'"),
         ("q\td\t1\nq\t1\n", "line 2"),
+        ("q\td\t--1\n", "line 1"),
+        ("q\td\t1.0\n", "line 1"),
+        ("q\td\t\u00b2\n", "line 1"),
     ],
 )
 def test_bad_qrels(tmp_path: Path, content: str, message: str) -> None:
@@ -114,6 +117,14 @@ def test_bad_qrels(tmp_path: Path, content: str, message: str) -> None:
     assert message in str(raised.value)
     with pytest.raises(InputError, match="can't be read"):
         read_qrels(tmp_path / "none.tsv")
+
+
+def test_everything_deleted(tmp_path: Path, docstrings: list[Document]) -> None:
+    collection = Collection.create(tmp_path / "x", WordEncoder())
+    collection.add(docstrings[:30])
+    collection.delete(where="true")
+    with pytest.raises(InputError, match="holds no documents; expected some to search"):
+        evaluate(collection, [("q", "x")], {"q": {"d": 1}})
 
 
 def test_labels_that_fit_nothing(tmp_path: Path, docstrings: list[Document]) -> None:

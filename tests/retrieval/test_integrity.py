@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from indexes.errors import CorruptError, InputError
+from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.integrity import repair, verify
@@ -76,7 +77,8 @@ def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str)
 @pytest.mark.parametrize("at", [0.2, 0.5, 0.9])
 def test_damage_to_the_truth_is_found_and_not_repaired(path: Path, role: str, at: float) -> None:
     file = find(path, role)
-    flip(file, at)
+    for place in (at, 0.05, 0.35, 0.65, 0.95) if role == "catalog" else (at,):
+        flip(file, place)  # some of the catalog's blocks are free: damage there is none
     damaged = file.read_bytes()
     try:
         faults = verify(path)
@@ -99,6 +101,19 @@ def test_a_cut_vector_file(path: Path) -> None:
         repair(path)
     with pytest.raises(CorruptError, match="1000 bytes; expected"):
         answers(path)
+
+
+def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    settings = Settings(k=40, kind="flat")
+    with Collection.create(tmp_path / "y", WordEncoder(), settings) as collection:
+        collection.add(docstrings[:60])
+        collection.delete([d.id for d in docstrings[:30]])
+    before = answers(tmp_path / "y")
+    flip(find(tmp_path / "y", "reducer"))
+    assert len(repair(tmp_path / "y")) == 1
+    assert answers(tmp_path / "y") == before
 
 
 def test_numbers_that_disagree(path: Path) -> None:

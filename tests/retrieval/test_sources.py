@@ -95,6 +95,56 @@ def test_compressed(tmp_path: Path) -> None:
     assert [d.text for d in read(tmp_path / "a.jsonl.gz")] == ["x"]
 
 
+def test_a_name_is_a_name_and_no_pattern(tmp_path: Path) -> None:
+    for name, text in (("a1", "wrong"), ("a[1]", "right"), ("b*", "star"), ("b?", "mark")):
+        write_jsonl(tmp_path / f"{name}.jsonl", {"id": 1, "text": text})
+    (tmp_path / "c[1].csv").write_text("id,text\n1,right\n")
+    for name, text in (("a[1].jsonl", "right"), ("b*.jsonl", "star"), ("b?.jsonl", "mark")):
+        assert [d.text for d in read(tmp_path / name)] == [text]
+    assert [d.text for d in read(tmp_path / "c[1].csv")] == ["right"]
+
+
+def test_objects_of_many_rare_keys(tmp_path: Path) -> None:
+    rows = [{"id": i, "text": "x", f"k{i}": i, "tags": {f"t{i}": 1}} for i in range(300)]
+    documents = read(write_jsonl(tmp_path / "a.jsonl", *rows))
+    assert len(documents) == 300
+    assert documents[7].metadata["k7"] == 7
+    assert documents[7].metadata["k8"] is None
+    assert json.loads(documents[7].metadata["tags"])["t7"] == 1
+
+
+def test_maps_are_kept_as_json(tmp_path: Path) -> None:
+    duckdb.connect().sql(
+        "SELECT i AS id, 'x' AS text, MAP {'k' || i: i} AS m FROM range(3) t(i)"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    assert [d.metadata["m"] for d in read(tmp_path / "a.parquet")] == [
+        '{"k0":0}',
+        '{"k1":1}',
+        '{"k2":2}',
+    ]
+
+
+def test_names_that_are_ours_are_avoided(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x", "Row": 1, "row_": 2})
+    assert read(path)[0].metadata == {"Row__": 1, "row_": 2}
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbffirst\n")
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,text\n1,x\n")
+    assert read(tmp_path / "a.txt")[0].text == "first"
+    assert read(tmp_path / "a.csv")[0].id == "1"
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.csv.gz"])
+def test_compressed_files_that_are_cut_off(tmp_path: Path, name: str) -> None:
+    rows = "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(2000))
+    whole = gzip.compress((rows if "json" in name else rows.replace('"', "")).encode())
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=name):
+        read(tmp_path / name)
+
+
 def test_beir_folder(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "corpus.jsonl", {"_id": "a", "title": "", "text": "t"})
     assert [d.id for d in read(tmp_path)] == ["a"]

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 from indexes.errors import CorruptError, InputError
@@ -56,10 +57,52 @@ def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
 
 def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
     store.insert(0, [Document("a", "one", metadata={"n": 4})])
-    with pytest.raises(InputError, match=r"does not fit its type.*'many'"):
+    with pytest.raises(InputError, match="column 'n' holds BIGINT; the new values are VARCHAR"):
         store.insert(1, [Document("b", "two", metadata={"n": "many"})])
-    with pytest.raises(InputError, match="metadata 'Text': that name is taken"):
-        store.insert(1, [Document("b", "two", metadata={"Text": "many"})])
+    for name in ("Text", "", 5):
+        with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
+            store.insert(1, [Document("b", "two", metadata={name: "many"})])  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "type_", "found"),
+    [
+        (2, 1.5, "DOUBLE", [2.0, 1.5]),
+        (True, 7, "BIGINT", [1, 7]),
+        (date(2020, 1, 2), datetime(2020, 1, 2, 3), "TIMESTAMP", None),
+        ("text", 5, "VARCHAR", ["text", "5"]),
+        ({"a": 1}, [2], "JSON", [{"a": 1}, [2]]),
+        (1, np.float32(0.5), "DOUBLE", [1.0, 0.5]),
+        (2**62, 2**40, "BIGINT", [2**62, 2**40]),
+    ],
+)
+def test_a_column_widens_and_loses_nothing(
+    store: DocumentStore, old: object, new: object, type_: str, found: list[object] | None
+) -> None:
+    with store.transaction():
+        store.insert(0, [Document("a", "one", metadata={"n": old})])
+        store.insert(1, [Document("b", "two", metadata={"N": new})])
+    assert store.columns == {"n": type_}
+    values = [store.documents([0, 1])[row].metadata["n"] for row in (0, 1)]
+    assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
+
+
+def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one", metadata={"Year": 4})])
+    store.insert(1, [Document("b", "two", metadata={"year": 5})])
+    assert store.columns == {"Year": "BIGINT"}
+    assert [d.metadata for d in store.documents([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
+
+
+def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    writer = DocumentStore.open(tmp_path / "c", read_only=False)
+    for read_only in (True, False):
+        with pytest.raises(InputError, match="this process is writing to it"):
+            DocumentStore.open(tmp_path / "c", read_only=read_only)
+    writer.close()
+    readers = [DocumentStore.open(tmp_path / "c", read_only=True) for _ in range(2)]
+    assert [reader.state().dim for reader in readers] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +131,6 @@ def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
 
 
 def test_conditions_see_live_documents_only(store: DocumentStore) -> None:
-    import numpy as np
-
     fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
     store.delete_rows(np.array([1]))
     assert store.rows_where("n >= 0").tolist() == [0, 2, 3]
