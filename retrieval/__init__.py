@@ -1,8 +1,8 @@
 """Documents: text in, hits out.
 
-Files import only files above them: documents, sql, files, pooling, models, encoder, docstrings,
-sources, state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation,
-demo, console, cli.
+Files import only files above them: documents, columns, sql, files, pooling, models, encoder,
+docstrings, sources, state, store, derived, ledger, ingest, collection, building, facts,
+integrity, evaluation, demo, console, exits, cli.
 """
 
 from __future__ import annotations

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .exits import BAD_INPUT, one_line_errors, say
 
 if TYPE_CHECKING:
     from .building import Sources
@@ -32,9 +31,6 @@ SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
     "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
 )
-
-INTERRUPTED = 130
-"""Typer's exit code for Ctrl-C."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
@@ -219,9 +215,9 @@ def verify(index: Dir, as_json: Json = False) -> None:
         console.out.print(f"{index}: all files and numbers are right")
     else:
         for fault in faults:
-            console.error(fault)
+            say(fault)
     if faults:
-        raise typer.Exit(2)
+        raise typer.Exit(BAD_INPUT)
 
 
 @app.command()
@@ -309,48 +305,8 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
-    with _one_line_errors():
-        _check_arguments()
+    with one_line_errors():
         app()
-
-
-def _check_arguments() -> None:
-    from indexes.errors import InputError
-
-    for word in sys.argv:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"argument {word!r}; expected UTF-8") from error
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    from . import console
-
-    try:
-        yield
-    except SystemExit as stop:
-        if stop.code == INTERRUPTED:
-            console.error("stopped; run the same command again to go on")
-        raise
-    except Exception as error:
-        line = _explained(error)
-        if line is None:
-            raise
-        console.error(line)
-        raise SystemExit(2) from None
-
-
-def _explained(error: Exception) -> str | None:
-    """The line for an error that the user can act on; None for a bug."""
-    from indexes.errors import InputError
-
-    if isinstance(error, InputError):
-        return str(error)
-    if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
-        return f"the disk is full ({error}); free some space and run the same command again"
-    return str(error) if isinstance(error, OSError) else None
 
 
 def _open(specs: list[str], text: str | None, id: str | None, title: str | None) -> Sources:

@@ -99,11 +99,6 @@ def note(text: str) -> None:
     err.print(f"note: {escape(text)}", soft_wrap=True)
 
 
-def error(text: str) -> None:
-    """One line that says what is wrong."""
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
-
-
 def show_hits(query: str, hits: Sequence[Hit]) -> None:
     """A query's answers, nearest first."""
     table = Table(title=escape(query), title_justify="left", title_style="bold", box=None)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 from weakref import WeakValueDictionary
 
 import duckdb
@@ -19,6 +15,7 @@ import numpy as np
 from indexes.arrays import Rows
 from indexes.errors import CorruptError, InputError
 
+from .columns import as_stored, by_lower_name, restored, types_of
 from .documents import OWN_COLUMNS, Document, content
 from .sql import identifier
 from .state import FORMAT, State
@@ -39,20 +36,6 @@ SCHEMA = """
     CREATE VIEW live AS
         SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state);
 """
-TYPES: dict[type, str] = {
-    bool: "BOOLEAN",
-    int: "BIGINT",
-    float: "DOUBLE",
-    str: "VARCHAR",
-    datetime: "TIMESTAMP",
-    date: "DATE",
-    time: "TIME",
-    timedelta: "INTERVAL",
-    Decimal: "DECIMAL(38, 10)",
-    UUID: "UUID",
-    bytes: "BLOB",
-}
-
 _WRITERS: WeakValueDictionary[Path, DocumentStore] = WeakValueDictionary()
 """Stores open for writing here: DuckDB keeps out other processes' writers, not our own."""
 
@@ -142,8 +125,8 @@ class DocumentStore:
         Metadata become columns, typed and widened by their values, but for the names in `typed`
         (in lower case), whose columns are there with the right type.
         """
-        metadata = [_by_lower_name(document) for document in documents]
-        self.ensure_columns(_types_of(metadata, typed))
+        metadata = [by_lower_name(document) for document in documents]
+        self.ensure_columns(types_of(metadata, typed))
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
@@ -151,7 +134,7 @@ class DocumentStore:
             ("text", "VARCHAR", [d.text for d in documents]),
         ]
         for column, type_ in self._columns.items():
-            own = [_plain(m.get(column.lower(), ("", None))[1], type_) for m in metadata]
+            own = [as_stored(m.get(column.lower(), ("", None))[1], type_) for m in metadata]
             values.append((column, type_, own))
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
@@ -235,7 +218,7 @@ class DocumentStore:
             [[int(row) for row in rows]],
         )
         return {
-            row: Document(id, text, title, self._metadata(own))
+            row: Document(id, text, title, restored(self._columns, own))
             for row, id, title, text, *own in found
         }
 
@@ -337,12 +320,6 @@ class DocumentStore:
         damaged = "Corrupt" in str(error) or "checksum" in str(error)
         return CorruptError(f"{self._path}: damaged ({_line(error)})") if damaged else error
 
-    def _metadata(self, values: Sequence[Any]) -> dict[str, Any]:
-        return {
-            name: json.loads(value) if type_ == "JSON" and value is not None else value
-            for (name, type_), value in zip(self._columns.items(), values, strict=True)
-        }
-
     def _read_columns(self) -> dict[str, str]:
         described = self._fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
@@ -354,55 +331,6 @@ class DocumentStore:
             pass  # the error that led here says more
         else:
             self._columns = self._read_columns()
-
-
-def _by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
-    """A document's metadata by name without case, as DuckDB takes names: (name, value)."""
-    out = {}
-    for name, value in document.metadata.items():
-        if not isinstance(name, str) or not name or name.lower() in OWN_COLUMNS:
-            raise InputError(
-                f"document {document.id!r}: metadata {name!r}; expected a name other than "
-                f"{', '.join(OWN_COLUMNS)}"
-            )
-        # numpy's numbers and dates know their Python values
-        out[name.lower()] = name, value.item() if isinstance(value, np.generic) else value
-    return out
-
-
-def _types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], typed: Set[str]) -> dict[str, str]:
-    """Name -> the DuckDB type that holds all the values, for names that have any."""
-    values: dict[str, tuple[str, set[str]]] = {}
-    for row in metadata:
-        for key, (name, value) in row.items():
-            if key not in typed and value is not None:
-                values.setdefault(key, (name, set()))[1].add(TYPES.get(type(value), "JSON"))
-    return {name: _type_of(types) for name, types in values.values()}
-
-
-def _type_of(types: set[str]) -> str:
-    if len(types) == 1:
-        return next(iter(types))
-    if types <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
-        return "DOUBLE" if "DOUBLE" in types else "BIGINT"
-    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
-
-
-def _plain(value: Any, type_: str) -> Any:
-    """A value as DuckDB's client takes it for a column of this type."""
-    if value is None:
-        return None
-    if type_ == "JSON":
-        return value if isinstance(value, str) and _is_json(value) else json.dumps(value)
-    return str(value) if type_ == "VARCHAR" else value
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return True
 
 
 def _open_error(path: Path, error: duckdb.Error) -> InputError:

@@ -1,0 +1,87 @@
+"""Columns: what Python values the user's own columns take, and how they come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from indexes.errors import InputError
+
+from .documents import OWN_COLUMNS, Document
+
+TYPES: dict[type, str] = {
+    bool: "BOOLEAN",
+    int: "BIGINT",
+    float: "DOUBLE",
+    str: "VARCHAR",
+    datetime: "TIMESTAMP",
+    date: "DATE",
+    time: "TIME",
+    timedelta: "INTERVAL",
+    Decimal: "DECIMAL(38, 10)",
+    UUID: "UUID",
+    bytes: "BLOB",
+}
+
+
+def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
+    """A document's metadata by name without case, as DuckDB takes names: (name, value)."""
+    out = {}
+    for name, value in document.metadata.items():
+        if not isinstance(name, str) or not name or name.lower() in OWN_COLUMNS:
+            raise InputError(
+                f"document {document.id!r}: metadata {name!r}; expected a name other than "
+                f"{', '.join(OWN_COLUMNS)}"
+            )
+        # numpy's numbers and dates know their Python values
+        out[name.lower()] = name, value.item() if isinstance(value, np.generic) else value
+    return out
+
+
+def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], typed: Set[str]) -> dict[str, str]:
+    """Name -> the DuckDB type that holds all the values, for names that have any."""
+    values: dict[str, tuple[str, set[str]]] = {}
+    for row in metadata:
+        for key, (name, value) in row.items():
+            if key not in typed and value is not None:
+                values.setdefault(key, (name, set()))[1].add(TYPES.get(type(value), "JSON"))
+    return {name: _type_of(types) for name, types in values.values()}
+
+
+def _type_of(types: set[str]) -> str:
+    if len(types) == 1:
+        return next(iter(types))
+    if types <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
+        return "DOUBLE" if "DOUBLE" in types else "BIGINT"
+    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
+
+
+def as_stored(value: Any, type_: str) -> Any:
+    """A value as DuckDB's client takes it for a column of this type."""
+    if value is None:
+        return None
+    if type_ == "JSON":
+        return value if isinstance(value, str) and _is_json(value) else json.dumps(value)
+    return str(value) if type_ == "VARCHAR" else value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
+def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
+    """Name -> value of one document, from the columns' types and what the catalog gave."""
+    return {
+        name: json.loads(value) if type_ == "JSON" and value is not None else value
+        for (name, type_), value in zip(columns.items(), values, strict=True)
+    }

@@ -1,0 +1,57 @@
+"""Exits: what the user can mend is one line on stderr and exit code 2; a bug is a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+"""Typer's exit code for Ctrl-C."""
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Run a command line; nothing heavy is imported unless something goes wrong."""
+    try:
+        _check_arguments()
+        yield
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            say("stopped; run the same command again to go on")
+        raise
+    except Exception as error:
+        line = _explained(error)
+        if line is None:
+            raise
+        say(line)
+        raise SystemExit(BAD_INPUT) from None
+
+
+def say(line: str) -> None:
+    """One line that says what is wrong."""
+    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+
+
+def _explained(error: Exception) -> str | None:
+    """The line for an error that the user can act on; None for a bug."""
+    from indexes.errors import InputError
+
+    if isinstance(error, InputError):
+        return str(error)
+    if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
+        return f"the disk is full ({error}); free some space and run the same command again"
+    return str(error) if isinstance(error, OSError) else None
+
+
+def _check_arguments() -> None:
+    from indexes.errors import InputError
+
+    for word in sys.argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"argument {word!r}; expected UTF-8") from error
