@@ -328,6 +328,8 @@ class Collection:
         index, self._index = self._on(vectors), None  # loaded again should anything fail
         norms = index.metric.norms if index.metric else None
         first_block = norms.nbytes // BLOCK_BYTES if norms else 0
+        if norms is not None:
+            self._ledger.check_tail(norms)
         index.extend(progress)
         state, saved_rows = save_codes(self.path, state, index, self._saved_rows)
         self._ledger.commit(state, delete=replaced, appended=norms, first_block=first_block)

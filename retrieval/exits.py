@@ -11,6 +11,7 @@ from contextlib import contextmanager
 BAD_INPUT = 2
 INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
+STOPPED = "stopped; run the same command again to go on"
 
 
 @contextmanager
@@ -21,9 +22,12 @@ def one_line_errors() -> Iterator[None]:
         yield
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            say("stopped; run the same command again to go on")
+            say(STOPPED)
         raise
     except Exception as error:
+        if "interrupted" in str(error).lower():  # how DuckDB puts a Ctrl-C that it was told first
+            say(STOPPED)
+            raise SystemExit(INTERRUPTED) from None
         line = _explained(error)
         if line is None:
             raise

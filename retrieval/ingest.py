@@ -64,6 +64,7 @@ def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None
     """Vectors of the staged documents that have none yet."""
     state, store = ledger.state, ledger.store
     vectors = ledger.vectors(state.encoded)
+    ledger.check_tail(vectors)
     for window in batches(state.staged, WINDOW, state.encoded):
         contents = store.contents(window.start, window.stop)
         encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from indexes.arrays import Rows, batches
-from indexes.errors import InputError
+from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES, VectorFile
@@ -131,9 +131,20 @@ class Ledger:
         self.state = state
         self._remove_strays()
 
+    def check_tail(self, file: VectorFile) -> None:
+        """Raise `CorruptError` if a file's last block is damaged.
+
+        An append gives that block a new checksum, which must not vouch for old damage.
+        """
+        first = file.nbytes // BLOCK_BYTES
+        known = self.store.blocks(file.path.name)
+        if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
+            raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
+
     def forget_pending(self) -> None:
         """Drop an addition that was not finished, as part of the transaction of another one."""
         if self.state.unfinished:
+            self.check_tail(self.vectors(self.state.encoded))
             kept = self.vectors()
             first_block = kept.nbytes // BLOCK_BYTES
             self.store.discard_from(self.state.rows)

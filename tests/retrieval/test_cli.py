@@ -334,7 +334,7 @@ def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: P
             time.sleep(0.002)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert err.splitlines()[-1] == "error: stopped; run the same command again to go on"
     assert "Traceback" not in err
 

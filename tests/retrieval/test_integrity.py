@@ -93,6 +93,18 @@ def test_damage_to_the_truth_is_found_and_not_repaired(path: Path, role: str, at
     assert file.read_bytes() == damaged
 
 
+@pytest.mark.parametrize("role", ["vectors", "norms"])
+def test_an_addition_does_not_hide_damage(path: Path, role: str) -> None:
+    flip(find(path, role))
+    faults = verify(path)
+    with (
+        Collection.open(path, WordEncoder()) as collection,
+        pytest.raises(CorruptError, match=f"{role}.*damaged in its last block"),
+    ):
+        collection.add([Document("new", "some text")])
+    assert verify(path) == faults
+
+
 def test_a_cut_vector_file(path: Path) -> None:
     file = find(path, "vectors")
     file.write_bytes(file.read_bytes()[:1000])
