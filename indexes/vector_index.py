@@ -67,9 +67,9 @@ class FaissIndex:
                 f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
                 "that `slimdex build --help` lists or a FAISS factory string"
             ) from error
-        self._tune(rows)
+        self._tune()
 
-    def _tune(self, rows: int) -> None:
+    def _tune(self) -> None:
         """Search-time settings for candidate lists of some hundreds (saved with the index)."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):

@@ -85,18 +85,19 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
     """Add documents; if that was interrupted before, go on where it stopped."""
     if collection.state.settings is None:
         _check_resumable(collection, sources)
-    fingerprint = sources.fingerprint()
-    if resumable(collection, sources):
+    if _is_being_added(collection, sources):
         kept = collection.state.encoded - collection.state.rows
         added = collection.resume(progress)
         return replace(added, notes=[f"went on after {kept:,} encoded before", *added.notes])
     return collection.add(
-        sources.documents(), columns=sources.columns, source=fingerprint, progress=progress
+        sources.documents(),
+        columns=sources.columns,
+        source=sources.fingerprint(),
+        progress=progress,
     )
 
 
-def resumable(collection: Collection, sources: Sources) -> bool:
-    """Whether these sources are what is being added."""
+def _is_being_added(collection: Collection, sources: Sources) -> bool:
     state = collection.state
     return state.unfinished and state.source == sources.fingerprint()
 
@@ -105,7 +106,7 @@ def _check_resumable(collection: Collection, sources: Sources) -> None:
     state = collection.state
     if state.settings is not None:
         raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
-    if state.unfinished and not resumable(collection, sources):
+    if state.unfinished and not _is_being_added(collection, sources):
         raise InputError(
             f"{collection.path} is an unfinished build of another source, or its file has "
             "changed since; expected the same one (or remove the folder)"

@@ -13,7 +13,7 @@ from indexes.arrays import Matrix, Rows
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import ReducedIndex
+from indexes.reduced_index import NO_ROWS, ReducedIndex
 from indexes.settings import Settings
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
@@ -266,24 +266,20 @@ class Collection:
         self._encode_and_commit(fit(self.path, state, moments, fitted), progress)
         return notes
 
-    def rebuild(self, progress: Progress = silent) -> list[str]:
-        """Make the derived files anew; the reducer and the metric only if they are at fault.
-
-        Returns what the user should know.
-        """
-        ledger, settings, notes = self._ledger, self.state.settings, list[str]()
+    def rebuild(self, progress: Progress = silent) -> None:
+        """Make the derived files anew; the reducer and the metric only if they are at fault."""
+        ledger, settings = self._ledger, self.state.settings
         if settings is None:
-            return notes
+            return
         moments = ledger.moments_of(ledger.live_rows())
         state = ledger.with_moments(ledger.next_state(), moments)
         if not self._fitted_files_are_whole():
             try:
-                settings, notes = state.requested.fitted(moments)
+                settings, _ = state.requested.fitted(moments)
             except InputError:  # too few are left: what they were fitted on is still there
                 moments = Moments.of(self.vectors.scan(), state.dim)
             state = fit(self.path, state, moments, settings)
         self._encode_and_commit(state, progress)
-        return notes
 
     def _allowed(self, k: int, where: str | None) -> Rows | None:
         if k < 1:
@@ -344,14 +340,13 @@ class Collection:
         return index
 
     def _encode_and_commit(
-        self, state: State, progress: Progress, replaced: Rows | None = None
+        self, state: State, progress: Progress, replaced: Rows = NO_ROWS
     ) -> None:
         """Code all rows by the fitted files that the state names."""
         vectors = self._ledger.vectors(state.rows)
         index, state = encode_rows(self.path, state, vectors, progress)
-        delete = self.deleted[:0] if replaced is None else replaced
         norms = index.metric.norms if index.metric else None
-        self._ledger.commit(state, delete=delete, appended=norms)
+        self._ledger.commit(state, delete=replaced, appended=norms)
         self._index, self._saved_rows, self._deleted = index, len(index), None
 
     def _fitted_files_are_whole(self) -> bool:

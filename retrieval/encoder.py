@@ -80,7 +80,7 @@ class TransformerEncoder:
         """Model, weights, pooling, length and precision."""
         return {
             "type": "transformer",
-            "model": self._files.name if not self._files.is_local else self._portable_name(),
+            "model": self._portable_name(),
             "sha256": self._files.sha256,
             "revision": getattr(self._model.config, "_commit_hash", None),
             "pooling": str(self._pooling),
@@ -112,9 +112,8 @@ class TransformerEncoder:
         return array
 
     def _portable_name(self) -> str:
-        """A packaged model by its name, which holds on any machine; a folder by its path."""
-        is_folder = os.path.isdir(self._files.name)
-        return self._files.location if is_folder else self._files.name
+        """A folder by its path; a packaged model or hub id by its name, which holds anywhere."""
+        return self._files.location if os.path.isdir(self._files.name) else self._files.name
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

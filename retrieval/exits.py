@@ -11,6 +11,8 @@ from contextlib import contextmanager
 BAD_INPUT = 2
 INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
+DUCKDB_INTERRUPTED = "Query interrupted"
+"""What DuckDB makes of a Ctrl-C during a query, as a plain RuntimeError."""
 STOPPED = "stopped; run the same command again to go on"
 
 
@@ -25,7 +27,7 @@ def one_line_errors() -> Iterator[None]:
             say(STOPPED)
         raise
     except Exception as error:
-        if "interrupted" in str(error).lower():  # how DuckDB puts a Ctrl-C that it was told first
+        if type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED:
             say(STOPPED)
             raise SystemExit(INTERRUPTED) from None
         line = _explained(error)

@@ -235,7 +235,7 @@ class DocumentStore:
         try:
             found = self._connection.view("live").filter(where).project('"row"')
             return np.sort(found.fetchnumpy()["row"].astype(np.int64))
-        except (duckdb.Error, RuntimeError) as error:
+        except duckdb.Error as error:
             raise InputError(
                 f"where {where!r}: {_line(error)}; expected a condition on the columns "
                 f"{', '.join((*OWN_COLUMNS[1:4], *self._columns))}"

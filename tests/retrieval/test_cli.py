@@ -208,6 +208,12 @@ def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) ->
     assert not Path("ac").exists()
 
 
+def test_a_file_called_interrupted_is_no_ctrl_c(slimdex: Runner) -> None:
+    assert "interrupted.csv: no such file" in slimdex.refuses(
+        "build", "interrupted.csv", "--out", "x"
+    )
+
+
 def test_arguments_that_are_no_text(pets: Runner) -> None:
     assert "expected UTF-8" in pets.refuses("search", "pets", "\udcff")
     assert len(pets("search", "pets", "cat", "-n", "3000000000", "--json").json["queries"]) == 1
