@@ -1,1 +1,5 @@
-"""Experiments on `indexes` and `retrieval`; neither imports this package."""
+"""Experiments on both packages, imported by neither.
+
+Files import only files above them: datasets, vectors, machine, engines, peers, methods, worker,
+quality, results, grid, retrieval, __main__.
+"""

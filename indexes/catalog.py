@@ -7,11 +7,13 @@ from pathlib import Path
 from . import kinds
 from .errors import CorruptError
 from .kinds import Kind
-from .linear import Identity, Linear, Whitening
+from .linear import Identity, Linear, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
 from .tensors import load_tensors
 
-REDUCERS: dict[str, type[Linear]] = {r.name: r for r in (Whitening, Identity)}
+REDUCERS: dict[str, type[Linear]] = {
+    reducer.name: reducer for reducer in (Whitening, Identity, Truncate, RandomProjection)
+}
 
 KINDS: dict[str, Kind] = {
     kind.name: kind

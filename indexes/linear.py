@@ -43,6 +43,8 @@ class Linear:
     """
 
     name: ClassVar[str]
+    bounded_by_rank: ClassVar[bool] = False
+    """Whether n_components may not exceed the rank of the data."""
     n_components: int
     shift_: NDArray[np.float32]
     components_: Matrix
@@ -118,6 +120,7 @@ class Whitening(Linear):
     """
 
     name = "whitening"
+    bounded_by_rank = True
 
     def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.25) -> None:
         super().__init__(n_components)
@@ -132,8 +135,7 @@ class Whitening(Linear):
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments; raises `InputError` if n_components exceeds d or the rank."""
         k, d = self.n_components, moments.dim
-        if not 1 <= k <= d:
-            raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")
+        _check_components(k, d)
         values, axes, rank = principal_axes(moments, self.beta)
         if k > rank:
             raise InputError(f"n_components={k} exceeds the rank {rank} of the {moments.n} vectors")
@@ -144,6 +146,64 @@ class Whitening(Linear):
     def params(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON can hold them."""
         return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
+
+
+class Truncate(Linear):
+    """The first ``n_components`` dimensions: the control that learns nothing.
+
+    >>> X = np.array([[1, 2, 3]], dtype=np.float32)
+    >>> Truncate(2).fit(X).transform(X).tolist()
+    [[1.0, 2.0]]
+    """
+
+    name = "truncate"
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Check the dimensions; there is nothing to learn."""
+        _check_components(self.n_components, moments.dim)
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = np.eye(moments.dim, self.n_components, dtype=np.float32)
+        return self
+
+
+class RandomProjection(Linear):
+    """A projection on ``n_components`` random orthogonal directions, uniform over all such.
+
+    The other control: it keeps cosines in expectation (Johnson and Lindenstrauss 1984) and knows
+    nothing of the data.
+
+    Parameters
+    ----------
+    n_components : int
+        At most d.
+    random_state : int
+        The seed.
+
+    >>> X = np.eye(4, dtype=np.float32)
+    >>> projected = RandomProjection(4, random_state=1).fit(X).transform(X)
+    >>> bool(np.allclose(projected @ projected.T, np.eye(4), atol=1e-6))
+    True
+    """
+
+    name = "random"
+
+    def __init__(self, n_components: int, random_state: int = 0) -> None:
+        super().__init__(n_components)
+        self.random_state = random_state
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Draw the directions; of the data only the dimensions matter."""
+        _check_components(self.n_components, moments.dim)
+        rng = np.random.default_rng(self.random_state)
+        basis, triangle = np.linalg.qr(rng.standard_normal((moments.dim, self.n_components)))
+        signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)  # without them QR is not uniform
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = (basis * signs).astype(np.float32)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON can hold them."""
+        return {"n_components": self.n_components, "random_state": self.random_state}
 
 
 class Identity(Linear):
@@ -158,3 +218,8 @@ class Identity(Linear):
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.eye(moments.dim, dtype=np.float32)
         return self
+
+
+def _check_components(k: int, d: int) -> None:
+    if not 1 <= k <= d:
+        raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")

@@ -8,7 +8,7 @@ from typing import Any, Self
 from .catalog import REDUCERS, kind_named
 from .errors import InputError
 from .kinds import FLAT
-from .linear import Linear, principal_axes
+from .linear import Identity, Linear, principal_axes
 from .moments import Moments
 from .vector_index import FaissIndex
 
@@ -63,7 +63,7 @@ class Settings:
 
     def check_count(self, n: int) -> None:
         """Raise `InputError` for a k that n vectors can't span, whatever they are."""
-        if self.k is not None and self.k > n and self.reducer != "identity":
+        if self.k is not None and self.k > n and self._reducer.bounded_by_rank:
             raise InputError(f"k={self.k} exceeds the rank that {n} documents can have")
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
@@ -83,13 +83,13 @@ class Settings:
         out, changes = self, list[str]()
         k, dim = self._k(moments.dim), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
-        if self.k is not None and self.k > rank and self.reducer != "identity":
+        if self.k is not None and self.k > rank and self._reducer.bounded_by_rank:
             raise InputError(f"k={k} exceeds the rank {rank} of the {moments.n} vectors")
         kind = kind_named(self.kind)
         if moments.n < dim and self.k is None and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
             changes.append(f"no whitening (beta=gamma=0, whitening takes {dim} or more)")
-        if k > rank and self.reducer != "identity":
+        if k > rank and self._reducer.bounded_by_rank:
             k = max(rank, 1)
             changes.append(f"k={k} (their rank)")
         if moments.n < kind.min_rows or k % kind.multiple:
@@ -107,12 +107,16 @@ class Settings:
     def make_reducer(self) -> Linear:
         """The unfitted reducer; `k` must be known."""
         assert self.k is not None
-        return REDUCERS[self.reducer].configured(self.k, self.beta, self.gamma)
+        return self._reducer.configured(self.k, self.beta, self.gamma)
+
+    @property
+    def _reducer(self) -> type[Linear]:
+        return REDUCERS[self.reducer]
 
     def _k(self, dim: int) -> int:
         if self.k is not None:
             return self.k
-        if self.reducer == "identity":
+        if self._reducer is Identity:
             return dim
         multiple = kind_named(self.kind).multiple
         return dim // 2 // multiple * multiple or min(multiple, dim)

@@ -78,6 +78,18 @@ class FaissIndex:
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
 
+    def set_parameters(self, parameters: str) -> None:
+        """FAISS's search-time parameters, as ``"efSearch=64"`` or ``"nprobe=8,quantizer_ef=32"``.
+
+        Raises
+        ------
+        InputError
+            If this kind of index has no such parameter.
+        """
+        with _refusals(f"parameters {parameters!r}"):
+            space: Any = faiss.ParameterSpace()  # FAISS's own stub takes its overload for another
+            space.set_index_parameters(self._index, parameters)
+
     def _core(self) -> Any:
         """The index behind a transformation that a factory string may put before it."""
         index = faiss.downcast_index(self._index)

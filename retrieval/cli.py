@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 
 KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
+REDUCERS = "whitening, identity, truncate or random"
 SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
     "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
@@ -93,7 +94,7 @@ def build(
     gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
     kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
     candidates: Annotated[int, typer.Option(help="Rescored a query; 0: none.")] = 200,
-    reducer: Annotated[str, typer.Option(help="whitening or identity")] = "whitening",
+    reducer: Annotated[str, typer.Option(help=REDUCERS)] = "whitening",
     text: Text = None,
     id: Id = None,
     title: Title = None,
@@ -244,7 +245,7 @@ def reduce(
     gamma: Annotated[float | None, typer.Option(help="How far to even out the axes.")] = None,
     kind: Annotated[str | None, typer.Option(help=KINDS)] = None,
     candidates: Annotated[int | None, typer.Option(help="Rescored a query; 0: none.")] = None,
-    reducer: Annotated[str | None, typer.Option(help="whitening or identity")] = None,
+    reducer: Annotated[str | None, typer.Option(help=REDUCERS)] = None,
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors anew, without encoding. What is not given stays as it is."""
@@ -276,23 +277,36 @@ def reduce(
 @app.command("eval")
 def evaluate(
     index: Dir,
-    queries: Annotated[Path, typer.Option(help="Queries: any source with ids.")],
-    qrels: Annotated[Path, typer.Option(help="Labels: query, document, score (BEIR or TREC).")],
+    queries: Annotated[Path | None, typer.Option(help="Queries: any source with ids.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Labels: query, document, score (BEIR or TREC).")
+    ] = None,
     drop_self: Annotated[
         bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
     ] = False,
+    by_itself: Annotated[
+        bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
+    ] = False,
+    sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
     as_json: Json = False,
 ) -> None:
     """Measure quality, time and memory, beside uncompressed exact search."""
+    from indexes.errors import InputError
+
     from . import console
     from .collection import Collection
     from .evaluation import evaluate as measure
-    from .evaluation import read_qrels
+    from .evaluation import evaluate_self, read_qrels
     from .sources import read_pairs
 
-    pairs, labels = read_pairs(str(queries)), read_qrels(qrels)
+    if by_itself != (queries is None) or by_itself != (qrels is None):
+        raise InputError("eval: expected either --queries and --qrels, or --self")
+    labelled = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else None
     with Collection.open(index, read_only=True) as collection, console.progress() as progress:
-        report = measure(collection, pairs, labels, drop_self=drop_self, progress=progress)
+        if labelled:
+            report = measure(collection, *labelled, drop_self=drop_self, progress=progress)
+        else:
+            report = evaluate_self(collection, sample=sample, progress=progress)
     if as_json:
         _print_json(report)
     else:

@@ -51,7 +51,7 @@ def comparison(collection: Collection, progress: Progress = silent) -> dict[str,
             "bytes a vector in RAM": resident["ram_bytes_per_vector"],
             "bytes once, whatever the size": resident["ram_bytes_fixed"],
             "p50_ms": latency(results.seconds)["p50_ms"],
-            "agreement with exact search": agreement(results.rows, exact.rows, 10),
-            "agreement with it, whitened": agreement(results.rows, whitened, 10),
+            "agreement with exact search": float(agreement(results.rows, exact.rows, 10).mean()),
+            "agreement with it, whitened": float(agreement(results.rows, whitened, 10).mean()),
         }
     return table

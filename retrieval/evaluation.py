@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from indexes.arrays import Matrix, Rows, normalize_rows
 from indexes.errors import InputError
@@ -68,34 +69,55 @@ def evaluate(
     ``{"index": measures, "exact": measures, "queries": n, "documents": n}``; measures are
     fractions, times milliseconds for one query that is encoded already.
     """
-    if not len(collection):
-        raise InputError(f"{collection.path} holds no documents; expected some to search")
+    _check_not_empty(collection)
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
     ids = collection.store.ids(collection.state.rows)
-    known = set(ids)
+    known = {id: row for row, id in enumerate(ids)}
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
-    texts = [text for _, text in judged]
-    vectors = encode(collection, texts, progress)
-    depth = DEPTH + drop_self
-    found = timed(collection.search_vectors, vectors, depth)
-    exact_search = ExactSearch(collection)
-    exact = timed(exact_search, vectors, depth)
     names = [id for id, _ in judged]
-    if drop_self:
-        found, exact = (_without_self(r, names, ids) for r in (found, exact))
-    out: dict[str, Any] = {"queries": len(judged), "documents": len(collection)}
-    for key, results in (("index", found), ("exact", exact)):
-        out[key] = {
-            **measures(results, names, ids, qrels),
-            "fidelity@10": agreement(results.rows, exact.rows, 10),
-            **latency(results.seconds),
-        }
-    out["index"] |= memory(collection)
-    out["exact"] |= exact_search.memory()
-    return out
+    own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
+    vectors = encode(collection, [text for _, text in judged], progress)
+    report, answers = _side_by_side(collection, vectors, own)
+    for side, results in answers.items():
+        labels = per_query(results.scores, results.rows, names, ids, qrels)
+        report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
+    return report
+
+
+def evaluate_self(
+    collection: Collection, *, sample: int = 500, seed: int = 0, progress: Progress = silent
+) -> dict[str, Any]:
+    """Measure an index without labels: does it find what the uncompressed search finds?
+
+    A sentence of each of `sample` random documents is the query, and that document is held out
+    of the answers. What comes back is as for `evaluate`, without the measures that take labels.
+    """
+    _check_not_empty(collection)
+    live = np.setdiff1d(np.arange(collection.state.rows), collection.deleted)
+    if len(live) < 2:
+        raise InputError(f"{collection.path} holds 1 document; expected others to find by it")
+    if sample < 1:
+        raise InputError(f"sample={sample}; expected 1 or more documents")
+    rng = np.random.default_rng(seed)
+    own = np.sort(rng.choice(live, min(sample, len(live)), replace=False))
+    documents = collection.store.documents(own.tolist())
+    texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
+    report, _ = _side_by_side(collection, encode(collection, texts, progress), own)
+    return report
+
+
+def random_sentence(text: str, rng: np.random.Generator, words: int = 4) -> str:
+    """One of the text's sentences of at least so many words; the whole text if none has them.
+
+    >>> random_sentence("Yes. It rained all day long!", np.random.default_rng(0))
+    'It rained all day long!'
+    """
+    sentences = re.split(r"(?<=[.!?。！？])\s+|\n\s*\n", text)
+    long_enough = [s.strip() for s in sentences if len(s.split()) >= words]
+    return str(rng.choice(long_enough)) if long_enough else text
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
@@ -125,34 +147,55 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
-def measures(
-    results: Results, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
-) -> dict[str, float]:
-    """nDCG@10, MRR@10, recall@10 and recall@100 against labels, through ir-measures."""
+def per_query(
+    scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
+) -> dict[str, NDArray[np.float64]]:
+    """nDCG@10, MRR@10, recall@10 and recall@100 of each query against labels, by ir-measures.
+
+    Parameters
+    ----------
+    scores, rows : (queries, depth) answers, padded with -inf and -1.
+    queries : the queries' ids.
+    ids : the documents' ids, by row.
+    """
     import ir_measures
     from ir_measures import RR, R, nDCG
 
-    chosen = {"ndcg@10": nDCG @ 10, "mrr@10": RR @ 10, "recall@10": R @ 10, "recall@100": R @ 100}
+    chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
     run = {
-        query: {ids[row]: float(score) for score, row in zip(s, r, strict=True) if row >= 0}
-        for query, s, r in zip(queries, results.scores, results.rows, strict=True)
+        query: {ids[row]: score for score, row in zip(s, r, strict=True) if row >= 0}
+        for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
     }
     labels = {query: dict(qrels[query]) for query in queries}
-    values = ir_measures.calc_aggregate(list(chosen.values()), labels, run)
-    return {name: float(values[measure]) for name, measure in chosen.items()}
+    place = {query: i for i, query in enumerate(queries)}
+    out = {name: np.zeros(len(queries)) for name in chosen.values()}  # nothing found is zero
+    for metric in ir_measures.iter_calc(list(chosen), labels, run):
+        out[chosen[metric.measure]][place[metric.query_id]] = metric.value
+    return out
 
 
-def agreement(found: Rows, exact: Rows, k: int) -> float:
-    """Mean share of the exact search's first k rows that are among the first k found.
+def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
+    """Each query's share of the exact search's first k rows that are among the first k found.
 
-    >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2)
-    0.5
+    >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
+    [0.5]
     """
-    shares = []
-    for ours, theirs in zip(found[:, :k], exact[:, :k], strict=True):
-        wanted = theirs[theirs >= 0]
-        shares.append(np.isin(wanted, ours).mean() if len(wanted) else 1.0)
-    return float(np.mean(shares))
+    wanted = exact[:, :k]
+    counts = (wanted >= 0).sum(axis=1)
+    hits = (wanted[:, :, None] == found[:, None, :k]) & (wanted >= 0)[:, :, None]
+    return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
+
+
+def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
+    """Answers (q, depth) without each query's `own` row (-1: none), cut to depth - 1 for all.
+
+    >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
+    >>> drop_rows(scores, rows, np.array([6, -1]))[1].tolist()
+    [[5, 7], [5, 6]]
+    """
+    is_own = (rows == own[:, None]) & (own >= 0)[:, None]
+    order = np.argsort(is_own, axis=1, kind="stable")[:, :-1]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
 def latency(seconds: Sequence[float]) -> dict[str, float]:
@@ -211,16 +254,31 @@ class ExactSearch:
         }
 
 
-def _without_self(results: Results, queries: Sequence[str], ids: Sequence[str]) -> Results:
-    """Answers without the document that has the query's id, cut to the same depth for all."""
-    scores, rows = results.scores.copy(), results.rows.copy()
-    for i, query in enumerate(queries):
-        own = np.array([row >= 0 and ids[row] == query for row in rows[i]])
-        order = np.argsort(own, kind="stable")
-        rows[i], scores[i] = rows[i][order], scores[i][order]
-        if own.any():
-            rows[i][-own.sum() :], scores[i][-own.sum() :] = -1, -np.inf
-    return Results(scores[:, :-1], rows[:, :-1], results.seconds)
+def _side_by_side(
+    collection: Collection, vectors: Matrix, own: Rows
+) -> tuple[dict[str, Any], dict[str, Results]]:
+    """The report of what needs no labels, and the answers of both sides without own rows."""
+    dropping = bool((own >= 0).any())
+    exact_search = ExactSearch(collection)
+    answers = {}
+    for side, search in (("index", collection.search_vectors), ("exact", exact_search)):
+        results = timed(search, vectors, DEPTH + dropping)
+        if dropping:
+            scores, rows = drop_rows(results.scores, results.rows, own)
+            results = Results(scores, rows, results.seconds)
+        answers[side] = results
+    costs = {"index": memory(collection), "exact": exact_search.memory()}
+    report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
+    for side, results in answers.items():
+        agreed = agreement(results.rows, answers["exact"].rows, 10)
+        report[side] = {"fidelity@10": float(agreed.mean()), **latency(results.seconds)}
+        report[side] |= costs[side]
+    return report, answers
+
+
+def _check_not_empty(collection: Collection) -> None:
+    if not len(collection):
+        raise InputError(f"{collection.path} holds no documents; expected some to search")
 
 
 def _is_int(text: str) -> bool:

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import load_reducer
 from indexes.errors import CorruptError, InputError
-from indexes.linear import Identity, Whitening
+from indexes.linear import Identity, Linear, RandomProjection, Truncate, Whitening
 from indexes.moments import Moments
 from indexes.rescorer import Rescorer
 
@@ -92,10 +92,10 @@ def test_k_beyond_the_rank(X: Matrix, beta: float, rank: int) -> None:
         Whitening(rank + 1, beta).fit(X[:5])
 
 
-@pytest.mark.parametrize("reducer", [Whitening(4, 0.3, 0.6), Identity(12)])
-def test_save_and_load_give_the_same_rows(
-    X: Matrix, tmp_path: Path, reducer: Whitening | Identity
-) -> None:
+@pytest.mark.parametrize(
+    "reducer", [Whitening(4, 0.3, 0.6), Identity(12), Truncate(3), RandomProjection(3, 9)]
+)
+def test_save_and_load_give_the_same_rows(X: Matrix, tmp_path: Path, reducer: Linear) -> None:
     before = reducer.fit(X).transform(X)
     reducer.save(tmp_path / "r.safetensors")
     loaded = load_reducer(tmp_path / "r.safetensors")
@@ -140,3 +140,29 @@ def test_rescorer_gives_zero_rows_a_zero(X: Matrix) -> None:
     rescorer = Rescorer.fit(Moments(12).update(X), 0.0, 0.25)
     zeros = np.zeros((2, 12), dtype=np.float32)
     assert rescorer.scores(X[:1], zeros, rescorer.norms(zeros)).tolist() == [[0.0, 0.0]]
+
+
+def test_truncate_keeps_the_first_dimensions(X: Matrix) -> None:
+    np.testing.assert_array_equal(Truncate(5).fit(X).transform(X), X[:, :5])
+
+
+def test_random_projection_is_orthogonal_seeded_and_blind_to_the_data(X: Matrix) -> None:
+    first, again = RandomProjection(5, 3).fit(X), RandomProjection(5, 3).fit(X * 2 + 1)
+    np.testing.assert_array_equal(first.components_, again.components_)
+    np.testing.assert_allclose(first.components_.T @ first.components_, np.eye(5), atol=1e-6)
+    assert not np.allclose(first.components_, RandomProjection(5, 4).fit(X).components_)
+
+
+def test_random_projection_keeps_lengths_in_expectation(X: Matrix) -> None:
+    lengths = [
+        np.square(RandomProjection(6, seed).fit(X).transform(X)).sum() for seed in range(300)
+    ]
+    assert np.mean(lengths) == pytest.approx(np.square(X).sum() * 6 / 12, rel=0.05)
+
+
+@pytest.mark.parametrize("reducer", [Truncate(13), RandomProjection(13), RandomProjection(0)])
+def test_controls_refuse_what_they_cannot_keep(
+    X: Matrix, reducer: Truncate | RandomProjection
+) -> None:
+    with pytest.raises(InputError, match="expected 1 to the 12 dimensions"):
+        reducer.fit(X)

@@ -11,11 +11,13 @@ from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.evaluation import (
     ExactSearch,
-    Results,
     agreement,
+    drop_rows,
     evaluate,
+    evaluate_self,
     latency,
-    measures,
+    per_query,
+    random_sentence,
     read_qrels,
 )
 from tests.encoders import WordEncoder
@@ -26,19 +28,43 @@ def test_measures_worked_by_hand() -> None:
     rows = np.array([[1, 0, 2], [3, 2, -1]])
     scores = np.array([[0.9, 0.8, 0.7], [0.5, 0.4, -np.inf]], dtype=np.float32)
     qrels = {"q1": {"a": 1, "c": 2}, "q2": {"b": 1}}
-    found = measures(Results(scores, rows, []), ["q1", "q2"], ids, qrels)
+    found = per_query(scores, rows, ["q1", "q2"], ids, qrels)
     # q1 ranks b, a, c: gains 0, 1, 2 at discounts 1, log2(3), 2; ideally c, a.
     dcg = 1 / np.log2(3) + 2 / 2
     ideal = 2 + 1 / np.log2(3)
-    assert found["ndcg@10"] == pytest.approx(dcg / ideal / 2)
-    assert found["mrr@10"] == pytest.approx((1 / 2 + 0) / 2)
-    assert found["recall@10"] == found["recall@100"] == pytest.approx((1 + 0) / 2)
+    assert found["ndcg@10"].tolist() == pytest.approx([dcg / ideal, 0])
+    assert found["mrr@10"].tolist() == [1 / 2, 0]
+    assert found["recall@10"].tolist() == found["recall@100"].tolist() == [1, 0]
+
+
+def test_a_query_without_answers_measures_zero() -> None:
+    rows, scores = np.array([[-1], [0]]), np.array([[-np.inf], [1.0]], dtype=np.float32)
+    found = per_query(scores, rows, ["q1", "q2"], ["a"], {"q1": {"a": 1}, "q2": {"a": 1}})
+    assert found["ndcg@10"].tolist() == [0, 1]
 
 
 def test_agreement() -> None:
     exact = np.array([[1, 2, 3], [4, -1, -1], [-1, -1, -1]])
     found = np.array([[3, 2, 9], [4, 8, 7], [5, 6, 7]])
-    assert agreement(found, exact, 3) == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert agreement(found, exact, 3).tolist() == pytest.approx([2 / 3, 1, 1])
+
+
+def test_own_rows_are_dropped_and_the_depth_is_the_same_for_all() -> None:
+    rows = np.array([[4, 5, 6], [7, 8, 9], [3, -1, -1]])
+    scores = np.array([[3, 2, 1], [3, 2, 1], [1, -np.inf, -np.inf]], dtype=np.float32)
+    kept_scores, kept = drop_rows(scores, rows, np.array([4, -1, 3]))
+    assert kept.tolist() == [[5, 6], [7, 8], [-1, -1]]
+    assert kept_scores.tolist() == [[2, 1], [3, 2], [-np.inf, -np.inf]]
+
+
+def test_random_sentence() -> None:
+    rng = np.random.default_rng(0)
+    text = "One two three four. No. Five six seven eight nine? Yes!"
+    assert {random_sentence(text, rng) for _ in range(30)} == {
+        "One two three four.",
+        "Five six seven eight nine?",
+    }
+    assert random_sentence("too short", rng) == "too short"
 
 
 def test_latency_is_in_milliseconds() -> None:
@@ -91,6 +117,33 @@ def test_dropping_the_query_itself(tmp_path: Path, docstrings: list[Document]) -
     assert dropped["exact"]["recall@100"] == dropped["index"]["recall@100"] == 0
 
 
+def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list[Document]) -> None:
+    encoder = WordEncoder()
+    collection = Collection.create(tmp_path / "x", encoder, Settings(k=24, candidates=30))
+    collection.add(docstrings)
+    collection.delete(where="kind = 'module'")
+    encoder.encoded.clear()
+    report = evaluate_self(collection, sample=40, seed=3)
+    assert len(encoder.encoded) == report["queries"] == 40
+    own = [d for d in docstrings if any(q in d.content for q in encoder.encoded)]
+    assert len({d.id for d in own}) >= 40
+    assert report["exact"]["fidelity@10"] == 1
+    assert 0.3 < report["index"]["fidelity@10"] < 1
+    assert list(report["index"]) == list(report["exact"])
+    # The same by hand: neighbours of the sentences, their own documents held out.
+    live = np.setdiff1d(np.arange(1200), collection.deleted)
+    rows = np.sort(np.random.default_rng(3).choice(live, 40, replace=False))
+    queries = WordEncoder().encode(encoder.encoded)
+    exact = ExactSearch(collection)(queries, 101)
+    found = collection.search_vectors(queries, 101)
+    by_hand = agreement(drop_rows(*found, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
+    assert report["index"]["fidelity@10"] == pytest.approx(by_hand)
+    encoder.encoded.clear()
+    assert evaluate_self(collection, sample=5000)["queries"] == len(live)
+    with pytest.raises(InputError, match="sample=0; expected 1 or more documents"):
+        evaluate_self(collection, sample=0)
+
+
 def test_qrels_of_both_forms(tmp_path: Path) -> None:
     (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq 1\td 1\t2\nq 1\td2\t0\n")
     assert read_qrels(tmp_path / "beir.tsv") == {"q 1": {"d 1": 2, "d2": 0}}
@@ -125,6 +178,8 @@ def test_everything_deleted(tmp_path: Path, docstrings: list[Document]) -> None:
     collection.delete(where="true")
     with pytest.raises(InputError, match="holds no documents; expected some to search"):
         evaluate(collection, [("q", "x")], {"q": {"d": 1}})
+    with pytest.raises(InputError, match="holds no documents; expected some to search"):
+        evaluate_self(collection)
 
 
 def test_labels_that_fit_nothing(tmp_path: Path, docstrings: list[Document]) -> None:

@@ -1,0 +1,114 @@
+"""The machine: what a figure was measured on, threads to measure with, memory that is resident."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import platform
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+from threadpoolctl import threadpool_limits
+
+LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers", "ir-measures")
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Bytes of this process in RAM: its own, and pages of files, which the system may drop."""
+
+    own: int
+    files: int
+
+    @classmethod
+    def now(cls) -> Resident:
+        """After garbage was collected and free memory given back to the system."""
+        gc.collect()
+        if sys.platform == "linux":
+            with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
+                ctypes.CDLL("libc.so.6").malloc_trim(0)
+        memory = psutil.Process().memory_info()
+        files = getattr(memory, "shared", 0)
+        return cls(memory.rss - files, files)
+
+    def since(self, before: Resident) -> Resident:
+        """How much it grew."""
+        return Resident(self.own - before.own, self.files - before.files)
+
+
+def provenance(libraries: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Versions, processor, threads, commit and date, for every row of results."""
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: version_of(name) for name in (*LIBRARIES, *libraries)},
+        "processor": _processor(),
+        "threads": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "commit": _commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """The installed version, None where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def limit_threads(threads: int | None) -> None:
+    """Let this process compute on so many threads and processors; None: on all.
+
+    The limits of OpenMP and BLAS do not reach libraries with thread pools of their own (in Rust
+    or C++), so that all threads of the process are also bound to so many processors.
+    """
+    available = sorted(_PROCESSORS)
+    count = len(available) if threads is None else threads
+    threadpool_limits(limits=count)
+    if hasattr(os, "sched_setaffinity"):
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):  # a thread may have ended meanwhile
+                os.sched_setaffinity(int(task.name), set(available[:count]))
+
+
+def _processors() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+_PROCESSORS = _processors()
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, with a "+" where files differ from it."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str | None:
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "*.py")
+    except OSError:  # no git here
+        return None
+    return commit and commit + ("+" if changed else "")

@@ -1,0 +1,81 @@
+"""Results: rows of JSON, one a line, appended as they are measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from indexes.errors import InputError
+
+Row = dict[str, Any]
+FOLDER = Path(__file__).parent / "results"
+"""The rows that belong to this repository, and that its README is made from."""
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """A short name for everything that says what is measured."""
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ResultsFile:
+    """Rows by key. A row is on disk before the next one is measured."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, Row] = {}
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
+            if whole != text:
+                path.write_text(whole, encoding="utf-8")
+            self.rows = {row["key"]: row for row in _parsed(path, whole)}
+
+    def append(self, row: Row) -> None:
+        """Add a row with a `key`; numbers are kept to six digits."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_rounded(row), ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows[row["key"]] = row
+
+
+def read_rows(folder: Path, experiment: str) -> list[Row]:
+    """All rows of an experiment, `retrieval` or `peers`, from the files of a folder.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    files = sorted(folder.glob(f"{experiment}*.jsonl"))
+    rows = [row for file in files for row in ResultsFile(file).rows.values()]
+    if not rows:
+        raise InputError(
+            f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
+            f"`python -m bench {experiment}`"
+        )
+    return rows
+
+
+def _parsed(path: Path, text: str) -> Iterable[Row]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            row["key"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise InputError(f"{path}, line {number}: no row of results ({error})") from error
+        yield row
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return value
