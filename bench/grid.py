@@ -53,7 +53,6 @@ def baselines(dim: int) -> Iterator[Method]:
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
-    yield _plain("PQ", dim, f"PQ{dim // 16}", RESCORED)
     yield _plain("OPQ+PQ", dim, f"OPQ{dim // 16},PQ{dim // 16}", RESCORED)
     yield from map(Method.of_peer, GRID_PEERS)
 
@@ -102,15 +101,15 @@ def codes(dim: int) -> Iterator[Method]:
             (half, "sq4"),  # 1/16
             (dim // 4, "sq8"),
             (half, f"PQ{half}x4fs"),
-            (half, f"PQ{half // 2}"),
             (half, f"PQ{half // 2}x4fs"),  # 1/32
-            (half, f"PQ{half // 4}"),
             (dim // 4, "sq4"),
+            (dim // 4, f"PQ{dim // 4}x4fs"),
         ):
             yield _reduced(name, REDUCERS[name], k, kind)
+    yield _reduced("slimdex", DEFAULTS, half, f"PQ{half // 4}")  # 1/32; 8 bits train for minutes
     yield _plain("int4", dim, "sq4")  # 1/8
     yield _plain("PQ", dim, f"PQ{half}x4fs")  # 1/16
-    yield _plain("PQ", dim, f"PQ{dim // 8}")  # 1/32
+    yield _plain("PQ", dim, f"PQ{dim // 4}x4fs")  # 1/32
     yield _plain("OPQ+PQ", dim, f"OPQ{dim // 8},PQ{dim // 8}")
 
 

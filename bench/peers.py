@@ -369,6 +369,8 @@ class SentenceTransformers(_Peer):
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries, lists = normalize_rows(queries), []
+        distances = self._precision == "ubinary" and not self.effort  # Hamming's
+        sign = -1.0 if distances else 1.0
         for part in batches(len(queries), 64):  # it holds 8 bytes a candidate's dimension
             found, _ = self._library.semantic_search_faiss(
                 queries[part],
@@ -380,7 +382,8 @@ class SentenceTransformers(_Peer):
                 rescore_multiplier=max(self.effort, 1),
             )
             for hits in found:
-                lists.append(([hit["score"] for hit in hits], [hit["corpus_id"] for hit in hits]))
+                scores = [sign * hit["score"] for hit in hits]
+                lists.append((scores, [hit["corpus_id"] for hit in hits]))
         return _matrix(lists, k)
 
     def footprint(self) -> Footprint:
@@ -410,7 +413,7 @@ PEERS: dict[str, Peer] = {
     "DuckDB arrays": Peer("duckdb", DuckDb),
     "turboquant-pro": Peer("turboquant-pro", TurboQuant, (0, 2, 5, 10, 20)),
     "ST int8": Peer("sentence-transformers", lambda: SentenceTransformers("uint8"), (0, 4)),
-    "ST binary": Peer("sentence-transformers", lambda: SentenceTransformers("ubinary"), (0, 4, 20)),
+    "ST binary": Peer("sentence-transformers", lambda: SentenceTransformers("ubinary"), (0, 4)),
 }
 
 

@@ -159,7 +159,8 @@ def _serve(
     queries: tuple[Path, int, int],
 ) -> None:
     """Do what comes through the pipe until its other end closes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # FAISS warns there of every small training set
+    for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
         try:
             asked = VectorFile(*queries, np.float32).take(np.arange(queries[2]))
