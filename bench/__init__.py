@@ -1,5 +1,5 @@
 """Experiments on both packages, imported by neither.
 
 Files import only files above them: datasets, vectors, machine, engines, peers, methods, worker,
-quality, results, grid, retrieval, __main__.
+quality, results, grid, retrieval, versus, findings, charts, tables, report, __main__.
 """

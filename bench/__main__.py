@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieval.exits import one_line_errors
+
+from .results import FOLDER, Row, read_rows
+
+if TYPE_CHECKING:
+    from .retrieval import Task
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +28,7 @@ Sets = Annotated[
 Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with commas.")]
 Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
 Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
+Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]
 
 
@@ -41,28 +48,126 @@ def retrieval(
 ) -> None:
     """Every method on every set: rows that are there already are not measured again."""
     from retrieval import console
+
+    from .grid import GRID_PEERS
+    from .machine import provenance
+    from .retrieval import measure_grid, results_file
+
+    _note_missing(GRID_PEERS)
+    about = provenance(_packages(GRID_PEERS)) | {"seed": 0}
+    for task in _tasks(data, sets, models, cache, quick):
+        results = results_file(task, "retrieval", out)
+        with console.progress() as progress:
+            measure_grid(task, results, about, quick=quick, progress=progress)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
+def peers(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = Path("bench-results"),
+    cache: Cache = Path("bench-cache"),
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="Peers to measure, with commas.")] = "",
+) -> None:
+    """slimdex beside vector databases and libraries, in turns; needs the extra `peers`."""
+    from retrieval import console
+
+    from .machine import provenance
+    from .retrieval import results_file
+    from .versus import contenders, measure_peers
+
+    names = _peer_names(only)
+    _note_missing(names)
+    about = provenance(_packages(names)) | {"seed": 0}
+    for task in _tasks(data, sets, models, cache, quick):
+        results = results_file(task, "peers", out)
+        methods = contenders(task.vectors.dim, len(task.vectors), names)
+        with console.progress() as progress:
+            measure_peers(task, methods, results, about, progress=progress)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
+def report(
+    results: Results = FOLDER,
+    out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(
+        "bench-report"
+    ),
+) -> None:
+    """One page with charts and tables that opens anywhere, and the charts as PNG."""
+    from retrieval import console
+
+    from .report import write_report
+
+    with console.progress() as progress:
+        paths = write_report(out, *_rows(results), progress)
+    for path in paths:
+        console.out.print(str(path), soft_wrap=True)
+
+
+@app.command()
+def readme(
+    results: Results = FOLDER,
+    path: Annotated[Path, typer.Option(help="The file with the marks.")] = Path("README.md"),
+) -> None:
+    """Write the results into the README, between its marks."""
+    from retrieval import console
+
+    from .tables import readme_section, write_readme
+
+    changed = write_readme(path, readme_section(*_rows(results)))
+    console.out.print(f"{path}: {'written' if changed else 'up to date'}", soft_wrap=True)
+
+
+def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
+    return read_rows(folder, "retrieval"), read_rows(folder, "peers", needed=False)
+
+
+def _tasks(data: Path | None, sets: str, models: str, cache: Path, quick: bool) -> Iterator[Task]:
+    """Every set by every model, encoded."""
+    from retrieval import console
     from retrieval.encoder import TransformerEncoder
 
     from .datasets import load_dataset, names_of
-    from .grid import GRID_PEERS
-    from .machine import provenance
-    from .peers import missing_peers
-    from .retrieval import Task, measure_grid, results_file
+    from .retrieval import Task
 
-    for peer, package in missing_peers().items():
-        if peer in GRID_PEERS:
-            console.note(f"{peer} is missing: pip install {package}")
-    about = provenance(("sentence-transformers",)) | {"seed": 0}
     chosen = [load_dataset(name, data) for name in names_of(sets, data)]
     for model in models.split(","):
         encoder = TransformerEncoder(model)
         for dataset in chosen:
-            part = dataset.quick() if quick else dataset
             with console.progress() as progress:
-                task = Task.encoded(part, encoder, cache, progress)
-                results = results_file(task, out)
-                measure_grid(task, results, about, quick=quick, progress=progress)
-            console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+                task = Task.encoded(dataset.quick() if quick else dataset, encoder, cache, progress)
+            yield task
+
+
+def _peer_names(only: str) -> list[str]:
+    from indexes.errors import InputError
+
+    from .peers import PEERS
+
+    names = only.split(",") if only else list(PEERS)
+    if unknown := [name for name in names if name not in PEERS]:
+        raise InputError(f"peer {unknown[0]!r}; expected some of {', '.join(PEERS)}")
+    return names
+
+
+def _packages(names: Sequence[str]) -> list[str]:
+    from .peers import PEERS
+
+    return sorted({PEERS[name].package for name in names})
+
+
+def _note_missing(names: Sequence[str]) -> None:
+    from retrieval import console
+
+    from .peers import missing_peers
+
+    for peer, package in missing_peers().items():
+        if peer in names:
+            console.note(f"{peer} is missing: pip install {package}")
 
 
 if __name__ == "__main__":

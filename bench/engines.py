@@ -77,7 +77,7 @@ class SlimdexEngine:
                 file.append(chunk)
         with _stage(seconds, "fit_s"):
             moments = Moments.of(file.scan(), file.dim)
-            reducer = settings.make_reducer().fit_moments(moments)
+            reducer = settings.fit_reducer(moments)
             self._metric = None
             if settings.candidates:
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)

@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,11 +45,11 @@ class Resident:
         return Resident(self.own - before.own, self.files - before.files)
 
 
-def provenance(libraries: tuple[str, ...] = ()) -> dict[str, Any]:
+def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
     """Versions, processor, threads, commit and date, for every row of results."""
     return {
         "versions": {"python": platform.python_version()}
-        | {name: version_of(name) for name in (*LIBRARIES, *libraries)},
+        | {name: version_of(name) for name in (*LIBRARIES, *packages)},
         "processor": _processor(),
         "threads": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",

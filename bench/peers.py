@@ -130,29 +130,31 @@ class Chroma(_Peer):
 
     def __init__(self) -> None:
         import chromadb
+        from chromadb.api.shared_system_client import SharedSystemClient
 
-        self._chromadb = chromadb
+        self._chromadb, self._clients = chromadb, SharedSystemClient
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        quiet = self._chromadb.Settings(anonymized_telemetry=False)
-        client = self._chromadb.PersistentClient(str(folder), settings=quiet)
+        client = self._client()
         graph = {
             "space": "cosine",
             "max_neighbors": GRAPH_LINKS,
             "ef_construction": GRAPH_EFFORT,
-            "ef_search": max(self.effort, 10),
         }
         self._collection = client.create_collection(
             "vectors", configuration={"hnsw": graph}, embedding_function=None
         )
-        at_once = client.get_max_batch_size()
-        for part in batches(len(vectors), at_once):
+        for part in batches(len(vectors), client.get_max_batch_size()):
             ids = [str(row) for row in range(part.start, part.stop)]
             rows = vectors.take(np.arange(part.start, part.stop))
             self._collection.add(ids=ids, embeddings=rows)
 
     def set_effort(self, effort: int) -> None:
-        self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
+        if effort != self.effort:  # a collection that is open does not take notice: open it again
+            self.effort = effort
+            self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
+            self._clients.clear_system_cache()
+            self._collection = self._client().get_collection("vectors", embedding_function=None)
 
     def search(self, queries: Matrix, k: int) -> Answer:
         found = self._collection.query(query_embeddings=queries, n_results=k, include=["distances"])
@@ -164,6 +166,10 @@ class Chroma(_Peer):
 
     def footprint(self) -> Footprint:
         return Footprint(disk_row=self._on_disk())
+
+    def _client(self) -> Any:
+        quiet = self._chromadb.Settings(anonymized_telemetry=False)
+        return self._chromadb.PersistentClient(str(self.folder), settings=quiet)
 
 
 class LanceDb(_Peer):
@@ -406,7 +412,7 @@ PEERS: dict[str, Peer] = {
     "usearch f32": Peer("usearch", lambda: Usearch("f32"), GRAPH_EFFORTS),
     "usearch i8": Peer("usearch", lambda: Usearch("i8"), GRAPH_EFFORTS),
     "FAISS HNSW": Peer("faiss-cpu", FaissHnsw, GRAPH_EFFORTS),
-    "Chroma": Peer("chromadb", Chroma, GRAPH_EFFORTS),
+    "Chroma": Peer("chromadb", Chroma, (100, 200, 400)),
     "LanceDB": Peer("lancedb", LanceDb, GRAPH_EFFORTS),
     "Qdrant edge": Peer("qdrant-edge-py", QdrantEdge, GRAPH_EFFORTS),
     "sqlite-vec": Peer("sqlite-vec", SqliteVec),

@@ -60,9 +60,9 @@ class Judge:
         return per_query(scores, rows, data.query_ids, data.ids, data.qrels)
 
 
-def depth_for(dataset: Dataset) -> int:
-    """Answers to ask for, so that `DEPTH` are left when a query's own document is dropped."""
-    return min(DEPTH + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
+def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
+    """Answers to ask for, so that `depth` are left when a query's own document is dropped."""
+    return min(depth + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
 
 
 def interval(

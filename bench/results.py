@@ -45,17 +45,17 @@ class ResultsFile:
         self.rows[row["key"]] = row
 
 
-def read_rows(folder: Path, experiment: str) -> list[Row]:
+def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row]:
     """All rows of an experiment, `retrieval` or `peers`, from the files of a folder.
 
     Raises
     ------
     InputError
-        If there are none.
+        If there are none and they are needed.
     """
     files = sorted(folder.glob(f"{experiment}*.jsonl"))
     rows = [row for file in files for row in ResultsFile(file).rows.values()]
-    if not rows:
+    if needed and not rows:
         raise InputError(
             f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
             f"`python -m bench {experiment}`"

@@ -19,7 +19,7 @@ from .machine import Resident
 from .methods import Method
 from .peers import missing_peers
 from .quality import Judge, depth_for
-from .results import FOLDER, ResultsFile, Row, key_of
+from .results import ResultsFile, Row, key_of
 from .vectors import encoded
 from .worker import Worker, WorkerError
 
@@ -150,7 +150,7 @@ def sizes(told: Footprint, growth: Resident, built: Resident, task: Task) -> Row
     }
 
 
-def results_file(task: Task, folder: Path = FOLDER) -> ResultsFile:
-    """A file of rows for each set and model, so that none grows large."""
-    name = f"retrieval-{task.dataset.name}-{task.model}".replace(" ", "-")
+def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
+    """A file of rows for each experiment, set and model, so that none grows large."""
+    name = f"{experiment}-{task.dataset.name}-{task.model}".replace(" ", "-")
     return ResultsFile(folder / f"{name}.jsonl")

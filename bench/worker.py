@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -161,7 +162,7 @@ def _serve(
     """Do what comes through the pipe until its other end closes."""
     for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+    with TemporaryDirectory(prefix="slimdex-bench-") as folder, suppress(EOFError, BrokenPipeError):
         try:
             asked = VectorFile(*queries, np.float32).take(np.arange(queries[2]))
             bench = _Bench(method, VectorFile(*vectors, np.float32), asked, Path(folder))
@@ -169,18 +170,17 @@ def _serve(
         except Exception as error:  # a library that can't even be imported
             failure = _said(error)
         while True:
-            try:
-                command, arguments = pipe.recv()
-            except EOFError:
-                return
-            if failure:
-                pipe.send((True, failure))
-                continue
-            try:
-                step: Callable[..., Any] = getattr(bench, command)
-                pipe.send((False, step(*arguments)))
-            except Exception as error:  # whatever a peer's library raises is its row's answer
-                pipe.send((True, _said(error)))
+            command, arguments = pipe.recv()
+            pipe.send((True, failure) if failure else _outcome(bench, command, arguments))
+
+
+def _outcome(bench: _Bench, command: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    """Whether the step failed, and its answer or what was wrong."""
+    step: Callable[..., Any] = getattr(bench, command)
+    try:
+        return False, step(*arguments)
+    except Exception as error:  # whatever a peer's library raises is its row's answer
+        return True, _said(error)
 
 
 def _said(error: Exception) -> str:

@@ -6,6 +6,7 @@ Adding one is one `Kind` here and one line in `catalog.KINDS`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,18 @@ class Kind:
     factory: Callable[[int, int], str]
     min_rows: int = 1
     multiple: int = 1
+
+    def subquantizers(self, k: int, rows: int) -> int:
+        """Into how many runs of dimensions a row is cut, each with a codebook; 1 if not at all.
+
+        >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
+        (48, 16)
+        >>> SQ8.subquantizers(192, 5000), from_factory("PQ5").subquantizers(192, 5000)
+        (1, 1)
+        """
+        found = re.search(r"(?:^|,)PQ(\d+)", self.factory(k, rows))
+        groups = int(found[1]) if found else 1
+        return groups if k % groups == 0 else 1
 
 
 def ivf_lists(rows: int) -> int:

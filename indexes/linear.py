@@ -143,6 +143,18 @@ class Whitening(Linear):
         self.components_ = (axes[:, :k] * values[:k] ** (-self.gamma / 2)).astype(np.float32)
         return self
 
+    def deal(self, groups: int) -> Self:
+        """Reorder the fitted axes so that every run of k/groups of them carries a like variance.
+
+        Product quantisation spends the same bits on each run. Axes come sorted by variance, so
+        they are dealt like cards, back and forth, which is close to the eigenvalue allocation of
+        Ge et al. (2013, "Optimized Product Quantization", section 3.2). No cosine changes.
+        """
+        order = np.arange(self.n_components).reshape(-1, groups)
+        order[1::2] = order[1::2, ::-1]
+        self.components_ = np.ascontiguousarray(self.components_[:, order.T.ravel()])
+        return self
+
     def params(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON can hold them."""
         return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}

@@ -8,7 +8,7 @@ from typing import Any, Self
 from .catalog import REDUCERS, kind_named
 from .errors import InputError
 from .kinds import FLAT
-from .linear import Identity, Linear, principal_axes
+from .linear import Identity, Linear, Whitening, principal_axes
 from .moments import Moments
 from .vector_index import FaissIndex
 
@@ -104,10 +104,13 @@ class Settings:
         """These settings with k known, as a corpus large enough gets them."""
         return replace(self, k=self._k(dim))
 
-    def make_reducer(self) -> Linear:
-        """The unfitted reducer; `k` must be known."""
+    def fit_reducer(self, moments: Moments) -> Linear:
+        """The reducer for these vectors, its axes dealt out as the kind likes them; k is known."""
         assert self.k is not None
-        return self._reducer.configured(self.k, self.beta, self.gamma)
+        reducer = self._reducer.configured(self.k, self.beta, self.gamma).fit_moments(moments)
+        if isinstance(reducer, Whitening):
+            reducer.deal(kind_named(self.kind).subquantizers(self.k, moments.n))
+        return reducer
 
     @property
     def _reducer(self) -> type[Linear]:

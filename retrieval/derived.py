@@ -31,7 +31,7 @@ def fit(folder: Path, state: State, moments: Moments, settings: Settings) -> Sta
     The state that comes back names the new files; nothing refers to them until it is committed.
     """
     number = f"{state.generation:06d}"
-    reducer = settings.make_reducer().fit_moments(moments)
+    reducer = settings.fit_reducer(moments)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
     files["reducer"] = publish(folder / f"reducer-{number}.safetensors", reducer.save)
     if settings.candidates:

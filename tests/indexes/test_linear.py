@@ -166,3 +166,19 @@ def test_controls_refuse_what_they_cannot_keep(
 ) -> None:
     with pytest.raises(InputError, match="expected 1 to the 12 dimensions"):
         reducer.fit(X)
+
+
+def test_dealt_axes_are_the_same_and_every_group_has_a_like_share(X: Matrix) -> None:
+    plain = Whitening(12, 1.0, 0.0).fit(X)
+    sorted_rows, axes = plain.transform(X), plain.components_.copy()
+    dealt = plain.deal(4).transform(X)
+    assert sorted(map(tuple, plain.components_.T)) == sorted(map(tuple, axes.T))
+    np.testing.assert_allclose(dealt @ dealt.T, sorted_rows @ sorted_rows.T, rtol=1e-4)
+    # Three rounds of dealing to four groups: 0 1 2 3, then 7 6 5 4, then 8 9 10 11.
+    order = [0, 7, 8, 1, 6, 9, 2, 5, 10, 3, 4, 11]
+    np.testing.assert_array_equal(plain.components_, axes[:, order])
+
+
+def test_dealing_to_one_group_changes_nothing(X: Matrix) -> None:
+    plain = Whitening(6).fit(X)
+    np.testing.assert_array_equal(Whitening(6).fit(X).deal(1).components_, plain.components_)

@@ -1,0 +1,310 @@
+"""Charts: Vega-Lite pictures of the findings, the same in the page and as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from .findings import (
+    GROUPS,
+    SLIMDEX,
+    fastest_at,
+    label,
+    mean_by_method,
+    of_task,
+    pareto,
+    resident_bytes,
+    stage,
+    tasks,
+)
+from .results import Row
+
+Chart = Any
+"""An Altair chart of any composition: they share `to_dict` and `save`, but no public base."""
+
+COLOURS = {
+    "slimdex": "#d1495b",
+    "float32, float16": "#333333",
+    "FAISS quantisers": "#30638e",
+    "sentence-transformers": "#edae49",
+    "truncation, random projection": "#8d99ae",
+}
+SHARES = (1, 2, 4, 8, 16, 32, 64, 128, 192)
+DELTA = "nDCG@10, points against float32"
+ROW_TIP = [
+    alt.Tooltip("label:N", title="method"),
+    alt.Tooltip("set:N"),
+    alt.Tooltip("model:N"),
+    alt.Tooltip("bytes:Q", title="bytes a vector", format=",.1f"),
+    alt.Tooltip("ndcg:Q", title="nDCG@10", format=".2f"),
+    alt.Tooltip("delta:Q", title="against float32", format="+.2f"),
+    alt.Tooltip("interval:N", title="95% interval"),
+    alt.Tooltip("agreement:Q", title="agreement@10", format=".3f"),
+    alt.Tooltip("p50:Q", title="p50 ms, one thread", format=".3f"),
+]
+
+
+def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, tuple[str, Chart]]:
+    """Name of the picture -> what it says, and the chart."""
+    charts = {
+        "quality": ("Quality against memory, mean over the sets", quality(retrieval)),
+        "pareto": ("Quality against memory, every set, with the Pareto front", fronts(retrieval)),
+        "k": ("Quality against k: nothing quantised, nothing rescored", k_curve(retrieval)),
+        "surface": ("Beta and gamma at 1/64: rescored, and by the codes alone", surface(retrieval)),
+    }
+    if peers:
+        charts["peers"] = ("Time and memory at recall 0.99 of exact", peer_map(peers))
+        charts["recall"] = ("Latency against recall of exact", recall_curve(peers))
+    return {name: found for name, found in charts.items() if found[1] is not None}
+
+
+def quality(rows: Sequence[Row]) -> Chart | None:
+    """nDCG@10 against compression, averaged over the sets of the model with the most of them."""
+    models = [model for _, model in tasks(rows)]
+    if not models:
+        return None
+    model = max(models, key=models.count)
+    means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
+    best = [_point(r) for r in _best_by_share(means)]
+    base = alt.Chart(_data(best)).encode(
+        x=_compression(),
+        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-20, 2], clamp=True)),
+        color=_groups(),
+        detail="line:N",
+        tooltip=ROW_TIP,
+    )
+    dash = alt.StrokeDash("stage:N", title=None, sort=["rescored", "codes only"])
+    lines = base.mark_line(strokeWidth=2.5).encode(strokeDash=dash)
+    names = base.transform_filter("datum.last").mark_text(align="left", dx=8, fontSize=11)
+    layers = [_zero(), lines, base.mark_circle(size=70), names.encode(text="line:N")]
+    return _layered(layers, 680, 380, f"mean of {models.count(model)} sets, {model}")
+
+
+def fronts(rows: Sequence[Row]) -> Chart | None:
+    """A panel for each set and model: every method, and the front that nothing beats."""
+    panels = []
+    for task in tasks(rows):
+        mine = [r for r in of_task(rows, task) if r.get("compression") and r["method"] in GROUPS]
+        front = [_point(r) for r in pareto(mine, "ram_row_bytes", "ndcg@10_delta")]
+        y = alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 3], clamp=True))
+        points = (
+            alt.Chart(_data([_point(r) for r in mine]))
+            .mark_point(filled=True, size=45, opacity=0.8)
+            .encode(
+                x=_compression(),
+                y=y,
+                color=_groups(),
+                shape=alt.Shape("stage:N", title=None, sort=["rescored", "codes only"]),
+                tooltip=ROW_TIP,
+            )
+        )
+        line = (
+            alt.Chart(_data(front))
+            .mark_line(color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before")
+            .encode(x=_compression(), y=y)
+        )
+        panels.append(_layered([_zero(), line, points], 300, 200, _name(task)))
+    return _panels(panels)
+
+
+def k_curve(rows: Sequence[Row]) -> Chart | None:
+    """nDCG@10 of reduced float32 rows against k, a line for each reducer."""
+    panels = []
+    for task in tasks(rows):
+        flat = [r for r in of_task(rows, task) if r.get("kind") == "flat"]
+        points = [_point(r) for r in flat if r["method"] != "float32"]
+        if not points:
+            continue
+        chart = (
+            alt.Chart(_data(points))
+            .mark_line(point=True)
+            .encode(
+                x=alt.X("k:Q", title="k", scale=alt.Scale(type="log", base=2)),
+                y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2], clamp=True)),
+                color=alt.Color("method:N", title=None, sort=[SLIMDEX]),
+                tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
+            )
+        )
+        panels.append(_layered([_zero(), chart], 300, 180, _name(task)))
+    return _panels(panels)
+
+
+def surface(rows: Sequence[Row]) -> Chart | None:
+    """Heat maps of nDCG@10 over (beta, gamma), a row of two for each set."""
+    panels = []
+    for task in tasks(rows):
+        cells = [_point(r) for r in of_task(rows, task) if r["method"] == "whitening"]
+        for name in ("rescored", "codes only"):
+            mine = [cell for cell in cells if cell["stage"] == name]
+            if mine:
+                panels.append(_heat_map(mine, f"{_name(task)}: {name}"))
+    return _panels(panels, columns=4)
+
+
+def peer_map(rows: Sequence[Row]) -> Chart:
+    """Median latency against memory of the fastest setting of each at recall 0.99."""
+    points = [_peer_point(r) for r in fastest_at(rows)]
+    base = alt.Chart(_data(points)).encode(
+        x=alt.X(
+            "memory:Q", title="bytes a vector in memory", scale=alt.Scale(type="log", nice=True)
+        ),
+        y=alt.Y("p50:Q", title="median ms a query, one thread", scale=alt.Scale(type="log")),
+        tooltip=PEER_TIP,
+    )
+    short = alt.condition("datum.reached", alt.value(1.0), alt.value(0.35))
+    dots = base.mark_circle(size=140).encode(color=_ours(), opacity=short)
+    names = base.mark_text(align="left", dx=9, fontSize=11).encode(text="name:N", opacity=short)
+    return _layered([dots, names], 680, 380, _peer_title(rows))
+
+
+def recall_curve(rows: Sequence[Row]) -> Chart:
+    """Median latency against recall, a line for each method by its effort."""
+    points = [_peer_point(r) for r in rows if "error" not in r]
+    chart = (
+        alt.Chart(_data(points))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X(
+                "recall:Q",
+                title="recall of exact's ten",
+                scale=alt.Scale(domain=[0.85, 1.0], clamp=True),
+            ),
+            y=alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log")),
+            color=alt.Color("method:N", title=None, scale=alt.Scale(scheme="tableau20")),
+            order="effort:Q",
+            tooltip=PEER_TIP,
+        )
+    )
+    return _layered([chart], 680, 380, _peer_title(rows))
+
+
+PEER_TIP = [
+    alt.Tooltip("method:N"),
+    alt.Tooltip("effort:Q"),
+    alt.Tooltip("recall:Q", format=".4f"),
+    alt.Tooltip("ndcg:Q", title="nDCG@10", format=".2f"),
+    alt.Tooltip("p50:Q", title="p50 ms, one thread", format=".3f"),
+    alt.Tooltip("p99:Q", title="p99 ms, one thread", format=".3f"),
+    alt.Tooltip("memory:Q", title="bytes a vector", format=",.0f"),
+    alt.Tooltip("build:Q", title="seconds to build", format=",.2f"),
+]
+
+
+def _data(values: Sequence[Row]) -> Any:
+    return alt.InlineData(values=list(values))
+
+
+def _point(row: Row) -> Row:
+    """What a chart needs of a row, by names without signs that Vega gives a meaning."""
+    low, high = row.get("ndcg@10_low"), row.get("ndcg@10_high")
+    means = "worst_delta" in row
+    return {
+        "method": row["method"],
+        "group": GROUPS.get(row["method"], row["method"]),
+        "line": row.get("line", row["method"]),
+        "last": row.get("last", False),
+        "label": label(row),
+        "set": "mean" if means else row["set"],
+        "model": row["model"],
+        "stage": stage(row),
+        "k": row.get("k"),
+        "beta": row.get("beta"),
+        "gamma": row.get("gamma"),
+        "bytes": row["ram_row_bytes"],
+        "compression": row["compression"],
+        "ndcg": None if means else row["ndcg@10"],
+        "delta": row["ndcg@10_delta"],
+        "interval": "" if means else f"{low:+.2f} to {high:+.2f}",
+        "agreement": None if means else row["agreement@10"],
+        "p50": None if means else row["p50_ms_one"],
+    }
+
+
+def _peer_point(row: Row) -> Row:
+    recall = row["agreement@10"]
+    return {
+        "method": row["method"],
+        "name": row["method"] + ("" if recall >= 0.99 else f" (recall {recall:.2f})"),
+        "reached": recall >= 0.99,
+        "ours": row["method"].startswith(SLIMDEX),
+        "effort": row["effort"],
+        "recall": recall,
+        "ndcg": row["ndcg@10"],
+        "p50": row["p50_ms_one"],
+        "p99": row["p99_ms_one"],
+        "memory": resident_bytes(row),
+        "build": row["build_s"],
+    }
+
+
+def _best_by_share(means: Sequence[Row]) -> list[Row]:
+    """Of each method, rescored or not, the best at each size; the last of a line is marked."""
+    best: dict[tuple[str, str, float], Row] = {}
+    for row in means:
+        key = (row["method"], stage(row), row["compression"])
+        if key not in best or row["ndcg@10_delta"] > best[key]["ndcg@10_delta"]:
+            best[key] = row
+    out = []
+    for (method, how, size), row in sorted(best.items()):
+        longest = max(c for m, h, c in best if (m, h) == (method, how))
+        out.append(row | {"line": f"{method}, {how}", "last": size == longest})
+    return out
+
+
+def _heat_map(cells: Sequence[Row], title: str) -> Chart:
+    base = alt.Chart(_data(cells)).encode(
+        x=alt.X("gamma:O", title="gamma", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("beta:O", title="beta", sort="descending"),
+        tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *ROW_TIP],
+    )
+    colour = alt.Color(
+        "delta:Q",
+        title="points",
+        scale=alt.Scale(scheme="redblue", domain=[-3, 3], clamp=True),
+    )
+    rects = base.mark_rect().encode(color=colour)
+    text = base.mark_text(fontSize=11).encode(text=alt.Text("delta:Q", format="+.1f"))
+    return alt.layer(rects, text).properties(width=190, height=110, title=title)
+
+
+def _compression() -> alt.X:
+    axis = alt.Axis(
+        values=list(SHARES), labelExpr="datum.value == 1 ? 'float32' : '1/' + datum.value"
+    )
+    scale = alt.Scale(type="log", base=2, domain=[1, 256])
+    return alt.X("compression:Q", title="memory a vector", axis=axis, scale=scale)
+
+
+def _groups() -> alt.Color:
+    scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+    return alt.Color("group:N", title=None, scale=scale)
+
+
+def _ours() -> Any:
+    return alt.condition(
+        "datum.ours", alt.value(COLOURS["slimdex"]), alt.value(COLOURS["FAISS quantisers"])
+    )
+
+
+def _zero() -> Chart:
+    line = alt.Chart(_data([{"delta": 0}]))
+    return line.mark_rule(color="#999999", strokeDash=[3, 3]).encode(y="delta:Q")
+
+
+def _layered(layers: Sequence[Chart], width: int, height: int, title: str) -> Chart:
+    return alt.layer(*layers).properties(width=width, height=height, title=title)
+
+
+def _panels(panels: Sequence[Chart], columns: int = 3) -> Chart | None:
+    return alt.concat(*panels, columns=columns) if panels else None
+
+
+def _name(task: tuple[str, str]) -> str:
+    return f"{task[0]}, {task[1]}"
+
+
+def _peer_title(rows: Sequence[Row]) -> str:
+    row = rows[0]
+    return f"{row['set']}, {row['documents']:,} vectors of {row['dim']} dimensions"

@@ -1,0 +1,224 @@
+"""Tables: the findings in rows and columns, for the page and for the README."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from indexes.errors import InputError
+
+from .findings import (
+    best_codes,
+    default_row,
+    fastest_at,
+    label,
+    mean_by_method,
+    of_task,
+    resident_bytes,
+    small_row,
+    tasks,
+    uncompressed_row,
+)
+from .results import Row
+
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+CODE_SHARES = (8, 16, 32)
+"""Shares of float32 at which codes alone are compared."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown, and what it is sorted by."""
+
+    shown: str
+    value: float | str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Heads, rows of cells, and which columns are text."""
+
+    title: str
+    note: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def text(self) -> list[bool]:
+        return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
+
+    def markdown(self) -> str:
+        """As GitHub shows it."""
+        lines = [list(self.heads), ["---" if t else "---:" for t in self.text]]
+        lines += [[cell.shown for cell in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def headline(rows: Sequence[Row]) -> Table:
+    """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
+    lines = []
+    for task in tasks(rows):
+        mine = of_task(rows, task)
+        exact, usual, small = uncompressed_row(mine), default_row(mine), small_row(mine)
+        if exact and usual and small:
+            name, model = task
+            counts = [_number(exact["documents"], ",.0f"), _number(exact["queries"], ",.0f")]
+            measured = [_number(exact["ndcg@10"], ".2f"), *_judged(usual), *_judged(small)]
+            ms = [_number(r["p50_ms_one"], ".2f") for r in (exact, usual, small)]
+            lines.append([_text(name), _text(model), *counts, *measured, *ms])
+    if not lines:
+        raise InputError("no set has all rows of this table; expected a run that is whole")
+    heads = ["set", "model", "documents", "queries", "float32", "1/64", "difference"]
+    heads += ["1/128", "difference", "ms float32", "ms 1/64", "ms 1/128"]
+    return Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)
+
+
+def codes_alone(rows: Sequence[Row]) -> list[Table]:
+    """For each model: the best codes at 1/8, 1/16 and 1/32 without vectors on disk."""
+    found = []
+    for model in dict.fromkeys(model for _, model in tasks(rows)):
+        means = mean_by_method(rows, model)
+        lines = []
+        for share in CODE_SHARES:
+            best = best_codes(means, share).values()
+            for row in sorted(best, key=lambda r: -r["ndcg@10_delta"]):
+                compression = _number(row["compression"], ".0f")
+                cells = [_text(label(row)), _number(row["ram_row_bytes"], ",.0f")]
+                deltas = [_number(row[name], "+.2f") for name in ("ndcg@10_delta", "worst_delta")]
+                lines.append([Cell(f"1/{compression.shown}", row["compression"]), *cells, *deltas])
+        sets = len({name for name, m in tasks(rows) if m == model})
+        if lines:
+            heads = ["of float32", "best of its method", "bytes", "mean difference", "worst set"]
+            found.append(Table(f"Codes alone, {model}", f"{sets} sets", heads, lines))
+    return found
+
+
+def beside_peers(rows: Sequence[Row]) -> Table:
+    """The fastest setting of each at recall 0.99 of exact, or the nearest to it."""
+    lines = []
+    for row in fastest_at(rows):
+        told = row["ram_row_bytes"] is not None
+        grown = row["process_row_bytes"], row["process_files_row_bytes"]
+        lines.append(
+            [
+                _text(row["method"]),
+                _number(row["effort"], ".0f"),
+                _number(row["agreement@10"], ".3f"),
+                _number(row["ndcg@10"], ".2f"),
+                _number(row["p50_ms_one"], ".2f"),
+                _number(row["p99_ms_one"], ".2f"),
+                _number(row["p50_ms_all"], ".2f"),
+                _number(row["queries_per_s"], ",.0f"),
+                _number(row["build_s"], ".2f"),
+                _number(resident_bytes(row), ",.0f") if told else Cell("", ""),
+                *(_number(size, ",.0f") for size in grown),
+                _number(row["read_query_bytes"] / 1024, ",.0f"),
+            ]
+        )
+    heads = ["", "effort", "recall", "nDCG@10", "p50 ms", "p99 ms", "p50 ms, all threads"]
+    heads += ["batch, queries/s", "build s", "bytes a vector", "process grew", "and mapped"]
+    heads += ["KiB read a query"]
+    return Table("Beside what people use", "", heads, lines)
+
+
+def every_row(rows: Sequence[Row]) -> Table:
+    """All rows with the columns that people compare."""
+    columns: list[tuple[str, Callable[[Row], Any], str]] = [
+        ("set", lambda r: r["set"], ""),
+        ("model", lambda r: r["model"], ""),
+        ("method", label, ""),
+        ("beta", lambda r: r.get("beta"), "g"),
+        ("gamma", lambda r: r.get("gamma"), "g"),
+        ("bytes", lambda r: r["ram_row_bytes"], ",.1f"),
+        ("fixed KB", lambda r: _part(r["ram_fixed_bytes"], 1000), ",.0f"),
+        ("disk", lambda r: r["disk_row_bytes"], ",.0f"),
+        ("KiB read", lambda r: r["read_query_bytes"] / 1024, ",.0f"),
+        ("nDCG@10", lambda r: r["ndcg@10"], ".2f"),
+        ("diff.", lambda r: r["ndcg@10_delta"], "+.2f"),
+        ("low", lambda r: r["ndcg@10_low"], "+.2f"),
+        ("high", lambda r: r["ndcg@10_high"], "+.2f"),
+        ("MRR@10", lambda r: r["mrr@10"], ".2f"),
+        ("recall@10", lambda r: r["recall@10"], ".2f"),
+        ("recall@100", lambda r: r.get("recall@100"), ".2f"),
+        ("agreement@10", lambda r: r["agreement@10"], ".3f"),
+        ("p50 ms", lambda r: r["p50_ms_one"], ".3f"),
+        ("p95", lambda r: r["p95_ms_one"], ".3f"),
+        ("p99", lambda r: r["p99_ms_one"], ".3f"),
+        ("p50 all", lambda r: r["p50_ms_all"], ".3f"),
+        ("queries/s", lambda r: r["queries_per_s"], ",.0f"),
+        ("fit s", lambda r: r.get("fit_s"), ".2f"),
+        ("build s", lambda r: r["build_s"], ".2f"),
+        ("grew", lambda r: r["process_row_bytes"], ",.0f"),
+        ("mapped", lambda r: r["process_files_row_bytes"], ",.0f"),
+    ]
+    lines = [
+        [_number(value(row), form) if form else _text(value(row)) for _, value, form in columns]
+        for row in rows
+        if "error" not in row
+    ]
+    note = (
+        "Bytes a vector from the structures; disk: bytes a vector; read: KiB a query from disk. "
+        "Intervals: 95%, paired with float32. Milliseconds: one query on one thread. Grew and "
+        "mapped: bytes a vector that the process got, its own and of files."
+    )
+    return Table("All rows", note, [name for name, _, _ in columns], lines)
+
+
+def readme_section(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
+    """The README's results, with the marks that they stand between."""
+    parts = [headline(retrieval).markdown()]
+    for table in codes_alone(retrieval):
+        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
+    if peers:
+        row = peers[0]
+        about = f"{row['set']}: {row['documents']:,} vectors of {row['dim']} dimensions"
+        parts += [f"**Beside what people use** ({about})", beside_peers(peers).markdown()]
+    parts.append(f"Measured on {_machine(retrieval)}.")
+    return "\n\n".join([BEGIN, *parts, END])
+
+
+def write_readme(path: Path, section: str) -> bool:
+    """Put the section between its marks; returns whether that changed anything.
+
+    Raises
+    ------
+    InputError
+        If the file has no marks.
+    """
+    text = path.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"{path}: expected {BEGIN} and {END} around the results")
+    new = head + section + tail
+    if new != text:
+        path.write_text(new, encoding="utf-8")
+    return new != text
+
+
+def _machine(rows: Sequence[Row]) -> str:
+    row, found = rows[0], rows[0]["versions"]
+    libraries = ", ".join(f"{name} {found[name]}" for name in ("faiss-cpu", "torch", "numpy"))
+    return f"{row['threads']} threads of {row['processor']}, Python {found['python']}, {libraries}"
+
+
+def _judged(row: Row) -> list[Cell]:
+    delta, low, high = (row[f"ndcg@10_{name}"] for name in ("delta", "low", "high"))
+    return [
+        _number(row["ndcg@10"], ".2f"),
+        Cell(f"{delta:+.2f} ({low:+.2f} to {high:+.2f})", delta),
+    ]
+
+
+def _number(value: float | None, form: str) -> Cell:
+    return Cell("", "") if value is None else Cell(format(value, form), float(value))
+
+
+def _part(value: float | None, by: float) -> float | None:
+    return None if value is None else value / by
+
+
+def _text(value: str) -> Cell:
+    return Cell(value, value)
