@@ -8,8 +8,12 @@ from typing import Any
 import altair as alt
 
 from .findings import (
+    CODES_ONLY,
+    FASTEST_RECALL,
     GROUPS,
+    RESCORED,
     SLIMDEX,
+    envelopes,
     fastest_at,
     label,
     mean_by_method,
@@ -67,19 +71,20 @@ def quality(rows: Sequence[Row]) -> Chart | None:
         return None
     model = max(models, key=models.count)
     means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
-    best = [_point(r) for r in _best_by_share(means)]
-    base = alt.Chart(_data(best)).encode(
+    base = alt.Chart(_data([_point(r) for r in envelopes(means)])).encode(
         x=_compression(),
-        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-20, 2], clamp=True)),
-        color=_groups(),
-        detail="line:N",
+        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2], clamp=True)),
+        color=_methods(),
+        detail="stage:N",
         tooltip=ROW_TIP,
     )
-    dash = alt.StrokeDash("stage:N", title=None, sort=["rescored", "codes only"])
-    lines = base.mark_line(strokeWidth=2.5).encode(strokeDash=dash)
-    names = base.transform_filter("datum.last").mark_text(align="left", dx=8, fontSize=11)
-    layers = [_zero(), lines, base.mark_circle(size=70), names.encode(text="line:N")]
-    return _layered(layers, 680, 380, f"mean of {models.count(model)} sets, {model}")
+    dash = alt.StrokeDash("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
+    wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
+    lines = base.mark_line().encode(strokeDash=dash, strokeWidth=wide)
+    shape = alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
+    points = base.mark_point(filled=True, size=80, opacity=1).encode(shape=shape)
+    title = f"mean of {models.count(model)} sets, {model}"
+    return _layered([_zero(), lines, points], 640, 360, title)
 
 
 def fronts(rows: Sequence[Row]) -> Chart | None:
@@ -96,7 +101,7 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
                 x=_compression(),
                 y=y,
                 color=_groups(),
-                shape=alt.Shape("stage:N", title=None, sort=["rescored", "codes only"]),
+                shape=alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY]),
                 tooltip=ROW_TIP,
             )
         )
@@ -136,11 +141,12 @@ def surface(rows: Sequence[Row]) -> Chart | None:
     panels = []
     for task in tasks(rows):
         cells = [_point(r) for r in of_task(rows, task) if r["method"] == "whitening"]
-        for name in ("rescored", "codes only"):
+        for name in (RESCORED, CODES_ONLY):
             mine = [cell for cell in cells if cell["stage"] == name]
             if mine:
                 panels.append(_heat_map(mine, f"{_name(task)}: {name}"))
-    return _panels(panels, columns=4)
+    chart = _panels(panels, columns=4)
+    return chart and chart.resolve_scale(color="independent")
 
 
 def peer_map(rows: Sequence[Row]) -> Chart:
@@ -203,8 +209,7 @@ def _point(row: Row) -> Row:
     return {
         "method": row["method"],
         "group": GROUPS.get(row["method"], row["method"]),
-        "line": row.get("line", row["method"]),
-        "last": row.get("last", False),
+        "ours": row["method"] == SLIMDEX,
         "label": label(row),
         "set": "mean" if means else row["set"],
         "model": row["model"],
@@ -224,10 +229,11 @@ def _point(row: Row) -> Row:
 
 def _peer_point(row: Row) -> Row:
     recall = row["agreement@10"]
+    reached = recall >= FASTEST_RECALL
     return {
         "method": row["method"],
-        "name": row["method"] + ("" if recall >= 0.99 else f" (recall {recall:.2f})"),
-        "reached": recall >= 0.99,
+        "name": row["method"] + ("" if reached else f" (recall {recall:.2f})"),
+        "reached": reached,
         "ours": row["method"].startswith(SLIMDEX),
         "effort": row["effort"],
         "recall": recall,
@@ -239,31 +245,14 @@ def _peer_point(row: Row) -> Row:
     }
 
 
-def _best_by_share(means: Sequence[Row]) -> list[Row]:
-    """Of each method, rescored or not, the best at each size; the last of a line is marked."""
-    best: dict[tuple[str, str, float], Row] = {}
-    for row in means:
-        key = (row["method"], stage(row), row["compression"])
-        if key not in best or row["ndcg@10_delta"] > best[key]["ndcg@10_delta"]:
-            best[key] = row
-    out = []
-    for (method, how, size), row in sorted(best.items()):
-        longest = max(c for m, h, c in best if (m, h) == (method, how))
-        out.append(row | {"line": f"{method}, {how}", "last": size == longest})
-    return out
-
-
 def _heat_map(cells: Sequence[Row], title: str) -> Chart:
     base = alt.Chart(_data(cells)).encode(
         x=alt.X("gamma:O", title="gamma", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("beta:O", title="beta", sort="descending"),
         tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *ROW_TIP],
     )
-    colour = alt.Color(
-        "delta:Q",
-        title="points",
-        scale=alt.Scale(scheme="redblue", domain=[-3, 3], clamp=True),
-    )
+    pale = alt.Scale(range=["#f4a582", "#f7f7f7", "#92c5de"])  # so that figures can be read on it
+    colour = alt.Color("delta:Q", scale=pale, legend=None)
     rects = base.mark_rect().encode(color=colour)
     text = base.mark_text(fontSize=11).encode(text=alt.Text("delta:Q", format="+.1f"))
     return alt.layer(rects, text).properties(width=190, height=110, title=title)
@@ -280,6 +269,15 @@ def _compression() -> alt.X:
 def _groups() -> alt.Color:
     scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     return alt.Color("group:N", title=None, scale=scale)
+
+
+def _methods() -> alt.Color:
+    """slimdex in its own colour, every other method in one of a palette."""
+    others = [name for name in GROUPS if name != SLIMDEX]
+    palette = ["#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"]
+    palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5"]
+    scale = alt.Scale(domain=[SLIMDEX, *others], range=[COLOURS["slimdex"], *palette])
+    return alt.Color("method:N", title=None, scale=scale)
 
 
 def _ours() -> Any:

@@ -125,6 +125,14 @@ def mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     return means
 
 
+def envelopes(means: Sequence[Row]) -> list[Row]:
+    """Of each method, rescored or not, the rows that no smaller one of it beats."""
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in means:
+        lines.setdefault((row["method"], stage(row)), []).append(row)
+    return [r for line in lines.values() for r in pareto(line, "ram_row_bytes", "ndcg@10_delta")]
+
+
 def best_codes(means: Sequence[Row], share: int, tolerance: float = 1.05) -> dict[str, Row]:
     """Of codes alone at 1/share of float32 the best slimdex and the best of each other method.
 
