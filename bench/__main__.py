@@ -157,7 +157,7 @@ def _peer_names(only: str) -> list[str]:
 def _packages(names: Sequence[str]) -> list[str]:
     from .peers import PEERS
 
-    return sorted({PEERS[name].package for name in names})
+    return sorted({package for name in names for package in PEERS[name].packages})
 
 
 def _note_missing(names: Sequence[str]) -> None:
@@ -165,9 +165,9 @@ def _note_missing(names: Sequence[str]) -> None:
 
     from .peers import missing_peers
 
-    for peer, package in missing_peers().items():
+    for peer, packages in missing_peers().items():
         if peer in names:
-            console.note(f"{peer} is missing: pip install {package}")
+            console.note(f"{peer} is missing: pip install {packages}")
 
 
 if __name__ == "__main__":

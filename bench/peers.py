@@ -352,41 +352,34 @@ class TurboQuant(_Peer):
 
 
 class SentenceTransformers(_Peer):
-    """sentence-transformers' quantized search with rescoring; effort is rescore_multiplier."""
+    """sentence-transformers' quantised search, rescored as it does; effort is rescore_multiplier.
+
+    Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
+    """
 
     def __init__(self, precision: str) -> None:
         from sentence_transformers.util import quantization
 
         self._library, self._precision = quantization, precision
+        self._search = {
+            "ubinary": quantization.semantic_search_faiss,
+            "int8": quantization.semantic_search_usearch,
+        }[precision]
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = normalize_rows(np.concatenate(list(vectors.scan())))
         self._ranges = np.vstack([X.min(axis=0), X.max(axis=0)])
         codes = self._library.quantize_embeddings(X, self._precision, ranges=self._ranges)
         self._row = codes.nbytes / self.rows
-        _, _, self._index = self._library.semantic_search_faiss(
-            X[:1],
-            corpus_embeddings=codes,
-            corpus_precision=self._precision,
-            ranges=self._ranges,
-            top_k=1,
-            output_index=True,
-        )
+        options = self._options(1) | {"corpus_embeddings": codes, "output_index": True}
+        _, _, self._index = self._search(X[:1], **options)
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries, lists = normalize_rows(queries), []
-        distances = self._precision == "ubinary" and not self.effort  # Hamming's
-        sign = -1.0 if distances else 1.0
+        sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
         for part in batches(len(queries), 64):  # it holds 8 bytes a candidate's dimension
-            found, _ = self._library.semantic_search_faiss(
-                queries[part],
-                corpus_index=self._index,
-                corpus_precision=self._precision,
-                ranges=self._ranges,
-                top_k=k,
-                rescore=self.effort > 0,
-                rescore_multiplier=max(self.effort, 1),
-            )
+            options = self._options(k) | {"corpus_index": self._index}
+            found, _ = self._search(queries[part], **options)
             for hits in found:
                 scores = [sign * hit["score"] for hit in hits]
                 lists.append((scores, [hit["corpus_id"] for hit in hits]))
@@ -395,12 +388,21 @@ class SentenceTransformers(_Peer):
     def footprint(self) -> Footprint:
         return Footprint(ram_row=self._row, ram_fixed=0, disk_row=self._row)
 
+    def _options(self, k: int) -> dict[str, Any]:
+        return {
+            "corpus_precision": self._precision,
+            "ranges": self._ranges,
+            "top_k": k,
+            "rescore": self.effort > 0,
+            "rescore_multiplier": max(self.effort, 1),
+        }
+
 
 @dataclass(frozen=True)
 class Peer:
     """An entry of the table: what to install, how to make it, how hard it can look."""
 
-    package: str
+    packages: tuple[str, ...]
     make: Callable[[], Engine]
     efforts: tuple[int, ...] = (0,)
 
@@ -408,24 +410,27 @@ class Peer:
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 
 PEERS: dict[str, Peer] = {
-    "hnswlib": Peer("hnswlib", Hnswlib, GRAPH_EFFORTS),
-    "usearch f32": Peer("usearch", lambda: Usearch("f32"), GRAPH_EFFORTS),
-    "usearch i8": Peer("usearch", lambda: Usearch("i8"), GRAPH_EFFORTS),
-    "FAISS HNSW": Peer("faiss-cpu", FaissHnsw, GRAPH_EFFORTS),
-    "Chroma": Peer("chromadb", Chroma, (100, 200, 400)),
-    "LanceDB": Peer("lancedb", LanceDb, GRAPH_EFFORTS),
-    "Qdrant edge": Peer("qdrant-edge-py", QdrantEdge, GRAPH_EFFORTS),
-    "sqlite-vec": Peer("sqlite-vec", SqliteVec),
-    "DuckDB arrays": Peer("duckdb", DuckDb),
-    "turboquant-pro": Peer("turboquant-pro", TurboQuant, (0, 2, 5, 10, 20)),
-    "ST int8": Peer("sentence-transformers", lambda: SentenceTransformers("uint8"), (0, 4)),
-    "ST binary": Peer("sentence-transformers", lambda: SentenceTransformers("ubinary"), (0, 4)),
+    "hnswlib": Peer(("hnswlib",), Hnswlib, GRAPH_EFFORTS),
+    "usearch f32": Peer(("usearch",), lambda: Usearch("f32"), GRAPH_EFFORTS),
+    "usearch i8": Peer(("usearch",), lambda: Usearch("i8"), GRAPH_EFFORTS),
+    "FAISS HNSW": Peer(("faiss-cpu",), FaissHnsw, GRAPH_EFFORTS),
+    "Chroma": Peer(("chromadb",), Chroma, (100, 200, 400)),
+    "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, GRAPH_EFFORTS),
+    "Qdrant edge": Peer(("qdrant-edge-py",), QdrantEdge, GRAPH_EFFORTS),
+    "sqlite-vec": Peer(("sqlite-vec", "apsw"), SqliteVec),
+    "DuckDB arrays": Peer(("duckdb", "pyarrow"), DuckDb),
+    "turboquant-pro": Peer(("turboquant-pro",), TurboQuant, (0, 2, 5, 10, 20)),
+    "ST int8": Peer(
+        ("sentence-transformers", "usearch"), lambda: SentenceTransformers("int8"), (0, 4)
+    ),
+    "ST binary": Peer(("sentence-transformers",), lambda: SentenceTransformers("ubinary"), (0, 4)),
 }
 
 
 def missing_peers() -> dict[str, str]:
-    """Peer -> package to install, for those that are not there."""
-    return {name: p.package for name, p in PEERS.items() if version_of(p.package) is None}
+    """Peer -> packages to install, for those that are not there."""
+    absent = {n: [p for p in e.packages if version_of(p) is None] for n, e in PEERS.items()}
+    return {name: " ".join(packages) for name, packages in absent.items() if packages}
 
 
 def _arrow_batches(arrow: Any, vectors: VectorFile) -> Any:

@@ -70,10 +70,14 @@ def interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper end (m,) for the mean of each row of values (m, queries).
 
+    A single query shows no spread: both ends are then its value.
+
     >>> low, high = interval(np.array([[1.0, 1.0, 1.0], [0.0, 3.0, 6.0]]))
     >>> low.tolist(), high.tolist()
     ([1.0, 0.0], [1.0, 6.0])
     """
+    if values.shape[-1] < 2:
+        return values.mean(axis=-1), values.mean(axis=-1)
     found = bootstrap(
         (values,),
         np.mean,

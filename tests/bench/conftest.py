@@ -1,0 +1,53 @@
+"""A small task that is measured for real: words of a seeded vocabulary, encoded as bags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.datasets import Dataset
+from bench.retrieval import Task
+from bench.vectors import encoded
+from retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+ABOUT = {"versions": {"python": "3"}, "seed": 0}
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Dataset:
+    """800 documents of 30 words; queries are 8 words of a document, which is the answer."""
+    rng = np.random.default_rng(11)
+    words = np.array([f"word{i}" for i in range(400)])
+    texts = [" ".join(rng.choice(words, 30)) for _ in range(800)]
+    documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
+    queries = [(f"q{i}", " ".join(rng.choice(texts[i].split(), 8))) for i in range(60)]
+    return Dataset.of("words", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(60)})
+
+
+@pytest.fixture(scope="session")
+def task(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Task:
+    cache, encoder = tmp_path_factory.mktemp("cache"), WordEncoder()
+    vectors = encoded(encoder, dataset.texts, cache)
+    return Task(dataset, "words", vectors, encoded(encoder, dataset.query_texts, cache))
+
+
+@pytest.fixture
+def beir(tmp_path: Path, dataset: Dataset) -> Path:
+    """The same in BEIR's layout; the folder is the `--data` of a set called words."""
+    import json
+
+    folder = tmp_path / "data" / "words"
+    (folder / "qrels").mkdir(parents=True)
+    pairs = {
+        "corpus": zip(dataset.ids, dataset.texts, strict=True),
+        "queries": zip(dataset.query_ids, dataset.query_texts, strict=True),
+    }
+    for name, rows in pairs.items():
+        lines = [json.dumps({"_id": id, "text": text}) + "\n" for id, text in rows]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    labels = "".join(f"q{i}\td{i}\t1\n" for i in range(60))
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + labels)
+    return folder.parent
