@@ -158,7 +158,9 @@ def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 def _stack(results: list[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
     if not results:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
-    padded = [_pad(scores, rows, k) for scores, rows in results]
+    padded = [r if r[1].shape[1] == k else _pad(*r, k) for r in results]
+    if len(padded) == 1:
+        return padded[0]
     return np.vstack([s for s, _ in padded]), np.vstack([r for _, r in padded])
 
 

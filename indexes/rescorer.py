@@ -54,10 +54,12 @@ class Rescorer:
         """Cosines (q, n) of queries (q, d) with rows X (n, d) whose lengths are norms (n, 1)."""
         centred = queries - self.shift
         probes = centred @ self.gram
-        lengths = np.sqrt(np.maximum(np.einsum("ij,ij->i", probes, centred), 0.0))
-        products = probes @ X.T - (probes @ self.shift)[:, None]
+        lengths = np.sqrt(np.maximum(np.vecdot(probes, centred), 0.0))
+        cosines: Matrix = probes @ X.T
+        cosines -= (probes @ self.shift)[:, None]
         scale = lengths[:, None] * norms[:, 0]
-        cosines: Matrix = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+        scale[scale == 0.0] = np.inf  # nothing resembles a row or a query of no length
+        cosines /= scale
         return cosines
 
     def save(self, path: Path) -> None:

@@ -189,6 +189,10 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
+    if len(scores) == 1 and k:  # the usual case, which plain indexing serves twice as fast
+        nearest = np.argpartition(-scores[0], k - 1)[:k]
+        nearest = nearest[np.argsort(-scores[0, nearest], kind="stable")]
+        return scores[:, nearest], rows[nearest][None]
     best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
     found = np.take_along_axis(scores, best, axis=1)
     order = np.argsort(-found, axis=1, kind="stable")
