@@ -55,12 +55,12 @@ class Rescorer:
         centred = queries - self.shift
         probes = centred @ self.gram
         lengths = np.sqrt(np.maximum(np.vecdot(probes, centred), 0.0))
-        cosines: Matrix = probes @ X.T
-        cosines -= (probes @ self.shift)[:, None]
+        products = probes @ X.T
+        products -= (probes @ self.shift)[:, None]
         scale = lengths[:, None] * norms[:, 0]
         scale[scale == 0.0] = np.inf  # nothing resembles a row or a query of no length
-        cosines /= scale
-        return cosines
+        products /= scale
+        return products.astype(np.float32, copy=False)
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
