@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .grid import DEFAULTS, UNCOMPRESSED
+from .grid import DEFAULTS, UNCOMPRESSED, part
 from .results import Row
 
 SLIMDEX = "slimdex"
@@ -41,13 +41,13 @@ def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
     return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
 
 
-def is_slimdex(row: Row, share: int, candidates: Callable[[Row], int]) -> bool:
-    """Whether a row is slimdex by default but for k = d / share and so many candidates."""
+def is_slimdex(row: Row, of: int, candidates: Callable[[Row], int]) -> bool:
+    """Whether a row is slimdex by default but for k = d / of and so many candidates."""
     settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
     return (
         row["method"] == SLIMDEX
         and settings == (DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
-        and row["k"] == row["dim"] // share
+        and row["k"] == part(row["dim"], of)
         and row["effort"] == candidates(row)
     )
 

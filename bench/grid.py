@@ -53,64 +53,80 @@ def baselines(dim: int) -> Iterator[Method]:
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
-    yield _plain("OPQ+PQ", dim, f"OPQ{dim // 16},PQ{dim // 16}", RESCORED)
+    groups = _divisor(dim, dim // 16)  # 1/64
+    yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
     yield from map(Method.of_peer, GRID_PEERS)
 
 
 def sizes(dim: int, rows: int) -> Iterator[Method]:
     """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32, by candidates; one is 1% of the rows."""
     efforts = tuple(sorted({100, 200, 400, max(rows // 100, 10)}))
-    for share in (2, 3, 4, 6):
-        yield Method("slimdex", Settings(k=dim // share, kind="pq"), (0, *efforts))
-    for share in (2, 4):
-        yield Method("rotation", Settings(dim // share, 0.0, 0.0, "pq"), (0, *efforts))
+    for of in (2, 3, 4, 6):
+        yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), (0, *efforts))
+    for of in (2, 4):
+        yield Method("rotation", Settings(part(dim, of), 0.0, 0.0, "pq"), (0, *efforts))
 
 
 def reducers(dim: int) -> Iterator[Method]:
     """Every way to leave out half of the dimensions, at the same bytes."""
     for name, settings in REDUCERS.items():
-        yield _reduced(name, settings, dim // 2, "pq", RESCORED)
+        yield _reduced(name, settings, part(dim, 2), "pq", RESCORED)
 
 
 def k_curve(dim: int) -> Iterator[Method]:
     """Quality against k, nothing quantised, nothing rescored."""
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
-            yield _reduced(name, settings, dim * share // of, "flat")
+            yield _reduced(name, settings, part(dim, of, share), "flat")
 
 
 def surface(dim: int) -> Iterator[Method]:
     """(beta, gamma), of the codes alone and of the rescored order."""
     for beta in BETAS:
         for gamma in GAMMAS:
-            yield _reduced("whitening", Settings(beta=beta, gamma=gamma), dim // 2, "pq", RESCORED)
+            settings = Settings(beta=beta, gamma=gamma)
+            yield _reduced("whitening", settings, part(dim, 2), "pq", RESCORED)
 
 
 def kinds(dim: int) -> Iterator[Method]:
     """The other index kinds over the same reduced rows."""
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
-        yield _reduced("slimdex", DEFAULTS, dim // 2, kind, RESCORED)
+        yield _reduced("slimdex", DEFAULTS, part(dim, 2), kind, RESCORED)
 
 
 def codes(dim: int) -> Iterator[Method]:
     """What codes alone can do at 1/8, 1/16 and 1/32 of float32: no vectors on disk."""
-    half = dim // 2
+    half, quarter = part(dim, 2), part(dim, 4)
     for name in ("slimdex", "rotation"):
         for k, kind in (
             (half, "sq8"),  # 1/8
             (half, "sq4"),  # 1/16
-            (dim // 4, "sq8"),
+            (quarter, "sq8"),
             (half, f"PQ{half}x4fs"),
             (half, f"PQ{half // 2}x4fs"),  # 1/32
-            (dim // 4, "sq4"),
-            (dim // 4, f"PQ{dim // 4}x4fs"),
+            (quarter, "sq4"),
+            (quarter, f"PQ{quarter}x4fs"),
         ):
             yield _reduced(name, REDUCERS[name], k, kind)
     yield _reduced("slimdex", DEFAULTS, half, f"PQ{half // 4}")  # 1/32; 8 bits train for minutes
     yield _plain("int4", dim, "sq4")  # 1/8
-    yield _plain("PQ", dim, f"PQ{half}x4fs")  # 1/16
-    yield _plain("PQ", dim, f"PQ{dim // 4}x4fs")  # 1/32
-    yield _plain("OPQ+PQ", dim, f"OPQ{dim // 8},PQ{dim // 8}")
+    yield _plain("PQ", dim, f"PQ{_divisor(dim, half)}x4fs")  # 1/16
+    yield _plain("PQ", dim, f"PQ{_divisor(dim, quarter)}x4fs")  # 1/32
+    groups = _divisor(dim, dim // 8)  # 1/32
+    yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}")
+
+
+def part(dim: int, of: int, share: int = 1) -> int:
+    """share / of the dimensions, as a multiple of 4, which is what `pq` takes.
+
+    >>> part(384, 2), part(384, 3, share=2), part(312, 8)
+    (192, 256, 36)
+    """
+    return max(dim * share // of // 4 * 4, 4)
+
+
+def _divisor(dim: int, most: int) -> int:
+    return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 
 def _plain(name: str, dim: int, kind: str, candidates: int = 0) -> Method:

@@ -80,17 +80,16 @@ def measure_grid(
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
     missing = missing_peers()
     methods = [method for method in methods if method.name not in missing]
-    wanted = {method: unmeasured(task, method, results, seed) for method in methods}
-    wanted = {method: efforts for method, efforts in wanted.items() if efforts}
-    if not wanted:
-        return
-    judge = Judge(task.dataset, *exact_answers(task), seed)
-    stage = f"{task.dataset.name}, {task.model}"
-    progress(stage, len(methods) - len(wanted), len(methods))
-    for done, (method, efforts) in enumerate(wanted.items(), start=1):
-        for row in measured(task, method, efforts, judge):
-            results.append({"key": row_key(task, method, row["effort"], seed)} | row | about)
-        progress(stage, len(methods) - len(wanted) + done, len(methods))
+    stage, judge = f"{task.dataset.name}, {task.model}", None
+    for done, method in enumerate(methods):
+        efforts = unmeasured(task, method, results, seed)
+        if efforts:
+            progress(stage, done, len(methods))
+            judge = judge or Judge(task.dataset, *exact_answers(task), seed)
+            for row in measured(task, method, efforts, judge):
+                key = row_key(task, method, row["effort"], seed)
+                results.append({"key": key} | row | about)
+    progress(stage, len(methods), len(methods))
 
 
 def exact_answers(task: Task) -> tuple[Any, Any]:

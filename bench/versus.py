@@ -16,7 +16,7 @@ from indexes.settings import Settings
 from retrieval.evaluation import latency
 
 from .engines import Seconds
-from .grid import uncompressed
+from .grid import part, uncompressed
 from .machine import Resident
 from .methods import Method
 from .peers import PEERS, missing_peers
@@ -47,9 +47,9 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     efforts = tuple(sorted({50, 100, 200, 300, 400, 600, max(rows // 100, 10)}))
     ours = [
         uncompressed(dim),
-        Method("slimdex 1/64", Settings(dim // 2, 0.0, 0.0), efforts),
-        Method("slimdex 1/128", Settings(dim // 4, 0.0, 0.0), efforts),
-        Method("slimdex whitened", Settings(dim // 2), (Settings().candidates,)),
+        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0), efforts),
+        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0), efforts),
+        Method("slimdex whitened", Settings(part(dim, 2)), (Settings().candidates,)),
     ]
     missing = missing_peers()
     peers = [name for name in PEERS if name not in missing and (not names or name in names)]

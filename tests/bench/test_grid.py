@@ -61,7 +61,7 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     measured_again: list[str] = []
     report = lambda stage, done, total: measured_again.append(f"{stage} {done}/{total}")  # noqa: E731
     measure_grid(task, ResultsFile(path), ABOUT, progress=report)
-    assert measured_again[0] == "words, words 1/3"
+    assert measured_again == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
     rows = ResultsFile(path).rows.values()
     assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]
     before = path.read_text()
@@ -69,7 +69,7 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     monkeypatch.setattr("bench.retrieval.grid", lambda *_, **__: SMALL[:2])
     measure_grid(task, ResultsFile(path), ABOUT, progress=report)
     assert path.read_text() == before
-    assert measured_again == []
+    assert measured_again == ["words, words 2/2"]
 
 
 def test_the_rows_that_the_readme_tells_of(task: Task) -> None:

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.findings import (
+    best_codes,
+    envelopes,
+    fastest_at,
+    is_slimdex,
+    mean_by_method,
+    one_percent,
+    pareto,
+    resident_bytes,
+    tasks,
+)
+from bench.results import Row
+
+BASE: Row = {
+    "set": "a",
+    "model": "m",
+    "documents": 5000,
+    "queries": 100,
+    "dim": 384,
+    "method": "slimdex",
+    "k": 192,
+    "beta": 0.0,
+    "gamma": 0.25,
+    "kind": "pq",
+    "effort": 200,
+    "ram_row_bytes": 24.0,
+    "compression": 64.0,
+    "ndcg@10_delta": 0.5,
+}
+
+
+def row(**changes: Any) -> Row:
+    return BASE | changes
+
+
+def test_tasks_are_ordered_by_model_and_size() -> None:
+    rows = [row(set="b", documents=9), row(set="a"), row(model="l", set="c"), row(set="b")]
+    assert tasks([rows[0], rows[1], rows[2]]) == [("c", "l"), ("b", "m"), ("a", "m")]
+
+
+def test_which_row_is_slimdex_at_a_share() -> None:
+    assert is_slimdex(row(), 2, lambda _: 200)
+    assert is_slimdex(row(k=96, effort=50), 4, one_percent)
+    for change in ({"k": 96}, {"effort": 100}, {"gamma": 0.0}, {"kind": "sq8"}):
+        assert not is_slimdex(row(**change), 2, lambda _: 200)
+    assert not is_slimdex(row(method="rotation"), 2, lambda _: 200)
+    assert one_percent(row(documents=300)) == 10
+
+
+def test_means_are_over_all_sets_or_none() -> None:
+    rows = [
+        row(**{"ndcg@10_delta": 1.0}),
+        row(set="b", **{"ndcg@10_delta": -0.5}),
+        row(k=96),  # measured on one set only
+        row(k=64, error="broke"),
+        row(set="c", model="other"),
+    ]
+    (mean,) = mean_by_method(rows, "m")
+    assert mean["k"] == 192
+    assert mean["ndcg@10_delta"] == pytest.approx(0.25)
+    assert mean["worst_delta"] == -0.5
+    assert len(mean_by_method(rows, "other")) == 1
+
+
+def test_a_front_has_nothing_that_costs_more_and_gives_less() -> None:
+    rows = [row(ram_row_bytes=b, **{"ndcg@10_delta": d}) for b, d in [(8, -3), (24, 0), (48, -1)]]
+    front = pareto(rows, "ram_row_bytes", "ndcg@10_delta")
+    assert [r["ram_row_bytes"] for r in front] == [8, 24]
+    codes = row(effort=0, ram_row_bytes=16, **{"ndcg@10_delta": -9})
+    assert codes in envelopes([*rows, codes])  # a line of its own
+    assert rows[2] not in envelopes([*rows, codes])
+
+
+def test_best_codes_are_one_setting_of_each_method() -> None:
+    def codes(method: str, compression: float, delta: float, **more: Any) -> Row:
+        return row(method=method, compression=compression, effort=0, **more) | {
+            "ndcg@10_delta": delta
+        }
+
+    means = [
+        codes("slimdex", 32, -2.0, kind="sq4"),
+        codes("rotation", 32, -1.0, kind="PQ48"),
+        codes("ST binary", 32, -5.0),
+        codes("RaBitQ", 27.4, -0.1),  # more bytes than 1/32
+        codes("int8", 4, -0.0),
+        row(compression=32),  # rescored
+        codes("BERT-whitening", 32, 3.0),  # a reducer's setting is no method of its own
+    ]
+    best = best_codes(means, 32)
+    assert {name: r["ndcg@10_delta"] for name, r in best.items()} == {
+        "slimdex": -1.0,
+        "ST binary": -5.0,
+    }
+    assert list(best_codes(means, 4)) == ["int8"]
+
+
+def test_the_fastest_that_is_good_enough() -> None:
+    def peer(method: str, recall: float, ms: float) -> Row:
+        return {"method": method, "agreement@10": recall, "p50_ms_one": ms}
+
+    rows = [
+        peer("graph", 0.95, 0.1),
+        peer("graph", 0.991, 0.3),
+        peer("graph", 0.999, 0.9),
+        peer("coarse", 0.5, 0.01),
+        peer("coarse", 0.8, 0.02),
+    ]
+    assert fastest_at(rows) == [rows[4], rows[1]]
+
+
+def test_what_is_resident_counts_the_fixed_part() -> None:
+    told = row(ram_fixed_bytes=50_000, process_row_bytes=99, process_files_row_bytes=1)
+    assert resident_bytes(told) == 24 + 10
+    assert resident_bytes(told | {"ram_row_bytes": None}) == 100

@@ -1,0 +1,154 @@
+"""Tables, pictures and the page, from rows that were measured in the test."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import vl_convert
+
+from bench import grid as grids
+from bench.charts import all_charts
+from bench.methods import Method
+from bench.quality import Judge
+from bench.report import write_report
+from bench.results import FOLDER, ResultsFile, Row, read_rows
+from bench.retrieval import Task, exact_answers, measured
+from bench.tables import (
+    BEGIN,
+    END,
+    beside_peers,
+    codes_alone,
+    every_row,
+    headline,
+    readme_section,
+    write_readme,
+)
+from bench.versus import contenders, measure_peers
+from indexes.errors import InputError
+from indexes.settings import Settings
+
+from .conftest import ABOUT
+
+ROOT = Path(__file__).parent.parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+VERSIONS = {"versions": {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}}
+MACHINE = {"processor": "P", "threads": 2, "seed": 0} | VERSIONS
+
+
+@pytest.fixture(scope="module")
+def retrieval_rows(task: Task) -> list[Row]:
+    judge = Judge(task.dataset, *exact_answers(task))
+    methods = [
+        grids.uncompressed(48),
+        Method("slimdex", Settings(k=24), (0, 200)),
+        Method("slimdex", Settings(k=12), (0, 10)),
+        Method("slimdex", Settings(k=24, kind="sq8", candidates=0)),
+        Method("int4", Settings(48, 0.0, 0.0, "sq4", 0, "identity")),
+        Method("PCA", Settings(24, 1.0, 0.0, "flat", 0)),
+        Method("truncate", Settings(24, 0.0, 0.0, "flat", 0, "truncate")),
+        Method("whitening", Settings(24, 1.0, 0.5), (0, 200)),
+    ]
+    rows = [r for m in methods for r in measured(task, m, m.efforts, judge)]
+    failed = {"set": "words", "model": "words", "documents": 800, "method": "x", "error": "broke"}
+    return [{"key": str(i)} | row | MACHINE for i, row in enumerate([*rows, failed])]
+
+
+@pytest.fixture(scope="module")
+def peer_rows(task: Task, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    file = ResultsFile(tmp_path_factory.mktemp("peers") / "peers-words.jsonl")
+    methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
+    measure_peers(task, methods, file, ABOUT)
+    return list(file.rows.values())
+
+
+def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
+    (line,) = headline(retrieval_rows).rows
+    exact, usual = retrieval_rows[0], retrieval_rows[2]
+    assert [cell.shown for cell in line[:4]] == ["words", "words", "800", "60"]
+    assert line[4].value == exact["ndcg@10"]
+    assert line[5].value == usual["ndcg@10"]
+    delta, low, high = (usual[f"ndcg@10_{n}"] for n in ("delta", "low", "high"))
+    assert line[6].shown == f"{delta:+.2f} ({low:+.2f} to {high:+.2f})"
+    (codes,) = codes_alone(retrieval_rows)
+    shares = [(row[0].shown, row[1].shown) for row in codes.rows]
+    assert shares == [("1/8", "int4 k=48 sq4"), ("1/8", "slimdex k=24 sq8")] or shares == [
+        ("1/8", "slimdex k=24 sq8"),
+        ("1/8", "int4 k=48 sq4"),
+    ]
+    names = [row[0].shown for row in beside_peers(peer_rows).rows]
+    assert sorted(names) == ["FAISS HNSW", "float32", "slimdex 1/64", "slimdex whitened"]
+    assert len(every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
+    with pytest.raises(InputError, match="no set has all rows of this table"):
+        headline(retrieval_rows[:1])
+
+
+def test_the_readme_section_stands_between_its_marks(
+    retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
+) -> None:
+    section = readme_section(retrieval_rows, peer_rows)
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    assert write_readme(path, section)
+    assert path.read_text() == f"before\n\n{section}\n\nafter\n"
+    assert not write_readme(path, section)
+    assert section.count("| words |") == 1
+    path.write_text("no marks")
+    with pytest.raises(InputError, match="expected <!-- results: begin -->"):
+        write_readme(path, section)
+    assert path.read_text() == "no marks"
+
+
+def test_the_readme_is_up_to_date() -> None:
+    section = readme_section(read_rows(FOLDER, "retrieval"), read_rows(FOLDER, "peers"))
+    assert section in (ROOT / "README.md").read_text("utf-8"), "run `python -m bench readme`"
+
+
+def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
+    charts = all_charts(retrieval_rows, peer_rows)
+    assert set(charts) == {"quality", "pareto", "k", "surface", "peers", "recall"}
+    for name, (title, chart) in charts.items():
+        svg = vl_convert.vegalite_to_svg(chart.to_dict())
+        assert title
+        assert svg.count("<path") > 5, name
+    assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
+
+
+def test_the_page_works_in_a_browser_without_a_network(
+    retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
+) -> None:
+    page, *pictures = write_report(tmp_path / "out", retrieval_rows, peer_rows)
+    assert len(pictures) == 6
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in pictures)
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    said: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = browser.new_context(offline=True).new_page()
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
+        tab.goto(page.as_uri())
+        tab.wait_for_function("document.body.dataset.drawn === '6'")
+        assert said == []
+        for name in ("quality", "pareto", "k", "surface", "peers", "recall"):
+            assert tab.locator(f"#{name} svg .mark-group path").count() > 0, name
+        # Sorting by bytes, up and then down; the rows that say nothing are last going up.
+        table = tab.locator("table").last
+        head = table.locator("th", has_text="bytes").first
+        column = "rows => rows.map(r => Number(r.cells[5].dataset.value))"
+        for click in ("ascending", "descending"):
+            head.click()
+            assert head.get_attribute("aria-sort") == click
+            values = table.locator("tbody tr").evaluate_all(column)
+            assert values == sorted(values, reverse=click == "descending")
+        # Pointing at a mark shows its row.
+        tab.locator("#peers .mark-symbol path").first.hover()
+        tip = tab.locator("#vg-tooltip-element.visible")
+        tip.wait_for(timeout=5000)
+        assert "recall" in tip.inner_text()
+        browser.close()
