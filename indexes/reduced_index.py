@@ -131,11 +131,18 @@ def reduced(reducer: Reducer, X: Matrix) -> Matrix:
     return normalize_rows(reducer.transform(X))
 
 
-def trained(kind: Kind, reducer: Reducer, vectors: VectorFile, seed: int = 0) -> FaissIndex:
-    """An empty index of `kind` for these vectors, trained on a sample of them."""
+def trained(
+    kind: Kind,
+    reducer: Reducer,
+    vectors: VectorFile,
+    seed: int = 0,
+    *,
+    at_most: int = TRAINING_ROWS,
+) -> FaissIndex:
+    """An empty index of `kind` for these vectors, trained on a sample of `at_most` of them."""
     rows = np.arange(len(vectors))
-    if len(rows) > TRAINING_ROWS:
-        chosen = np.random.default_rng(seed).choice(len(rows), TRAINING_ROWS, replace=False)
+    if len(rows) > at_most:
+        chosen = np.random.default_rng(seed).choice(len(rows), at_most, replace=False)
         rows = np.sort(chosen)
     sample = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     index = FaissIndex(kind, reducer.n_components, len(vectors))
