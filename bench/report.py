@@ -16,6 +16,8 @@ from .charts import Chart, all_charts
 from .results import Row
 from .tables import Table, beside_peers, codes_alone, every_row, headline
 
+Charts = dict[str, tuple[str, Chart]]
+"""Name -> what it says, and the chart."""
 TEMPLATE = Path(__file__).parent / "page.html"
 DRAW = "window.vegaEmbed = vegaEmbed;"
 """What the page needs of the scripts."""
@@ -42,7 +44,20 @@ def write_report(
         tables.insert(1, beside_peers(peers))
     page = out / "index.html"
     page.write_text(_page(charts, tables), encoding="utf-8")
-    paths = [page]
+    return [page, *_pictures(out, charts, progress)]
+
+
+def write_pictures(
+    out: Path, retrieval: Sequence[Row], peers: Sequence[Row], names: Sequence[str]
+) -> list[Path]:
+    """Write the PNGs of these names into a folder, those that the rows allow."""
+    out.mkdir(parents=True, exist_ok=True)
+    charts = all_charts(retrieval, peers)
+    return _pictures(out, {name: charts[name] for name in names if name in charts}, silent)
+
+
+def _pictures(out: Path, charts: Charts, progress: Progress) -> list[Path]:
+    paths = []
     for done, (name, (_, chart)) in enumerate(charts.items(), start=1):
         picture = vl_convert.vegalite_to_png(chart.to_dict(), scale=PICTURE_SCALE)
         paths.append(out / f"{name}.png")
@@ -51,7 +66,7 @@ def write_report(
     return paths
 
 
-def _page(charts: dict[str, tuple[str, Chart]], tables: Sequence[Table]) -> str:
+def _page(charts: Charts, tables: Sequence[Table]) -> str:
     specs = {name: chart.to_dict() for name, (_, chart) in charts.items()}
     template = jinja2.Environment(autoescape=True).from_string(TEMPLATE.read_text("utf-8"))
     return template.render(
