@@ -44,7 +44,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     slimdex keeps the exact search's metric here (beta = gamma = 0), since that is the order that
     all are held against; its default, which the labels like better, is there too.
     """
-    efforts = tuple(sorted({50, 100, 200, 300, 400, 600, max(rows // 100, 10)}))
+    efforts = tuple(sorted({50, 75, 100, 125, 150, 200, 300, 400, 600, max(rows // 100, 10)}))
     ours = [
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0), efforts),

@@ -166,6 +166,18 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     assert "exact" in table.out
 
 
+def test_eval_without_labels(pets: Runner) -> None:
+    report = pets("eval", "pets", "--self", "--sample", "2", "--json").json
+    assert (report["queries"], report["documents"]) == (2, 3)
+    assert report["exact"]["fidelity@10"] == 1
+    assert "ndcg@10" not in report["index"]
+    assert "fidelity@10" in pets("eval", "pets", "--self").out
+    either = "expected either --queries and --qrels, or --self"
+    for words in ((), ("--self", "--qrels", "q"), ("--queries", "q"), ("--qrels", "q")):
+        assert either in pets.refuses("eval", "pets", *words)
+    assert "sample=0; expected 1" in pets.refuses("eval", "pets", "--self", "--sample", "0")
+
+
 def test_verify_and_repair(pets: Runner) -> None:
     assert "are right" in pets("verify", "pets").out
     assert pets("verify", "pets", "--json").json == {"faults": []}
