@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from indexes.errors import InputError
 from retrieval.exits import one_line_errors
 
 from .results import FOLDER, Row, read_rows
@@ -88,7 +89,9 @@ def peers(
         results = results_file(task, "peers", out)
         methods = contenders(task.vectors.dim, len(task.vectors), names)
         with console.progress() as progress:
-            measure_peers(task, methods, results, about, progress=progress)
+            failed = measure_peers(task, methods, results, about, progress=progress)
+        for line in failed:
+            console.note(line)
         console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
 
 
@@ -129,18 +132,22 @@ def readme(
 
 
 def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
-    return read_rows(folder, "retrieval"), read_rows(folder, "peers", needed=False)
+    peers = read_rows(folder, "peers", needed=False)
+    return read_rows(folder, "retrieval", needed=not peers), peers
 
 
 def _tasks(data: Path | None, sets: str, models: str, cache: Path, quick: bool) -> Iterator[Task]:
     """Every set by every model, encoded."""
     from retrieval import console
     from retrieval.encoder import TransformerEncoder
+    from retrieval.models import find_model
 
     from .datasets import load_dataset, names_of
     from .retrieval import Task
 
     chosen = [load_dataset(name, data) for name in names_of(sets, data)]
+    for model in models.split(","):  # all are looked for before the first one works for hours
+        find_model(model)
     for model in models.split(","):
         encoder = TransformerEncoder(model)
         for dataset in chosen:
@@ -150,8 +157,6 @@ def _tasks(data: Path | None, sets: str, models: str, cache: Path, quick: bool) 
 
 
 def _peer_names(only: str) -> list[str]:
-    from indexes.errors import InputError
-
     from .peers import PEERS
 
     names = only.split(",") if only else list(PEERS)
@@ -178,4 +183,7 @@ def _note_missing(names: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     with one_line_errors():
-        app()
+        try:
+            app()
+        except ModuleNotFoundError as error:
+            raise InputError(f"{error}: pip install 'slimdex[bench]'") from error

@@ -15,6 +15,7 @@ from .findings import (
     SLIMDEX,
     envelopes,
     fastest_at,
+    is_told,
     label,
     mean_by_method,
     of_task,
@@ -33,7 +34,7 @@ COLOURS = {
     "float32, float16": "#333333",
     "FAISS quantisers": "#30638e",
     "sentence-transformers": "#edae49",
-    "truncation, random projection": "#8d99ae",
+    "PCA, truncation, random projection": "#8d99ae",
 }
 SHARES = (1, 2, 4, 8, 16, 32, 64, 128, 192)
 DELTA = "nDCG@10, points against float32"
@@ -59,8 +60,8 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, tupl
         "surface": ("Beta and gamma at 1/64: rescored, and by the codes alone", surface(retrieval)),
     }
     if peers:
-        charts["peers"] = ("Time and memory at recall 0.99 of exact", peer_map(peers))
-        charts["recall"] = ("Latency against recall of exact", recall_curve(peers))
+        charts["peers"] = ("Time and memory at recall 0.99 of exact", peer_maps(peers))
+        charts["recall"] = ("Latency against recall of exact", recall_curves(peers))
     return {name: found for name, found in charts.items() if found[1] is not None}
 
 
@@ -73,16 +74,16 @@ def quality(rows: Sequence[Row]) -> Chart | None:
     means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
     base = alt.Chart(_data([_point(r) for r in envelopes(means)])).encode(
         x=_compression(),
-        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2], clamp=True)),
+        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2])),
         color=_methods(),
         detail="stage:N",
         tooltip=ROW_TIP,
     )
     dash = alt.StrokeDash("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
     wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
-    lines = base.mark_line().encode(strokeDash=dash, strokeWidth=wide)
+    lines = base.mark_line(clip=True).encode(strokeDash=dash, strokeWidth=wide)
     shape = alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
-    points = base.mark_point(filled=True, size=80, opacity=1).encode(shape=shape)
+    points = base.mark_point(filled=True, size=80, opacity=1, clip=True).encode(shape=shape)
     title = f"mean of {models.count(model)} sets, {model}"
     return _layered([_zero(), lines, points], 640, 360, title)
 
@@ -93,10 +94,10 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
     for task in tasks(rows):
         mine = [r for r in of_task(rows, task) if r.get("compression") and r["method"] in GROUPS]
         front = [_point(r) for r in pareto(mine, "ram_row_bytes", "ndcg@10_delta")]
-        y = alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 3], clamp=True))
+        y = alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 3]))
         points = (
             alt.Chart(_data([_point(r) for r in mine]))
-            .mark_point(filled=True, size=45, opacity=0.8)
+            .mark_point(filled=True, size=45, opacity=0.8, clip=True)
             .encode(
                 x=_compression(),
                 y=y,
@@ -107,7 +108,7 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
         )
         line = (
             alt.Chart(_data(front))
-            .mark_line(color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before")
+            .mark_line(color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before", clip=True)
             .encode(x=_compression(), y=y)
         )
         panels.append(_layered([_zero(), line, points], 300, 200, _name(task)))
@@ -124,10 +125,10 @@ def k_curve(rows: Sequence[Row]) -> Chart | None:
             continue
         chart = (
             alt.Chart(_data(points))
-            .mark_line(point=True)
+            .mark_line(point=True, clip=True)
             .encode(
                 x=alt.X("k:Q", title="k", scale=alt.Scale(type="log", base=2)),
-                y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2], clamp=True)),
+                y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2])),
                 color=alt.Color("method:N", title=None, sort=[SLIMDEX]),
                 tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
             )
@@ -149,41 +150,45 @@ def surface(rows: Sequence[Row]) -> Chart | None:
     return chart and chart.resolve_scale(color="independent")
 
 
-def peer_map(rows: Sequence[Row]) -> Chart:
+def peer_maps(rows: Sequence[Row]) -> Chart | None:
     """Median latency against memory of the fastest setting of each at recall 0.99."""
-    points = [_peer_point(r) for r in fastest_at(rows)]
-    base = alt.Chart(_data(points)).encode(
-        x=alt.X(
-            "memory:Q", title="bytes a vector in memory", scale=alt.Scale(type="log", nice=True)
-        ),
-        y=alt.Y("p50:Q", title="median ms a query, one thread", scale=alt.Scale(type="log")),
-        tooltip=PEER_TIP,
-    )
-    short = alt.condition("datum.reached", alt.value(1.0), alt.value(0.35))
-    dots = base.mark_circle(size=140).encode(color=_ours(), opacity=short)
-    names = base.mark_text(align="left", dx=9, fontSize=11).encode(text="name:N", opacity=short)
-    return _layered([dots, names], 680, 380, _peer_title(rows))
+    return _panels([_peer_map(of_task(rows, task), _name(task)) for task in tasks(rows)], columns=1)
 
 
-def recall_curve(rows: Sequence[Row]) -> Chart:
+def recall_curves(rows: Sequence[Row]) -> Chart | None:
     """Median latency against recall, a line for each method by its effort."""
-    points = [_peer_point(r) for r in rows if "error" not in r]
+    charts = [_recall_curve(of_task(rows, task), _name(task)) for task in tasks(rows)]
+    return _panels(charts, columns=1)
+
+
+def _peer_map(rows: Sequence[Row], title: str) -> Chart:
+    points = [_peer_point(r) for r in fastest_at(rows)]
+    x = alt.X("memory:Q", title="bytes a vector in memory", scale=alt.Scale(type="log"))
+    y = alt.Y("p50:Q", title="median ms a query, one thread", scale=alt.Scale(type="log"))
+    base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
+    short = alt.condition("datum.reached", alt.value(1.0), alt.value(0.35))
+    shape = alt.Shape("told:N", title="bytes told by")
+    dots = base.mark_point(filled=True, size=140).encode(color=_ours(), opacity=short, shape=shape)
+    names = base.mark_text(align="left", dx=9, fontSize=11).encode(text="name:N", opacity=short)
+    return _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
+
+
+def _recall_curve(rows: Sequence[Row], title: str) -> Chart:
+    x = alt.X("recall:Q", title="recall of exact's ten", scale=alt.Scale(domain=[0.85, 1.0]))
+    y = alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log"))
+    palette = alt.Scale(scheme="tableau20")
     chart = (
-        alt.Chart(_data(points))
-        .mark_line(point=True)
+        alt.Chart(_data([_peer_point(r) for r in rows]))
+        .mark_line(point=True, clip=True)
         .encode(
-            x=alt.X(
-                "recall:Q",
-                title="recall of exact's ten",
-                scale=alt.Scale(domain=[0.85, 1.0], clamp=True),
-            ),
-            y=alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log")),
-            color=alt.Color("method:N", title=None, scale=alt.Scale(scheme="tableau20")),
+            x=x,
+            y=y,
+            color=alt.Color("method:N", title=None, scale=palette),
             order="effort:Q",
             tooltip=PEER_TIP,
         )
     )
-    return _layered([chart], 680, 380, _peer_title(rows))
+    return _layered([chart], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
 
 
 PEER_TIP = [
@@ -241,6 +246,7 @@ def _peer_point(row: Row) -> Row:
         "p50": row["p50_ms_one"],
         "p99": row["p99_ms_one"],
         "memory": resident_bytes(row),
+        "told": "the index" if is_told(row) else "growth of the process",
         "build": row["build_s"],
     }
 
@@ -251,8 +257,10 @@ def _heat_map(cells: Sequence[Row], title: str) -> Chart:
         y=alt.Y("beta:O", title="beta", sort="descending"),
         tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *ROW_TIP],
     )
-    pale = alt.Scale(range=["#f4a582", "#f7f7f7", "#92c5de"])  # so that figures can be read on it
-    colour = alt.Color("delta:Q", scale=pale, legend=None)
+    most = max(abs(cell["delta"]) for cell in cells) or 1.0
+    pale = ["#f4a582", "#f7f7f7", "#92c5de"]  # worse, as float32, better; figures are read on it
+    scale = alt.Scale(domain=[-most, 0, most], range=pale)
+    colour = alt.Color("delta:Q", scale=scale, legend=None)
     rects = base.mark_rect().encode(color=colour)
     text = base.mark_text(fontSize=11).encode(text=alt.Text("delta:Q", format="+.1f"))
     return alt.layer(rects, text).properties(width=190, height=110, title=title)
@@ -301,8 +309,3 @@ def _panels(panels: Sequence[Chart], columns: int = 3) -> Chart | None:
 
 def _name(task: tuple[str, str]) -> str:
     return f"{task[0]}, {task[1]}"
-
-
-def _peer_title(rows: Sequence[Row]) -> str:
-    row = rows[0]
-    return f"{row['set']}, {row['documents']:,} vectors of {row['dim']} dimensions"

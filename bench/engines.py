@@ -13,15 +13,15 @@ import numpy as np
 
 from indexes.arrays import Matrix, Rows
 from indexes.catalog import kind_named
-from indexes.kinds import POINTS_PER_CENTROID
 from indexes.moments import Moments
 from indexes.reduced_index import TRAINING_ROWS, Metric, ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
 
-OPQ_ROWS = 256 * POINTS_PER_CENTROID
-"""Rows that OPQ is trained on, at most: what FAISS asks for; on 60,000 it takes ten minutes."""
+OPQ_ROWS = 256 * 64
+"""Rows that OPQ is trained on, at most, 64 for each centroid: on 60,000 it takes ten minutes."""
+PAGE = 4096
 Seconds = dict[str, float]
 """Stage -> seconds."""
 
@@ -34,13 +34,15 @@ class Footprint:
     ----------
     ram_row, ram_fixed : in memory, for each vector and besides.
     disk_row : on disk, for each vector.
-    read_query : read from disk for a query.
+    read_query : of rows on disk that a query looks at.
+    read_pages_query : of the pages that hold them, which is what a cold disk has to give.
     """
 
     ram_row: float | None = None
     ram_fixed: float | None = None
     disk_row: float | None = None
     read_query: float = 0.0
+    read_pages_query: float = 0.0
 
 
 class Engine(Protocol):
@@ -71,17 +73,21 @@ class SlimdexEngine:
         self._settings = settings
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors in half precision, fit reducer and metric, train and encode."""
+        """Write the vectors in half precision, fit reducer and metric, train and encode.
+
+        Without rescoring no vectors are written: the codes are made of the float32 rows.
+        """
         settings = self._settings.checked(vectors.dim).resolved(vectors.dim)
         seconds: Seconds = {}
-        file = VectorFile(folder / "vectors.f16", vectors.dim)
-        with _stage(seconds, "write_s"):
-            for chunk in vectors.scan():
-                file.append(chunk)
+        file, self._metric = vectors, None
+        if settings.candidates:
+            with _stage(seconds, "write_s"):
+                file = VectorFile(folder / "vectors.f16", vectors.dim)
+                for chunk in vectors.scan():
+                    file.append(chunk)
         with _stage(seconds, "fit_s"):
             moments = Moments.of(file.scan(), file.dim)
             reducer = settings.fit_reducer(moments)
-            self._metric = None
             if settings.candidates:
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
                 norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
@@ -114,12 +120,24 @@ class SlimdexEngine:
         """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
         index, metric = self._index, self._index.metric
         row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
+        candidates = min(index.candidates, len(index))
         return Footprint(
             ram_row=index.index.row_nbytes,
             ram_fixed=index.fixed_nbytes,
             disk_row=row_bytes + index.nbytes / len(index),
-            read_query=row_bytes * min(index.candidates, len(index)),
+            read_query=row_bytes * candidates,
+            read_pages_query=PAGE * _pages(metric, len(index), candidates) if metric else 0,
         )
+
+
+def _pages(metric: Metric, rows: int, candidates: int) -> float:
+    """Pages that so many rows, drawn at random, are expected to lie on, in both files."""
+    total = 0.0
+    for file in (metric.vectors, metric.norms):
+        pages = max(rows * file.row_bytes / PAGE, 1.0)
+        spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
+        total += pages * (1 - (1 - 1 / pages) ** (candidates * spanned))
+    return total
 
 
 @contextmanager

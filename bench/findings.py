@@ -10,6 +10,8 @@ from .results import Row
 
 SLIMDEX = "slimdex"
 CODES_ONLY, RESCORED = "codes only", "rescored"
+CODES = {4: "fp16", 8: "sq8", 16: "PQ{half}x4fs", 32: "PQ{eighth}"}
+"""Share of float32 -> the kind of slimdex's codes, of half the dimensions, with no rescoring."""
 FASTEST_RECALL = 0.99
 """Recall of the exact search's ten at which approximate indexes are compared."""
 
@@ -24,8 +26,9 @@ GROUPS = {
     "PQ": "FAISS quantisers",
     "OPQ+PQ": "FAISS quantisers",
     "RaBitQ": "FAISS quantisers",
-    "truncate": "truncation, random projection",
-    "random projection": "truncation, random projection",
+    "PCA": "PCA, truncation, random projection",
+    "truncate": "PCA, truncation, random projection",
+    "random projection": "PCA, truncation, random projection",
 }
 """Method -> the colour it has in pictures; methods that are not here have pictures of their own."""
 
@@ -133,22 +136,25 @@ def envelopes(means: Sequence[Row]) -> list[Row]:
     return [r for line in lines.values() for r in pareto(line, "ram_row_bytes", "ndcg@10_delta")]
 
 
-def best_codes(means: Sequence[Row], share: int, tolerance: float = 1.05) -> dict[str, Row]:
-    """Of codes alone at 1/share of float32 the best slimdex and the best of each other method.
+def codes_at(means: Sequence[Row], of: int) -> list[Row]:
+    """The codes alone that take 1/of to half of it, the best of each method, best first.
 
-    "Best" is the highest mean over the sets, one setting for all of them. The bytes may exceed
-    the share by the tolerance's factor.
+    slimdex's setting is fixed beforehand, not picked by the labels: half the dimensions, beta and
+    gamma as by default, in the kind that `CODES` has for the size.
     """
-    ours = (SLIMDEX, "rotation")
     best: dict[str, Row] = {}
     for row in means:
-        fits = share / tolerance <= row["compression"] < share * 1.9
-        if row["effort"] or not fits or row["method"] not in {*GROUPS, *ours}:
+        fits = of / 1.2 <= row["compression"] < of * 1.9  # RaBitQ's 1/27 counts as 1/32
+        if row["effort"] or not fits or row["method"] not in GROUPS:
             continue
-        name = SLIMDEX if row["method"] in ours else row["method"]
-        if name not in best or row["ndcg@10_delta"] > best[name]["ndcg@10_delta"]:
-            best[name] = row
-    return best
+        if row["method"] == SLIMDEX:
+            kind = CODES[of].format(half=part(row["dim"], 2), eighth=part(row["dim"], 2) // 4)
+            if (row["k"], row["kind"]) != (part(row["dim"], 2), kind):
+                continue
+        kept = best.get(row["method"])
+        if kept is None or row["ndcg@10_delta"] > kept["ndcg@10_delta"]:
+            best[row["method"]] = row
+    return sorted(best.values(), key=lambda r: -r["ndcg@10_delta"])
 
 
 def fastest_at(rows: Sequence[Row], recall: float = FASTEST_RECALL) -> list[Row]:
@@ -161,14 +167,22 @@ def fastest_at(rows: Sequence[Row], recall: float = FASTEST_RECALL) -> list[Row]
         return max(recall - row["agreement@10"], 0.0), row["p50_ms_one"]
 
     best: dict[str, Row] = {}
-    for row in rows:
+    for row in (r for r in rows if "error" not in r):
         if row["method"] not in best or rank(row) < rank(best[row["method"]]):
             best[row["method"]] = row
     return sorted(best.values(), key=lambda r: r["p50_ms_one"])
 
 
 def resident_bytes(row: Row) -> float:
-    """Bytes a vector in memory, fixed cost shared out; by the process where nothing else tells."""
-    if row["ram_row_bytes"] is None:
+    """Bytes a vector in memory, fixed cost shared out, as the index tells.
+
+    Where it can't, what the process grew by, pages of files that it mapped included.
+    """
+    if not is_told(row):
         return float(row["process_row_bytes"] + row["process_files_row_bytes"])
     return float(row["ram_row_bytes"] + (row["ram_fixed_bytes"] or 0) / row["documents"])
+
+
+def is_told(row: Row) -> bool:
+    """Whether the index tells its own size."""
+    return row["ram_row_bytes"] is not None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.arrays import Matrix, Rows, batches, normalize_rows
-from indexes.kinds import HNSW
+from indexes.kinds import from_factory
 from indexes.vector_file import VectorFile
 from indexes.vector_index import FaissIndex
 
@@ -112,12 +112,14 @@ class FaissHnsw(_Peer):
     """FAISS's IndexHNSWFlat with the same graph; effort is efSearch."""
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = FaissIndex(HNSW, vectors.dim)
+        self._index = FaissIndex(from_factory(f"HNSW{GRAPH_LINKS}"), vectors.dim)
         for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
 
+    def set_effort(self, effort: int) -> None:
+        self._index.set_parameters(f"efSearch={effort}")
+
     def search(self, queries: Matrix, k: int) -> Answer:
-        self._index.set_parameters(f"efSearch={max(self.effort, k)}")
         return self._index.search(normalize_rows(queries), k)
 
     def footprint(self) -> Footprint:
@@ -144,10 +146,12 @@ class Chroma(_Peer):
         self._collection = client.create_collection(
             "vectors", configuration={"hnsw": graph}, embedding_function=None
         )
-        for part in batches(len(vectors), client.get_max_batch_size()):
-            ids = [str(row) for row in range(part.start, part.stop)]
-            rows = vectors.take(np.arange(part.start, part.stop))
-            self._collection.add(ids=ids, embeddings=rows)
+        start, at_once = 0, client.get_max_batch_size()
+        for chunk in vectors.scan():
+            for part in batches(len(chunk), at_once):
+                ids = [str(start + i) for i in range(part.start, part.stop)]
+                self._collection.add(ids=ids, embeddings=chunk[part])
+            start += len(chunk)
 
     def set_effort(self, effort: int) -> None:
         if effort != self.effort:  # a collection that is open does not take notice: open it again
@@ -225,7 +229,7 @@ class QdrantEdge(_Peer):
             vectors=edge.EdgeVectorParams(size=vectors.dim, distance=edge.Distance.Cosine),
             hnsw_config=graph,
             optimizers=edge.EdgeOptimizersConfig(
-                default_segment_number=1, indexing_threshold=1000, max_segment_size=2_000_000
+                default_segment_number=1, indexing_threshold=1, max_segment_size=2_000_000
             ),
         )
         self._shard = edge.EdgeShard.create(str(folder), config)
@@ -373,6 +377,8 @@ class SentenceTransformers(_Peer):
         self._row = codes.nbytes / self.rows
         options = self._options(1) | {"corpus_embeddings": codes, "output_index": True}
         _, _, self._index = self._search(X[:1], **options)
+        if self._precision == "int8":  # usearch builds its graph even for an exact search
+            self._row = self._index.serialized_length / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries, lists = normalize_rows(queries), []

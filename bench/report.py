@@ -39,9 +39,8 @@ def write_report(
     """
     out.mkdir(parents=True, exist_ok=True)
     charts = all_charts(retrieval, peers)
-    tables = [headline(retrieval), *codes_alone(retrieval), every_row([*retrieval])]
-    if peers:
-        tables.insert(1, beside_peers(peers))
+    tables = [*headline(retrieval), *beside_peers(peers), *codes_alone(retrieval)]
+    tables.append(every_row([*retrieval, *peers]))
     page = out / "index.html"
     page.write_text(_page(charts, tables), encoding="utf-8")
     return [page, *_pictures(out, charts, progress)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from indexes.errors import InputError
+from retrieval.files import publish
 
 Row = dict[str, Any]
 FOLDER = Path(__file__).parent / "results"
@@ -29,7 +30,7 @@ class ResultsFile:
         self.path = path
         self.rows: dict[str, Row] = {}
         if path.exists():
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8", errors="replace")
             whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
             if whole != text:
                 path.write_text(whole, encoding="utf-8")
@@ -39,10 +40,16 @@ class ResultsFile:
         """Add a row with a `key`; numbers are kept to six digits."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(_rounded(row), ensure_ascii=False) + "\n")
+            file.write(_line(row))
             file.flush()
             os.fsync(file.fileno())
         self.rows[row["key"]] = row
+
+    def replace(self, rows: Sequence[Row]) -> None:
+        """Let these rows take the place of all that are there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        publish(self.path, lambda path: _write(path, rows))
+        self.rows = {row["key"]: row for row in rows}
 
 
 def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row]:
@@ -61,6 +68,14 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
             f"`python -m bench {experiment}`"
         )
     return rows
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text("".join(map(_line, rows)), encoding="utf-8")
+
+
+def _line(row: Row) -> str:
+    return json.dumps(_rounded(row), ensure_ascii=False) + "\n"
 
 
 def _parsed(path: Path, text: str) -> Iterable[Row]:

@@ -112,18 +112,20 @@ def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
 
 def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -> Iterator[Row]:
     """A row for each effort; one with an `error` if the method failed."""
+    done = 0
     try:
         with Worker(method, task.vectors, task.queries) as worker:
-            seconds, growth = worker.build()
+            seconds = worker.build()
             for effort in efforts:
                 worker.set_effort(effort)
                 row = task.facts() | method.columns(effort)
                 row |= judge.columns(*worker.answer(depth_for(task.dataset)))
                 row |= times(worker, seconds, len(task.queries))
-                row |= sizes(*worker.memory(), growth, task)
+                row |= sizes(*worker.memory(), task)
                 yield row
+                done += 1
     except WorkerError as error:
-        for effort in efforts:
+        for effort in efforts[done:]:
             yield task.facts() | method.columns(effort) | {"error": str(error)}
 
 
@@ -137,14 +139,14 @@ def times(worker: Worker, seconds: Seconds, queries: int) -> Row:
     return row | {"queries_per_s": worker.throughput(ANSWERS, min(BATCH_QUERIES, queries))}
 
 
-def sizes(told: Footprint, growth: Resident, built: Resident, task: Task) -> Row:
+def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
     """Bytes that the structures tell, the share of float32, and the growth of the process."""
     row: Row = {f"{name}_bytes": value for name, value in asdict(told).items()}
     if told.ram_row is not None:
         row["compression"] = 4 * task.vectors.dim / told.ram_row
     count = len(task.vectors)
     return row | {
-        "process_row_bytes": built.own / count,
+        "process_row_bytes": growth.own / count,
         "process_files_row_bytes": growth.files / count,
     }
 

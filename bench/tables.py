@@ -10,9 +10,11 @@ from typing import Any
 from indexes.errors import InputError
 
 from .findings import (
-    best_codes,
+    CODES,
+    codes_at,
     default_row,
     fastest_at,
+    is_told,
     label,
     mean_by_method,
     of_task,
@@ -21,11 +23,10 @@ from .findings import (
     tasks,
     uncompressed_row,
 )
+from .peers import PEERS
 from .results import Row
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-CODE_SHARES = (8, 16, 32)
-"""Shares of float32 at which codes alone are compared."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def headline(rows: Sequence[Row]) -> Table:
+def headline(rows: Sequence[Row]) -> list[Table]:
     """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
     lines = []
     for task in tasks(rows):
@@ -66,61 +67,68 @@ def headline(rows: Sequence[Row]) -> Table:
             name, model = task
             counts = [_number(exact["documents"], ",.0f"), _number(exact["queries"], ",.0f")]
             measured = [_number(exact["ndcg@10"], ".2f"), *_judged(usual), *_judged(small)]
-            ms = [_number(r["p50_ms_one"], ".2f") for r in (exact, usual, small)]
-            lines.append([_text(name), _text(model), *counts, *measured, *ms])
-    if not lines:
-        raise InputError("no set has all rows of this table; expected a run that is whole")
+            candidates = _number(small["effort"], ",.0f")
+            lines.append([_text(name), _text(model), *counts, *measured, candidates])
     heads = ["set", "model", "documents", "queries", "float32", "1/64", "difference"]
-    heads += ["1/128", "difference", "ms float32", "ms 1/64", "ms 1/128"]
-    return Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)
+    heads += ["1/128", "difference", "its candidates"]
+    return [Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)] if lines else []
 
 
 def codes_alone(rows: Sequence[Row]) -> list[Table]:
-    """For each model: the best codes at 1/8, 1/16 and 1/32 without vectors on disk."""
+    """For each model: codes at 1/4 to 1/32 of float32 with no vectors on disk."""
     found = []
     for model in dict.fromkeys(model for _, model in tasks(rows)):
         means = mean_by_method(rows, model)
-        lines = []
-        for share in CODE_SHARES:
-            best = best_codes(means, share).values()
-            for row in sorted(best, key=lambda r: -r["ndcg@10_delta"]):
-                compression = _number(row["compression"], ".0f")
-                cells = [_text(label(row)), _number(row["ram_row_bytes"], ",.0f")]
-                deltas = [_number(row[name], "+.2f") for name in ("ndcg@10_delta", "worst_delta")]
-                lines.append([Cell(f"1/{compression.shown}", row["compression"]), *cells, *deltas])
+        lines = [_codes_line(row) for of in CODES for row in codes_at(means, of)]
         sets = len({name for name, m in tasks(rows) if m == model})
         if lines:
-            heads = ["of float32", "best of its method", "bytes", "mean difference", "worst set"]
+            heads = ["of float32", "codes", "bytes", "mean difference", "worst set"]
             found.append(Table(f"Codes alone, {model}", f"{sets} sets", heads, lines))
     return found
 
 
-def beside_peers(rows: Sequence[Row]) -> Table:
-    """The fastest setting of each at recall 0.99 of exact, or the nearest to it."""
-    lines = []
-    for row in fastest_at(rows):
-        told = row["ram_row_bytes"] is not None
-        grown = row["process_row_bytes"], row["process_files_row_bytes"]
-        lines.append(
-            [
-                _text(row["method"]),
-                _number(row["effort"], ".0f"),
-                _number(row["agreement@10"], ".3f"),
-                _number(row["ndcg@10"], ".2f"),
-                _number(row["p50_ms_one"], ".2f"),
-                _number(row["p99_ms_one"], ".2f"),
-                _number(row["p50_ms_all"], ".2f"),
-                _number(row["queries_per_s"], ",.0f"),
-                _number(row["build_s"], ".2f"),
-                _number(resident_bytes(row), ",.0f") if told else Cell("", ""),
-                *(_number(size, ",.0f") for size in grown),
-                _number(row["read_query_bytes"] / 1024, ",.0f"),
-            ]
-        )
-    heads = ["", "effort", "recall", "nDCG@10", "p50 ms", "p99 ms", "p50 ms, all threads"]
-    heads += ["batch, queries/s", "build s", "bytes a vector", "process grew", "and mapped"]
-    heads += ["KiB read a query"]
-    return Table("Beside what people use", "", heads, lines)
+def _codes_line(row: Row) -> list[Cell]:
+    deltas = [_number(row[name], "+.2f") for name in ("ndcg@10_delta", "worst_delta")]
+    share = Cell(f"1/{row['compression']:.0f}", row["compression"])
+    return [share, _text(label(row)), _number(row["ram_row_bytes"], ",.0f"), *deltas]
+
+
+def beside_peers(rows: Sequence[Row]) -> list[Table]:
+    """For each set and model: the fastest of each at recall 0.99 of exact, or the nearest to it."""
+    found = []
+    for task in tasks(rows):
+        mine = of_task(rows, task)
+        lines = [_peer_line(row) for row in fastest_at(mine)]
+        heads = ["", "effort", "recall", "nDCG@10", "p50 ms", "p99 ms", "p50 ms, all threads"]
+        heads += ["batch, queries/s", "build s", "bytes a vector", "process grew", "and mapped"]
+        note = f"{task[0]}, {task[1]}: {mine[0]['documents']:,} vectors"
+        failed = [f"{r['method']} ({r['error']})" for r in rows if _is_of(r, task) and "error" in r]
+        absent = [name for name in PEERS if name not in {r["method"] for r in mine}]
+        note += f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
+        note += f"; not measured: {', '.join(absent)}" if absent and not failed else ""
+        found.append(Table("Beside what people use", note, heads, lines))
+    return found
+
+
+def _peer_line(row: Row) -> list[Cell]:
+    grown = row["process_row_bytes"], row["process_files_row_bytes"]
+    return [
+        _text(row["method"]),
+        _number(row["effort"], ".0f"),
+        _number(row["agreement@10"], ".3f"),
+        _number(row["ndcg@10"], ".2f"),
+        _number(row["p50_ms_one"], ".2f"),
+        _number(row["p99_ms_one"], ".2f"),
+        _number(row["p50_ms_all"], ".2f"),
+        _number(row["queries_per_s"], ",.0f"),
+        _number(row["build_s"], ".2f"),
+        _number(resident_bytes(row), ",.0f") if is_told(row) else Cell("", ""),
+        *(_number(size, ",.0f") for size in grown),
+    ]
+
+
+def _is_of(row: Row, task: tuple[str, str]) -> bool:
+    return (row["set"], row["model"]) == task
 
 
 def every_row(rows: Sequence[Row]) -> Table:
@@ -135,6 +143,7 @@ def every_row(rows: Sequence[Row]) -> Table:
         ("fixed KB", lambda r: _part(r["ram_fixed_bytes"], 1000), ",.0f"),
         ("disk", lambda r: r["disk_row_bytes"], ",.0f"),
         ("KiB read", lambda r: r["read_query_bytes"] / 1024, ",.0f"),
+        ("KiB cold", lambda r: r["read_pages_query_bytes"] / 1024, ",.0f"),
         ("nDCG@10", lambda r: r["ndcg@10"], ".2f"),
         ("diff.", lambda r: r["ndcg@10_delta"], "+.2f"),
         ("low", lambda r: r["ndcg@10_low"], "+.2f"),
@@ -159,23 +168,22 @@ def every_row(rows: Sequence[Row]) -> Table:
         if "error" not in row
     ]
     note = (
-        "Bytes a vector from the structures; disk: bytes a vector; read: KiB a query from disk. "
-        "Intervals: 95%, paired with float32. Milliseconds: one query on one thread. Grew and "
-        "mapped: bytes a vector that the process got, its own and of files."
+        "Bytes a vector from the structures; disk: bytes a vector. Read: KiB of rows on disk that "
+        "a query looks at; cold: of the pages they lie on. Intervals: 95%, paired with float32. "
+        "Milliseconds: one query on one thread, pages in the system's cache. Grew and mapped: "
+        "bytes a vector that the process got, its own and of files."
     )
     return Table("All rows", note, [name for name, _, _ in columns], lines)
 
 
 def readme_section(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
     """The README's results, with the marks that they stand between."""
-    parts = [headline(retrieval).markdown()]
+    parts = [table.markdown() for table in headline(retrieval)]
     for table in codes_alone(retrieval):
         parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
-    if peers:
-        row = peers[0]
-        about = f"{row['set']}: {row['documents']:,} vectors of {row['dim']} dimensions"
-        parts += [f"**Beside what people use** ({about})", beside_peers(peers).markdown()]
-    parts.append(f"Measured on {_machine(retrieval)}.")
+    for table in beside_peers(peers):
+        parts += [f"**{table.title}** ({table.note})", table.markdown()]
+    parts.append(f"Measured on {' and '.join(_machines([*retrieval, *peers]))}.")
     return "\n\n".join([BEGIN, *parts, END])
 
 
@@ -198,10 +206,16 @@ def write_readme(path: Path, section: str) -> bool:
     return new != text
 
 
-def _machine(rows: Sequence[Row]) -> str:
-    row, found = rows[0], rows[0]["versions"]
-    libraries = ", ".join(f"{name} {found[name]}" for name in ("faiss-cpu", "torch", "numpy"))
-    return f"{row['threads']} threads of {row['processor']}, Python {found['python']}, {libraries}"
+def _machines(rows: Sequence[Row]) -> list[str]:
+    """What the rows were measured on, each machine and set of versions once."""
+
+    def said(row: Row) -> str:
+        libraries = ("faiss-cpu", "torch", "numpy")
+        versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
+        python = row["versions"]["python"]
+        return f"{row['threads']} threads of {row['processor']}, Python {python}, {versions}"
+
+    return list(dict.fromkeys(map(said, rows)))
 
 
 def _judged(row: Row) -> list[Cell]:

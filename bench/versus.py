@@ -7,7 +7,7 @@ round after round, so that whatever else the machine does meets all alike.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -15,9 +15,7 @@ from indexes.progress import Progress, silent
 from indexes.settings import Settings
 from retrieval.evaluation import latency
 
-from .engines import Seconds
 from .grid import part, uncompressed
-from .machine import Resident
 from .methods import Method
 from .peers import PEERS, missing_peers
 from .quality import Judge, depth_for
@@ -30,12 +28,21 @@ ROUNDS, ROUND_QUERIES = 8, 40
 
 @dataclass
 class _Contender:
-    """A method in its process, built."""
+    """A method in its process, and its rows by effort; with an error it is out of the round."""
 
     method: Method
     worker: Worker
-    seconds: Seconds
-    growth: Resident
+    rows: dict[int, Row]
+    error: str | None = None
+
+    def ask(self, step: Callable[[_Contender, int], Row]) -> None:
+        """Let `step` add columns to the row of each effort."""
+        try:
+            for effort in () if self.error else self.method.efforts:
+                self.worker.set_effort(effort)
+                self.rows[effort] |= step(self, effort)
+        except WorkerError as error:
+            self.error = str(error)
 
 
 def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
@@ -44,12 +51,13 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     slimdex keeps the exact search's metric here (beta = gamma = 0), since that is the order that
     all are held against; its default, which the labels like better, is there too.
     """
-    efforts = tuple(sorted({50, 75, 100, 125, 150, 200, 300, 400, 600, max(rows // 100, 10)}))
+    candidates = {50, 75, 100, 125, 150, 200, 300, 400, 600, max(rows // 100, 10)}
+    efforts = tuple(sorted(candidates))
     ours = [
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0), efforts),
         Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0), efforts),
-        Method("slimdex whitened", Settings(part(dim, 2)), (Settings().candidates,)),
+        Method("slimdex 1/64, whitened", Settings(part(dim, 2)), (Settings().candidates,)),
     ]
     missing = missing_peers()
     peers = [name for name in PEERS if name not in missing and (not names or name in names)]
@@ -64,23 +72,33 @@ def measure_peers(
     *,
     seed: int = 0,
     progress: Progress = silent,
-) -> None:
-    """Append a row for each effort of each method, unless all have theirs already."""
+) -> list[str]:
+    """Write a row for each effort of each method, unless all are there; returns what failed.
+
+    Figures are comparable within a run only, so that a run replaces all rows of the one before.
+    """
     keys = {(m, e): _key(task, methods, m, e, seed) for m in methods for e in m.efforts}
-    if all(key in results.rows for key in keys.values()):
-        return
+    if results.rows.keys() == set(keys.values()):
+        return []
     with ExitStack() as stack:
-        built = list(_built(task, methods, stack, progress))
-        rows = _quality(task, built, seed, progress)
+        built = _built(task, methods, stack, progress)
+        judge = _judge(task, built[0], seed)
+        for done, contender in enumerate(built, start=1):
+            contender.ask(lambda c, _: _quality(c, task, judge))
+            progress("answers", done, len(built))
         for name, threads in (("one", 1), ("all", None)):
-            for key, seconds in _interleaved(built, task, threads, progress).items():
-                measured = latency(seconds).items()
-                rows[key] |= {f"{measure}_{name}": value for measure, value in measured}
+            _interleave(built, task, name, threads, progress)
         for contender in built:
-            _rate_and_size(contender, task, rows)
-    for (method, effort), row in rows.items():
-        facts = {"key": keys[method, effort], **task.facts(), **method.columns(effort)}
-        results.append(facts | row | about)
+            contender.ask(lambda c, _: _rate_and_size(c, task))
+    rows = []
+    for contender in built:
+        for effort, row in contender.rows.items():
+            method = contender.method
+            facts = {"key": keys[method, effort], **task.facts(), **method.columns(effort)}
+            failed = {"error": contender.error} if contender.error else {}
+            rows.append(facts | row | failed | about)
+    results.replace(rows)
+    return [f"{c.method.name} failed: {c.error}" for c in built if c.error]
 
 
 def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, seed: int) -> str:
@@ -90,56 +108,53 @@ def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, see
 
 def _built(
     task: Task, methods: Sequence[Method], stack: ExitStack, progress: Progress
-) -> Iterator[_Contender]:
+) -> list[_Contender]:
+    built = []
     for done, method in enumerate(methods, start=1):
         worker = stack.enter_context(Worker(method, task.vectors, task.queries))
+        contender = _Contender(method, worker, {effort: {} for effort in method.efforts})
         try:
-            yield _Contender(method, worker, *worker.build())
+            seconds = worker.build()
+            for row in contender.rows.values():
+                row |= dict(seconds) | {"build_s": sum(seconds.values())}
         except WorkerError as error:
-            progress(f"{method.name} failed, {error}", 1, 1)
+            contender.error = str(error)
+        built.append(contender)
         progress("building", done, len(methods))
+    return built
 
 
-def _quality(
-    task: Task, built: Sequence[_Contender], seed: int, progress: Progress
-) -> dict[tuple[Method, int], Row]:
-    """Rows with what the answers are worth, by method and effort."""
-    depth = depth_for(task.dataset, ANSWERS)
-    exact = built[0].worker.answer(depth)
-    judge = Judge(task.dataset, *exact, seed)
-    rows: dict[tuple[Method, int], Row] = {}
-    for done, contender in enumerate(built, start=1):
-        for effort in contender.method.efforts:
-            contender.worker.set_effort(effort)
-            columns = judge.columns(*contender.worker.answer(depth))
-            kept = {name: v for name, v in columns.items() if not name.startswith("recall@100")}
-            rows[contender.method, effort] = kept
-        progress("answers", done, len(built))
-    return rows
+def _judge(task: Task, exact: _Contender, seed: int) -> Judge:
+    return Judge(task.dataset, *exact.worker.answer(depth_for(task.dataset, ANSWERS)), seed)
 
 
-def _interleaved(
-    built: Sequence[_Contender], task: Task, threads: int | None, progress: Progress
-) -> dict[tuple[Method, int], list[float]]:
-    """Seconds of single queries, by method and effort."""
-    out: dict[tuple[Method, int], list[float]] = defaultdict(list)
-    count = min(ROUND_QUERIES, len(task.queries) // ROUNDS)
-    stage = "one thread" if threads == 1 else "all threads"
+def _quality(contender: _Contender, task: Task, judge: Judge) -> Row:
+    columns = judge.columns(*contender.worker.answer(depth_for(task.dataset, ANSWERS)))
+    return {name: v for name, v in columns.items() if not name.startswith("recall@100")}
+
+
+def _interleave(
+    built: Sequence[_Contender], task: Task, name: str, threads: int | None, progress: Progress
+) -> None:
+    """Single queries: each contender gets a few of them in turn, round after round."""
+    seconds: dict[tuple[Method, int], list[float]] = defaultdict(list)
+    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
     for turn in range(ROUNDS):
-        start = turn * count
+        start = turn * count % len(task.queries)
+
+        def time_some(contender: _Contender, effort: int, start: int = start) -> Row:
+            found = contender.worker.latencies(ANSWERS, start, start + count, threads)
+            seconds[contender.method, effort] += found
+            return {}
+
         for contender in built:
-            for effort in contender.method.efforts:
-                contender.worker.set_effort(effort)
-                seconds = contender.worker.latencies(ANSWERS, start, start + count, threads)
-                out[contender.method, effort] += seconds
-        progress(stage, turn + 1, ROUNDS)
-    return out
+            contender.ask(time_some)
+        progress("one thread" if threads == 1 else "all threads", turn + 1, ROUNDS)
+    for (method, effort), found in seconds.items():
+        row = next(c.rows[effort] for c in built if c.method == method)
+        row |= {f"{measure}_{name}": value for measure, value in latency(found).items()}
 
 
-def _rate_and_size(contender: _Contender, task: Task, rows: dict[tuple[Method, int], Row]) -> None:
-    built = dict(contender.seconds) | {"build_s": sum(contender.seconds.values())}
-    for effort in contender.method.efforts:
-        contender.worker.set_effort(effort)
-        rate = contender.worker.throughput(ANSWERS, min(BATCH_QUERIES, len(task.queries)))
-        rows[contender.method, effort] |= built | {"queries_per_s": rate}
-        rows[contender.method, effort] |= sizes(*contender.worker.memory(), contender.growth, task)
+def _rate_and_size(contender: _Contender, task: Task) -> Row:
+    rate = contender.worker.throughput(ANSWERS, min(BATCH_QUERIES, len(task.queries)))
+    return {"queries_per_s": rate} | sizes(*contender.worker.memory(), task)

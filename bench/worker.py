@@ -30,8 +30,8 @@ WARM_UP = 10
 """Queries asked before any is timed."""
 
 
-class WorkerError(Exception):
-    """A method failed or did not end; the message is for the row of results."""
+class WorkerError(InputError):
+    """A method failed or did not end; the message is for the row of results, or for the user."""
 
 
 class Worker:
@@ -51,8 +51,8 @@ class Worker:
         self._process.start()
         theirs.close()
 
-    def build(self) -> tuple[Seconds, Resident]:
-        """Seconds by stage, and the growth of the process by it."""
+    def build(self) -> Seconds:
+        """Seconds by stage."""
         return self._ask("build")  # type: ignore[no-any-return]
 
     def set_effort(self, effort: int) -> None:
@@ -114,9 +114,8 @@ class _Bench:
         self._threads: int | None = None
         self._before = Resident.now()
 
-    def build(self) -> tuple[Seconds, Resident]:
-        seconds = self._engine.build(self._vectors, self._folder)
-        return seconds, Resident.now().since(self._before)
+    def build(self) -> Seconds:
+        return self._engine.build(self._vectors, self._folder)
 
     def set_effort(self, effort: int) -> None:
         self._engine.set_effort(effort)

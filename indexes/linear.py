@@ -228,8 +228,12 @@ class Identity(Linear):
         if self.n_components != moments.dim:
             raise InputError(f"n_components={self.n_components}; identity keeps all {moments.dim}")
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
-        self.components_ = np.eye(moments.dim, dtype=np.float32)
+        self.components_ = np.empty((moments.dim, 0), dtype=np.float32)  # nothing to multiply by
         return self
+
+    def transform(self, X: Matrix) -> Matrix:
+        """The rows themselves."""
+        return as_matrix(X, dim=len(self.shift_))
 
 
 def _check_components(k: int, d: int) -> None:

@@ -80,7 +80,7 @@ def evaluate(
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
     vectors = encode(collection, [text for _, text in judged], progress)
-    report, answers = _side_by_side(collection, vectors, own)
+    report, answers = _side_by_side(collection, vectors, own, DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -105,7 +105,7 @@ def evaluate_self(
     own = np.sort(rng.choice(live, min(sample, len(live)), replace=False))
     documents = collection.store.documents(own.tolist())
     texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
-    report, _ = _side_by_side(collection, encode(collection, texts, progress), own)
+    report, _ = _side_by_side(collection, encode(collection, texts, progress), own, depth=10)
     return report
 
 
@@ -255,14 +255,14 @@ class ExactSearch:
 
 
 def _side_by_side(
-    collection: Collection, vectors: Matrix, own: Rows
+    collection: Collection, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results]]:
     """The report of what needs no labels, and the answers of both sides without own rows."""
     dropping = bool((own >= 0).any())
     exact_search = ExactSearch(collection)
     answers = {}
     for side, search in (("index", collection.search_vectors), ("exact", exact_search)):
-        results = timed(search, vectors, DEPTH + dropping)
+        results = timed(search, vectors, depth + dropping)
         if dropping:
             scores, rows = drop_rows(results.scores, results.rows, own)
             results = Results(scores, rows, results.seconds)

@@ -68,7 +68,6 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     assert {row["model"] for row in rows} == {tiny_bert.name}
     assert {"float32", "slimdex", "PCA", "truncate", "OPQ+PQ"} <= {row["method"] for row in rows}
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
-    assert "words (quick)" not in bench("peers", "--help", folder=tmp_path)
     bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
     results = ("--results", "bench-results")
     paths = bench("report", *results, folder=tmp_path).split()

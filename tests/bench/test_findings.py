@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.findings import (
-    best_codes,
+    codes_at,
     envelopes,
     fastest_at,
     is_slimdex,
@@ -77,27 +77,26 @@ def test_a_front_has_nothing_that_costs_more_and_gives_less() -> None:
     assert rows[2] not in envelopes([*rows, codes])
 
 
-def test_best_codes_are_one_setting_of_each_method() -> None:
+def test_codes_at_a_share_are_one_setting_of_each_method() -> None:
     def codes(method: str, compression: float, delta: float, **more: Any) -> Row:
         return row(method=method, compression=compression, effort=0, **more) | {
             "ndcg@10_delta": delta
         }
 
     means = [
-        codes("slimdex", 32, -2.0, kind="sq4"),
-        codes("rotation", 32, -1.0, kind="PQ48"),
+        codes("slimdex", 32, -2.0, kind="PQ48"),  # the setting that was fixed beforehand
+        codes("slimdex", 32, -1.0, kind="PQ96x4fs"),  # is not given up for a luckier one
         codes("ST binary", 32, -5.0),
-        codes("RaBitQ", 27.4, -0.1),  # more bytes than 1/32
+        codes("OPQ+PQ", 32, -3.0, kind="OPQ48,PQ48"),
+        codes("OPQ+PQ", 64, -9.0, kind="OPQ24,PQ24"),
+        codes("RaBitQ", 27.4, -0.1),
         codes("int8", 4, -0.0),
         row(compression=32),  # rescored
         codes("BERT-whitening", 32, 3.0),  # a reducer's setting is no method of its own
     ]
-    best = best_codes(means, 32)
-    assert {name: r["ndcg@10_delta"] for name, r in best.items()} == {
-        "slimdex": -1.0,
-        "ST binary": -5.0,
-    }
-    assert list(best_codes(means, 4)) == ["int8"]
+    told = [(r["method"], r["ndcg@10_delta"]) for r in codes_at(means, 32)]
+    assert told == [("RaBitQ", -0.1), ("slimdex", -2.0), ("OPQ+PQ", -3.0), ("ST binary", -5.0)]
+    assert [r["method"] for r in codes_at(means, 4)] == ["int8"]
 
 
 def test_the_fastest_that_is_good_enough() -> None:
