@@ -28,7 +28,7 @@ REDUCERS: dict[str, Settings] = {
 }
 """Name -> how dimensions are left out; the name also stands for its (beta, gamma)."""
 
-CURVE = ((1, 12), (1, 8), (1, 6), (1, 4), (1, 3), (1, 2), (2, 3))
+CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
 BETAS, GAMMAS = (0.0, 0.5, 1.0), (0.0, 0.25, 0.5, 1.0)
 

@@ -13,7 +13,8 @@ from bench.vectors import encoded
 from retrieval.documents import Document
 from tests.encoders import WordEncoder
 
-ABOUT = {"versions": {"python": "3"}, "seed": 0}
+VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
+ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,6 @@ from .conftest import ABOUT
 
 ROOT = Path(__file__).parent.parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-VERSIONS = {"versions": {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}}
-MACHINE = {"processor": "P", "threads": 2, "seed": 0} | VERSIONS
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def retrieval_rows(task: Task) -> list[Row]:
     ]
     rows = [r for m in methods for r in measured(task, m, m.efforts, judge)]
     failed = {"set": "words", "model": "words", "documents": 800, "method": "x", "error": "broke"}
-    return [{"key": str(i)} | row | MACHINE for i, row in enumerate([*rows, failed])]
+    return [{"key": str(i)} | row | ABOUT for i, row in enumerate([*rows, failed])]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,8 @@ def test_the_readme_section_stands_between_its_marks(
     assert write_readme(path, section)
     assert path.read_text() == f"before\n\n{section}\n\nafter\n"
     assert not write_readme(path, section)
-    assert section.count("| words |") == 1
+    assert section.count("\n| words |") == 1
+    assert "Measured on 2 threads of P, Python 3, faiss-cpu 1, torch 2, numpy 2." in section
     path.write_text("no marks")
     with pytest.raises(InputError, match="expected <!-- results: begin -->"):
         write_readme(path, section)
