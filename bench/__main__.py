@@ -22,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+PEER_QUERIES = 1000
+"""Some peers take 30 ms for one, and each is asked by every effort it has."""
 README_PICTURES = ("quality", "peers")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
@@ -85,7 +87,7 @@ def peers(
     names = _peer_names(only)
     _note_missing(names)
     about = provenance(_packages(names)) | {"seed": 0}
-    for task in _tasks(data, sets, models, cache, quick):
+    for task in _tasks(data, sets, models, cache, quick, PEER_QUERIES):
         results = results_file(task, "peers", out)
         methods = contenders(task.vectors.dim, len(task.vectors), names)
         with console.progress() as progress:
@@ -136,8 +138,10 @@ def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
     return read_rows(folder, "retrieval", needed=not peers), peers
 
 
-def _tasks(data: Path | None, sets: str, models: str, cache: Path, quick: bool) -> Iterator[Task]:
-    """Every set by every model, encoded."""
+def _tasks(
+    data: Path | None, sets: str, models: str, cache: Path, quick: bool, queries: int | None = None
+) -> Iterator[Task]:
+    """Every set by every model, encoded; of the queries the first so many, if that is given."""
     from retrieval import console
     from retrieval.encoder import TransformerEncoder
     from retrieval.models import find_model
@@ -151,8 +155,10 @@ def _tasks(data: Path | None, sets: str, models: str, cache: Path, quick: bool) 
     for model in models.split(","):
         encoder = TransformerEncoder(model)
         for dataset in chosen:
+            whole = dataset if queries is None else dataset.asking(queries)
             with console.progress() as progress:
-                task = Task.encoded(dataset.quick() if quick else dataset, encoder, cache, progress)
+                part = whole.quick() if quick else whole
+                task = Task.encoded(part, encoder, cache, progress)
             yield task
 
 

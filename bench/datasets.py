@@ -71,6 +71,15 @@ class Dataset:
             np.array(own, dtype=np.int64),
         )
 
+    def asking(self, queries: int) -> Self:
+        """The same documents, and the first so many of the queries."""
+        return replace(
+            self,
+            query_ids=self.query_ids[:queries],
+            query_texts=self.query_texts[:queries],
+            own_rows=self.own_rows[:queries],
+        )
+
     def quick(self) -> Self:
         """A small part for a first look: some queries, their answers, and documents to fill up."""
         wanted = {id for query in self.query_ids[:QUICK_QUERIES] for id in self.qrels[query]}

@@ -30,7 +30,7 @@ REDUCERS: dict[str, Settings] = {
 
 CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
-BETAS, GAMMAS = (0.0, 0.5, 1.0), (0.0, 0.25, 0.5, 1.0)
+BETAS, GAMMAS = (0.0, 1.0), (0.0, 0.25, 0.5, 1.0)
 
 
 def uncompressed(dim: int) -> Method:
@@ -60,11 +60,9 @@ def baselines(dim: int) -> Iterator[Method]:
 
 def sizes(dim: int, rows: int) -> Iterator[Method]:
     """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32, by candidates; one is 1% of the rows."""
-    efforts = tuple(sorted({100, 200, 400, max(rows // 100, 10)}))
+    efforts = tuple(sorted({RESCORED, max(rows // 100, 10)}))
     for of in (2, 3, 4, 6):
         yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), (0, *efforts))
-    for of in (2, 4):
-        yield Method("rotation", Settings(part(dim, of), 0.0, 0.0, "pq"), (0, *efforts))
 
 
 def reducers(dim: int) -> Iterator[Method]:
@@ -77,7 +75,8 @@ def k_curve(dim: int) -> Iterator[Method]:
     """Quality against k, nothing quantised, nothing rescored."""
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
-            yield _reduced(name, settings, part(dim, of, share), "flat")
+            if name != "rotation":  # PCA's twin but for the mean
+                yield _reduced(name, settings, part(dim, of, share), "flat")
 
 
 def surface(dim: int) -> Iterator[Method]:
@@ -97,17 +96,15 @@ def kinds(dim: int) -> Iterator[Method]:
 def codes(dim: int) -> Iterator[Method]:
     """What codes alone can do at 1/8, 1/16 and 1/32 of float32: no vectors on disk."""
     half, quarter = part(dim, 2), part(dim, 4)
-    for name in ("slimdex", "rotation"):
-        for k, kind in (
-            (half, "sq8"),  # 1/8
-            (half, "sq4"),  # 1/16
-            (quarter, "sq8"),
-            (half, f"PQ{half}x4fs"),
-            (half, f"PQ{half // 2}x4fs"),  # 1/32
-            (quarter, "sq4"),
-            (quarter, f"PQ{quarter}x4fs"),
-        ):
-            yield _reduced(name, REDUCERS[name], k, kind)
+    for k, kind in (
+        (half, "sq8"),  # 1/8
+        (half, "sq4"),  # 1/16
+        (quarter, "sq8"),
+        (half, f"PQ{half}x4fs"),
+        (half, f"PQ{half // 2}x4fs"),  # 1/32
+        (quarter, "sq4"),
+    ):
+        yield _reduced("slimdex", DEFAULTS, k, kind)
     yield _reduced("slimdex", DEFAULTS, half, f"PQ{half // 4}")  # 1/32; 8 bits train for minutes
     yield _plain("int4", dim, "sq4")  # 1/8
     yield _plain("PQ", dim, f"PQ{_divisor(dim, half)}x4fs")  # 1/16
