@@ -62,3 +62,10 @@ def test_a_quick_part_keeps_the_answers() -> None:
     for i, query in enumerate(quick.query_ids):
         assert known >= quick.qrels[query].keys()
         assert quick.ids[quick.own_rows[i]] == query
+
+
+def test_fewer_queries_of_the_same_documents(dataset: Dataset) -> None:
+    few = dataset.asking(7)
+    assert few.query_ids == dataset.query_ids[:7]
+    assert len(few.own_rows) == len(few.query_texts) == 7
+    assert few.texts == dataset.texts
