@@ -13,10 +13,10 @@ from .findings import (
     GROUPS,
     RESCORED,
     SLIMDEX,
-    envelopes,
     fastest_at,
     is_told,
     label,
+    lines_of,
     mean_by_method,
     of_task,
     pareto,
@@ -36,7 +36,7 @@ COLOURS = {
     "sentence-transformers": "#edae49",
     "PCA, truncation, random projection": "#8d99ae",
 }
-SHARES = (1, 2, 4, 8, 16, 32, 64, 128, 192)
+SHARES, FEW_SHARES = (1, 2, 4, 8, 16, 32, 64, 128), (1, 4, 16, 64)
 DELTA = "nDCG@10, points against float32"
 ROW_TIP = [
     alt.Tooltip("label:N", title="method"),
@@ -72,14 +72,14 @@ def quality(rows: Sequence[Row]) -> Chart | None:
         return None
     model = max(models, key=models.count)
     means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
-    base = alt.Chart(_data([_point(r) for r in envelopes(means)])).encode(
+    base = alt.Chart(_data([_point(r) for r in lines_of(means)])).encode(
         x=_compression(),
         y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2])),
         color=_methods(),
         detail="stage:N",
         tooltip=ROW_TIP,
     )
-    dash = alt.StrokeDash("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
+    dash = alt.StrokeDash("stage:N", sort=[RESCORED, CODES_ONLY], legend=None)
     wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
     lines = base.mark_line(clip=True).encode(strokeDash=dash, strokeWidth=wide)
     shape = alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
@@ -99,7 +99,7 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
             alt.Chart(_data([_point(r) for r in mine]))
             .mark_point(filled=True, size=45, opacity=0.8, clip=True)
             .encode(
-                x=_compression(),
+                x=_compression(FEW_SHARES),
                 y=y,
                 color=_groups(),
                 shape=alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY]),
@@ -109,7 +109,7 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
         line = (
             alt.Chart(_data(front))
             .mark_line(color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before", clip=True)
-            .encode(x=_compression(), y=y)
+            .encode(x=_compression(FEW_SHARES), y=y)
         )
         panels.append(_layered([_zero(), line, points], 300, 200, _name(task)))
     return _panels(panels)
@@ -123,11 +123,13 @@ def k_curve(rows: Sequence[Row]) -> Chart | None:
         points = [_point(r) for r in flat if r["method"] != "float32"]
         if not points:
             continue
+        sizes = sorted({point["k"] for point in points})
+        scale = alt.Scale(type="log", base=2, nice=False)
         chart = (
             alt.Chart(_data(points))
             .mark_line(point=True, clip=True)
             .encode(
-                x=alt.X("k:Q", title="k", scale=alt.Scale(type="log", base=2)),
+                x=alt.X("k:Q", title="k", axis=alt.Axis(values=sizes), scale=scale),
                 y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2])),
                 color=alt.Color("method:N", title=None, sort=[SLIMDEX]),
                 tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
@@ -266,9 +268,9 @@ def _heat_map(cells: Sequence[Row], title: str) -> Chart:
     return alt.layer(rects, text).properties(width=190, height=110, title=title)
 
 
-def _compression() -> alt.X:
+def _compression(shares: Sequence[int] = SHARES) -> alt.X:
     axis = alt.Axis(
-        values=list(SHARES), labelExpr="datum.value == 1 ? 'float32' : '1/' + datum.value"
+        values=list(shares), labelExpr="datum.value == 1 ? 'float32' : '1/' + datum.value"
     )
     scale = alt.Scale(type="log", base=2, domain=[1, 256])
     return alt.X("compression:Q", title="memory a vector", axis=axis, scale=scale)
@@ -283,7 +285,7 @@ def _methods() -> alt.Color:
     """slimdex in its own colour, every other method in one of a palette."""
     others = [name for name in GROUPS if name != SLIMDEX]
     palette = ["#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"]
-    palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5"]
+    palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"]
     scale = alt.Scale(domain=[SLIMDEX, *others], range=[COLOURS["slimdex"], *palette])
     return alt.Color("method:N", title=None, scale=scale)
 

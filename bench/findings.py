@@ -128,12 +128,22 @@ def mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
     return means
 
 
-def envelopes(means: Sequence[Row]) -> list[Row]:
-    """Of each method, rescored or not, the rows that no smaller one of it beats."""
+def lines_of(means: Sequence[Row]) -> list[Row]:
+    """What each method's line shows: the best of every size where the answers are rescored.
+
+    By codes alone, only the rows that no smaller one of the method beats.
+    """
     lines: dict[tuple[str, str], list[Row]] = {}
     for row in means:
         lines.setdefault((row["method"], stage(row)), []).append(row)
-    return [r for line in lines.values() for r in pareto(line, "ram_row_bytes", "ndcg@10_delta")]
+    shown = []
+    for (_, how), line in lines.items():
+        if how == CODES_ONLY:
+            shown += pareto(line, "ram_row_bytes", "ndcg@10_delta")
+        else:
+            best = {r["ram_row_bytes"]: r for r in sorted(line, key=lambda r: r["ndcg@10_delta"])}
+            shown += best.values()
+    return shown
 
 
 def codes_at(means: Sequence[Row], of: int) -> list[Row]:

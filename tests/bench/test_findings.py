@@ -6,9 +6,9 @@ import pytest
 
 from bench.findings import (
     codes_at,
-    envelopes,
     fastest_at,
     is_slimdex,
+    lines_of,
     mean_by_method,
     one_percent,
     pareto,
@@ -72,9 +72,17 @@ def test_a_front_has_nothing_that_costs_more_and_gives_less() -> None:
     rows = [row(ram_row_bytes=b, **{"ndcg@10_delta": d}) for b, d in [(8, -3), (24, 0), (48, -1)]]
     front = pareto(rows, "ram_row_bytes", "ndcg@10_delta")
     assert [r["ram_row_bytes"] for r in front] == [8, 24]
-    codes = row(effort=0, ram_row_bytes=16, **{"ndcg@10_delta": -9})
-    assert codes in envelopes([*rows, codes])  # a line of its own
-    assert rows[2] not in envelopes([*rows, codes])
+
+
+def test_lines_show_every_rescored_size_and_the_front_of_codes() -> None:
+    def measured(ram: float, delta: float, effort: int) -> Row:
+        return row(ram_row_bytes=ram, effort=effort, **{"ndcg@10_delta": delta})
+
+    rescored = [measured(12, 0.5, 50), measured(12, 0.4, 200), measured(24, 0.1, 200)]
+    codes = [measured(12, -9, 0), measured(24, -5, 0), measured(48, -6, 0)]
+    assert lines_of([*rescored, *codes]) == [rescored[0], rescored[2], codes[0], codes[1]] or (
+        lines_of([*rescored, *codes]) == [rescored[2], rescored[0], codes[0], codes[1]]
+    )
 
 
 def test_codes_at_a_share_are_one_setting_of_each_method() -> None:
