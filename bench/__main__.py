@@ -34,6 +34,7 @@ Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with 
 Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
 Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
 Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
+Precision = Annotated[str, typer.Option(help="Of encoding: fp32 or bf16.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]
 
 
@@ -49,6 +50,7 @@ def retrieval(
     models: Models = "all-MiniLM-L6-v2",
     out: Out = Path("bench-results"),
     cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
     quick: Quick = False,
 ) -> None:
     """Every method on every set: rows that are there already are not measured again."""
@@ -60,7 +62,7 @@ def retrieval(
 
     _note_missing(GRID_PEERS)
     about = provenance(_packages(GRID_PEERS)) | {"seed": 0}
-    for task in _tasks(data, sets, models, cache, quick):
+    for task in _tasks(data, sets, models, precision, cache, quick):
         results = results_file(task, "retrieval", out)
         with console.progress() as progress:
             measure_grid(task, results, about, quick=quick, progress=progress)
@@ -74,6 +76,7 @@ def peers(
     models: Models = "all-MiniLM-L6-v2",
     out: Out = Path("bench-results"),
     cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
     quick: Quick = False,
     only: Annotated[str, typer.Option(help="Peers to measure, with commas.")] = "",
 ) -> None:
@@ -87,7 +90,7 @@ def peers(
     names = _peer_names(only)
     _note_missing(names)
     about = provenance(_packages(names)) | {"seed": 0}
-    for task in _tasks(data, sets, models, cache, quick, PEER_QUERIES):
+    for task in _tasks(data, sets, models, precision, cache, quick, PEER_QUERIES):
         results = results_file(task, "peers", out)
         methods = contenders(task.vectors.dim, len(task.vectors), names)
         with console.progress() as progress:
@@ -139,7 +142,13 @@ def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
 
 
 def _tasks(
-    data: Path | None, sets: str, models: str, cache: Path, quick: bool, queries: int | None = None
+    data: Path | None,
+    sets: str,
+    models: str,
+    precision: str,
+    cache: Path,
+    quick: bool,
+    queries: int | None = None,
 ) -> Iterator[Task]:
     """Every set by every model, encoded; of the queries the first so many, if that is given."""
     from retrieval import console
@@ -153,7 +162,7 @@ def _tasks(
     for model in models.split(","):  # all are looked for before the first one works for hours
         find_model(model)
     for model in models.split(","):
-        encoder = TransformerEncoder(model)
+        encoder = TransformerEncoder(model, precision=precision)
         for dataset in chosen:
             whole = dataset if queries is None else dataset.asking(queries)
             with console.progress() as progress:

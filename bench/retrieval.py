@@ -46,6 +46,8 @@ class Task:
     ) -> Task:
         """Encode what is not in the cache yet."""
         model = Path(encoder.spec()["model"]).name
+        if encoder.precision != "fp32":
+            model += f" ({encoder.precision})"
         vectors = encoded(encoder, dataset.texts, cache, progress)
         queries = encoded(encoder, dataset.query_texts, cache, progress)
         return cls(dataset, model, vectors, queries)

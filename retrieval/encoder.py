@@ -14,6 +14,8 @@ from indexes.errors import InputError
 from .models import DEFAULT_MODEL, ModelFiles, find_model, hub_reachable
 from .pooling import parse_pooling, pool
 
+PRECISIONS = ("fp32", "bf16")
+"""bf16: matrix products in bfloat16, all else in float32 (torch's autocast)."""
 DEFAULT_LENGTH = 256
 """Tokens of a text that are read."""
 TOKENIZED_TEXTS = 4096
@@ -47,12 +49,14 @@ class TransformerEncoder:
     pooling : see `retrieval.pooling`.
     max_length : tokens of a text that are read, the rest is cut; by default 256, or as many as
         the model has positions for.
+    precision : fp32, or bf16 where the processor multiplies that faster.
     batch_tokens : tokens in a batch, padding included.
 
     Raises
     ------
     InputError
-        For an unknown model, a pooling that it can't do, or a max_length beyond its positions.
+        For an unknown model or precision, a pooling that it can't do, or a max_length beyond its
+        positions.
     """
 
     def __init__(
@@ -61,8 +65,12 @@ class TransformerEncoder:
         *,
         pooling: str = "mean@-1",
         max_length: int | None = None,
+        precision: str = "fp32",
         batch_tokens: int = 4096,
     ) -> None:
+        if precision not in PRECISIONS:
+            raise InputError(f"precision={precision!r}; expected {' or '.join(PRECISIONS)}")
+        self.precision = precision
         self._pooling = parse_pooling(pooling)
         self._files = find_model(model)
         self._tokenizer, self._model = _load(self._files)
@@ -85,7 +93,7 @@ class TransformerEncoder:
             "revision": getattr(self._model.config, "_commit_hash", None),
             "pooling": str(self._pooling),
             "max_length": self.max_length,
-            "precision": "fp32",
+            "precision": self.precision,
         }
 
     def encode(self, texts: Sequence[str]) -> Matrix:
@@ -104,7 +112,8 @@ class TransformerEncoder:
         import torch
 
         inputs = self._tokenizer.pad(tokens, return_tensors="pt")
-        with torch.inference_mode():
+        half = torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16")
+        with torch.inference_mode(), half:
             output = self._model(**inputs, output_hidden_states=self._pooling.needs_all_layers)
             states = output.hidden_states or [output.last_hidden_state]
             vectors = pool(states, inputs["attention_mask"], self._pooling)
@@ -140,7 +149,10 @@ def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
     if spec.get("type") != "transformer":
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
     encoder = TransformerEncoder(
-        spec["model"], pooling=spec["pooling"], max_length=spec["max_length"]
+        spec["model"],
+        pooling=spec["pooling"],
+        max_length=spec["max_length"],
+        precision=spec["precision"],
     )
     found = encoder.spec()
     for key in ("sha256", "revision"):

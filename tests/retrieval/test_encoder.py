@@ -79,6 +79,19 @@ def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> N
     np.testing.assert_allclose(large.encode(TEXTS[::-1])[::-1], vectors, atol=1e-5)
 
 
+def test_bf16_is_near_and_says_so(tiny_bert: Path) -> None:
+    exact, half = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", "bf16"))
+    texts = ["the cat chased the dog", "rain", "a dog in the rain"]
+    a, b = normalize_rows(exact.encode(texts)), normalize_rows(half.encode(texts))
+    assert b.dtype == np.float32
+    assert 1e-6 < np.abs(a - b).max() < 0.02
+    assert half.spec() == exact.spec() | {"precision": "bf16"}
+    again = encoder_from_spec(half.spec())
+    np.testing.assert_allclose(normalize_rows(again.encode(texts)), b, atol=1e-3)
+    with pytest.raises(InputError, match="precision='int4'; expected fp32 or bf16"):
+        TransformerEncoder(str(tiny_bert), precision="int4")
+
+
 def test_no_texts(tiny_bert: Path) -> None:
     assert TransformerEncoder(str(tiny_bert), max_length=32).encode([]).shape == (0, 32)
 
