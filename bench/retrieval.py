@@ -48,8 +48,8 @@ class Task:
         model = Path(encoder.spec()["model"]).name
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
-        vectors = encoded(encoder, dataset.texts, cache, progress)
-        queries = encoded(encoder, dataset.query_texts, cache, progress)
+        vectors = encoded(encoder, dataset.texts, cache, progress, "encoding documents")
+        queries = encoded(encoder, dataset.query_texts, cache, progress, "encoding queries")
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> Row:

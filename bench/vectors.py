@@ -19,7 +19,11 @@ WINDOW = 1024
 
 
 def encoded(
-    encoder: Encoder, texts: Sequence[str], folder: Path, progress: Progress = silent
+    encoder: Encoder,
+    texts: Sequence[str],
+    folder: Path,
+    progress: Progress = silent,
+    stage: str = "encoding",
 ) -> VectorFile:
     """Vectors (n, dim) of texts, float32, in a file that is named after encoder and texts.
 
@@ -32,7 +36,7 @@ def encoded(
     file = VectorFile(path, encoder.dim, rows, np.float32)
     for part in batches(len(texts), WINDOW, len(file)):
         file.append(encoder.encode(texts[part]))
-        progress("encoding", part.stop, len(texts))
+        progress(stage, part.stop, len(texts))
     return file
 
 

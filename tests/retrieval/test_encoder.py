@@ -10,6 +10,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexes.arrays import normalize_rows
 from indexes.errors import CorruptError, InputError
 from retrieval.encoder import TransformerEncoder, encoder_from_spec, token_batches
 from retrieval.models import DEFAULT_MODEL, find_model, hub_reachable
