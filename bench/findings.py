@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from .grid import DEFAULTS, UNCOMPRESSED, part
@@ -107,16 +107,34 @@ def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
     return front
 
 
-def mean_by_method(rows: Sequence[Row], model: str) -> list[Row]:
-    """Rows of one model averaged over its sets: only methods that were measured on all of them.
+def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
+    """A model's sets on which every method in `GROUPS` that has rows by codes alone has them.
 
-    Methods are told apart by name, size, kind, k and effort; candidates that depend on the size
-    of a set are left out.
+    Some quantisers train for minutes, so that a large set may lack them.
     """
-    sets = {r["set"] for r in rows if r["model"] == model}
+    mine = [r for r in rows if r["model"] == model and "error" not in r and not r["effort"]]
+    sets: dict[str, set[str]] = {}
+    for row in mine:
+        if row["method"] in GROUPS:
+            sets.setdefault(row["method"], set()).add(row["set"])
+    common = set.intersection(*sets.values()) if sets else set()
+    return [name for name, m in tasks(rows) if m == model and name in common]
+
+
+def mean_by_method(
+    rows: Sequence[Row], model: str, names: Collection[str] | None = None
+) -> list[Row]:
+    """Rows of one model averaged over its sets, or those of these names.
+
+    Only methods that were measured on all of them count. They are told apart by name, size, kind,
+    k and effort; candidates that depend on the size of a set are left out.
+    """
+    sets = {r["set"] for r in rows if r["model"] == model and (names is None or r["set"] in names)}
     grouped: dict[Any, list[Row]] = {}
     for row in rows:
-        if row["model"] == model and "error" not in row and row.get("compression"):
+        if row["model"] != model or row["set"] not in sets:
+            continue
+        if "error" not in row and row.get("compression"):
             key = [row.get(n) for n in ("method", "k", "beta", "gamma", "kind", "effort")]
             grouped.setdefault(tuple(key), []).append(row)
     means = []

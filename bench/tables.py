@@ -19,6 +19,7 @@ from .findings import (
     mean_by_method,
     of_task,
     resident_bytes,
+    shared_sets,
     small_row,
     tasks,
     uncompressed_row,
@@ -78,12 +79,12 @@ def codes_alone(rows: Sequence[Row]) -> list[Table]:
     """For each model: codes at 1/4 to 1/32 of float32 with no vectors on disk."""
     found = []
     for model in dict.fromkeys(model for _, model in tasks(rows)):
-        means = mean_by_method(rows, model)
+        sets = shared_sets(rows, model)
+        means = mean_by_method(rows, model, sets)
         lines = [_codes_line(row) for of in CODES for row in codes_at(means, of)]
-        sets = len({name for name, m in tasks(rows) if m == model})
         if lines:
             heads = ["of float32", "codes", "bytes", "mean difference", "worst set"]
-            found.append(Table(f"Codes alone, {model}", f"{sets} sets", heads, lines))
+            found.append(Table(f"Codes alone, {model}", ", ".join(sets), heads, lines))
     return found
 
 

@@ -13,6 +13,7 @@ from bench.findings import (
     one_percent,
     pareto,
     resident_bytes,
+    shared_sets,
     tasks,
 )
 from bench.results import Row
@@ -66,6 +67,19 @@ def test_means_are_over_all_sets_or_none() -> None:
     assert mean["ndcg@10_delta"] == pytest.approx(0.25)
     assert mean["worst_delta"] == -0.5
     assert len(mean_by_method(rows, "other")) == 1
+
+
+def test_codes_are_compared_on_sets_that_all_of_them_have() -> None:
+    rows = [
+        row(method=method, set=name, effort=0)
+        for method, names in (("slimdex", "abc"), ("OPQ+PQ", "ab"), ("PCA", "abc"))
+        for name in names
+    ]
+    rows.append(row(method="int8", set="a", effort=0, error="broke"))
+    rows.append(row(method="BERT-whitening", set="c", effort=0))  # has no place in the table
+    assert shared_sets(rows, "m") == ["a", "b"]
+    assert {r["method"] for r in mean_by_method(rows, "m", ["a", "b"])} >= {"OPQ+PQ", "slimdex"}
+    assert shared_sets([], "m") == []
 
 
 def test_a_front_has_nothing_that_costs_more_and_gives_less() -> None:
