@@ -421,7 +421,7 @@ PEERS: dict[str, Peer] = {
     "usearch i8": Peer(("usearch",), lambda: Usearch("i8"), GRAPH_EFFORTS),
     "FAISS HNSW": Peer(("faiss-cpu",), FaissHnsw, GRAPH_EFFORTS),
     "Chroma": Peer(("chromadb",), Chroma, (100, 200, 400)),
-    "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, GRAPH_EFFORTS),
+    "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, (32, 128, 512)),
     "Qdrant edge": Peer(("qdrant-edge-py",), QdrantEdge, GRAPH_EFFORTS),
     "sqlite-vec": Peer(("sqlite-vec", "apsw"), SqliteVec),
     "DuckDB arrays": Peer(("duckdb", "pyarrow"), DuckDb),
