@@ -108,15 +108,15 @@ def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
 
 
 def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
-    """A model's sets on which every method in `GROUPS` that has rows by codes alone has them.
+    """A model's sets on which every kind of code that any of them has was measured.
 
     Some quantisers train for minutes, so that a large set may lack them.
     """
     mine = [r for r in rows if r["model"] == model and "error" not in r and not r["effort"]]
-    sets: dict[str, set[str]] = {}
+    sets: dict[tuple[str, Any], set[str]] = {}
     for row in mine:
         if row["method"] in GROUPS:
-            sets.setdefault(row["method"], set()).add(row["set"])
+            sets.setdefault((row["method"], row.get("kind")), set()).add(row["set"])
     common = set.intersection(*sets.values()) if sets else set()
     return [name for name, m in tasks(rows) if m == model and name in common]
 
@@ -165,15 +165,15 @@ def lines_of(means: Sequence[Row]) -> list[Row]:
 
 
 def codes_at(means: Sequence[Row], of: int) -> list[Row]:
-    """The codes alone that take 1/of to half of it, the best of each method, best first.
+    """The codes alone of about 1/of, the best of each method, best first.
 
     slimdex's setting is fixed beforehand, not picked by the labels: half the dimensions, beta and
     gamma as by default, in the kind that `CODES` has for the size.
     """
     best: dict[str, Row] = {}
     for row in means:
-        fits = of / 1.2 <= row["compression"] < of * 1.9  # RaBitQ's 1/27 counts as 1/32
-        if row["effort"] or not fits or row["method"] not in GROUPS:
+        fits = of / 1.5 <= row["compression"] < of * 4 / 3  # RaBitQ's 1/27 counts as 1/32
+        if row["effort"] or not fits or row["method"] not in GROUPS or row.get("kind") == "flat":
             continue
         if row["method"] == SLIMDEX:
             kind = CODES[of].format(half=part(row["dim"], 2), eighth=part(row["dim"], 2) // 4)

@@ -11,6 +11,7 @@ from indexes.errors import InputError
 
 from .findings import (
     CODES,
+    SLIMDEX,
     codes_at,
     default_row,
     fastest_at,
@@ -81,8 +82,9 @@ def codes_alone(rows: Sequence[Row]) -> list[Table]:
     for model in dict.fromkeys(model for _, model in tasks(rows)):
         sets = shared_sets(rows, model)
         means = mean_by_method(rows, model, sets)
-        lines = [_codes_line(row) for of in CODES for row in codes_at(means, of)]
-        if lines:
+        best = [row for of in CODES for row in codes_at(means, of)]
+        lines = [_codes_line(row) for row in best]
+        if any(row["method"] == SLIMDEX for row in best):
             heads = ["of float32", "codes", "bytes", "mean difference", "worst set"]
             found.append(Table(f"Codes alone, {model}", ", ".join(sets), heads, lines))
     return found
