@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import log
 from typing import Any
 
 import altair as alt
@@ -75,7 +76,7 @@ def quality(rows: Sequence[Row]) -> Chart | None:
     base = alt.Chart(_data([_point(r) for r in lines_of(means)])).encode(
         x=_compression(),
         y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2])),
-        color=_methods(),
+        color=_methods({r["method"] for r in means}),
         detail="stage:N",
         tooltip=ROW_TIP,
     )
@@ -164,15 +165,27 @@ def recall_curves(rows: Sequence[Row]) -> Chart | None:
 
 
 def _peer_map(rows: Sequence[Row], title: str) -> Chart:
-    points = [_peer_point(r) for r in fastest_at(rows)]
+    reached = [r for r in fastest_at(rows) if r["agreement@10"] >= FASTEST_RECALL]
+    points = _sided([_peer_point(r) for r in reached])
     x = alt.X("memory:Q", title="bytes a vector in memory", scale=alt.Scale(type="log"))
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=alt.Scale(type="log"))
     base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
-    short = alt.condition("datum.reached", alt.value(1.0), alt.value(0.35))
     shape = alt.Shape("told:N", title="bytes told by")
-    dots = base.mark_point(filled=True, size=140).encode(color=_ours(), opacity=short, shape=shape)
-    names = base.mark_text(align="left", dx=9, fontSize=11).encode(text="name:N", opacity=short)
+    dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=_ours(), shape=shape)
+    align = alt.ExprRef("datum.side == 'left' ? 'right' : 'left'")
+    aside = alt.ExprRef("datum.side == 'left' ? -10 : 10")
+    names = base.mark_text(align=align, dx=aside, fontSize=12).encode(text="method:N")
     return _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
+
+
+def _sided(points: Sequence[Row]) -> list[Row]:
+    """Points with the side that their name stands on: a second one at a place goes to the left."""
+    placed: list[Row] = []
+    for point in points:
+        near = [p for p in placed if abs(log(p["memory"] / point["memory"])) < 0.5]
+        taken = any(abs(log(p["p50"] / point["p50"])) < 0.15 for p in near)
+        placed.append(point | {"side": "left" if taken else "right"})
+    return placed
 
 
 def _recall_curve(rows: Sequence[Row], title: str) -> Chart:
@@ -235,15 +248,11 @@ def _point(row: Row) -> Row:
 
 
 def _peer_point(row: Row) -> Row:
-    recall = row["agreement@10"]
-    reached = recall >= FASTEST_RECALL
     return {
         "method": row["method"],
-        "name": row["method"] + ("" if reached else f" (recall {recall:.2f})"),
-        "reached": reached,
         "ours": row["method"].startswith(SLIMDEX),
         "effort": row["effort"],
-        "recall": recall,
+        "recall": row["agreement@10"],
         "ndcg": row["ndcg@10"],
         "p50": row["p50_ms_one"],
         "p99": row["p99_ms_one"],
@@ -281,12 +290,13 @@ def _groups() -> alt.Color:
     return alt.Color("group:N", title=None, scale=scale)
 
 
-def _methods() -> alt.Color:
-    """slimdex in its own colour, every other method in one of a palette."""
-    others = [name for name in GROUPS if name != SLIMDEX]
+def _methods(present: Collection[str]) -> alt.Color:
+    """slimdex in its own colour, every other method in one of a palette, always the same."""
     palette = ["#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"]
     palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"]
-    scale = alt.Scale(domain=[SLIMDEX, *others], range=[COLOURS["slimdex"], *palette])
+    colours = dict(zip(GROUPS, [COLOURS["slimdex"], *palette], strict=True))
+    shown = {name: colour for name, colour in colours.items() if name in present}
+    scale = alt.Scale(domain=list(shown), range=list(shown.values()))
     return alt.Color("method:N", title=None, scale=scale)
 
 
