@@ -14,6 +14,7 @@ from retrieval.exits import one_line_errors
 from .results import FOLDER, Row, read_rows
 
 if TYPE_CHECKING:
+    from .datasets import Dataset
     from .retrieval import Task
 
 app = typer.Typer(
@@ -60,9 +61,10 @@ def retrieval(
     from .machine import provenance
     from .retrieval import measure_grid, results_file
 
+    chosen = _datasets(data, sets, models)
     _note_missing(GRID_PEERS)
     about = provenance(_packages(GRID_PEERS)) | {"seed": 0}
-    for task in _tasks(data, sets, models, precision, cache, quick):
+    for task in _tasks(chosen, models, precision, cache, quick):
         results = results_file(task, "retrieval", out)
         with console.progress() as progress:
             measure_grid(task, results, about, quick=quick, progress=progress)
@@ -88,9 +90,10 @@ def peers(
     from .versus import contenders, measure_peers
 
     names = _peer_names(only)
+    chosen = [dataset.asking(PEER_QUERIES) for dataset in _datasets(data, sets, models)]
     _note_missing(names)
     about = provenance(_packages(names)) | {"seed": 0}
-    for task in _tasks(data, sets, models, precision, cache, quick, PEER_QUERIES):
+    for task in _tasks(chosen, models, precision, cache, quick):
         results = results_file(task, "peers", out)
         methods = contenders(task.vectors.dim, len(task.vectors), names)
         with console.progress() as progress:
@@ -141,32 +144,31 @@ def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
     return read_rows(folder, "retrieval", needed=not peers), peers
 
 
-def _tasks(
-    data: Path | None,
-    sets: str,
-    models: str,
-    precision: str,
-    cache: Path,
-    quick: bool,
-    queries: int | None = None,
-) -> Iterator[Task]:
-    """Every set by every model, encoded; of the queries the first so many, if that is given."""
-    from retrieval import console
-    from retrieval.encoder import TransformerEncoder
+def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:
+    """The sets; what is wrong with a name is said before the first one is worked on for hours."""
     from retrieval.models import find_model
 
     from .datasets import load_dataset, names_of
+
+    for model in models.split(","):
+        find_model(model)
+    return [load_dataset(name, data) for name in names_of(sets, data)]
+
+
+def _tasks(
+    chosen: Sequence[Dataset], models: str, precision: str, cache: Path, quick: bool
+) -> Iterator[Task]:
+    """Every set by every model, encoded."""
+    from retrieval import console
+    from retrieval.encoder import TransformerEncoder
+
     from .retrieval import Task
 
-    chosen = [load_dataset(name, data) for name in names_of(sets, data)]
-    for model in models.split(","):  # all are looked for before the first one works for hours
-        find_model(model)
     for model in models.split(","):
         encoder = TransformerEncoder(model, precision=precision)
         for dataset in chosen:
-            whole = dataset if queries is None else dataset.asking(queries)
             with console.progress() as progress:
-                part = whole.quick() if quick else whole
+                part = dataset.quick() if quick else dataset
                 task = Task.encoded(part, encoder, cache, progress)
             yield task
 
