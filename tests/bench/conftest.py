@@ -21,7 +21,8 @@ ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
 def dataset() -> Dataset:
     """800 documents of 30 words; queries are 8 words of a document, which is the answer."""
     rng = np.random.default_rng(11)
-    words = np.array([f"word{i}" for i in range(400)])
+    letters = list("abcdefghijklmnopqrstuvwxyz")  # which the tiny BERT knows
+    words = np.array(["".join(rng.choice(letters, 5)) for _ in range(400)])
     texts = [" ".join(rng.choice(words, 30)) for _ in range(800)]
     documents = [Document(f"d{i}", text) for i, text in enumerate(texts)]
     queries = [(f"q{i}", " ".join(rng.choice(texts[i].split(), 8))) for i in range(60)]
