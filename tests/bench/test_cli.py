@@ -62,6 +62,7 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert f"{len(rows)} rows in" in said
+    assert file.name == f"retrieval-words-quick-{tiny_bert.name}.jsonl"
     errors = {row["error"] for row in rows if "error" in row}
     assert not errors, errors
     assert {row["set"] for row in rows} == {"words (quick)"}
