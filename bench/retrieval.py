@@ -156,5 +156,5 @@ def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
     """A file of rows for each experiment, set and model, so that none grows large."""
-    name = re.sub(r"[^\w.-]+", "-", f"{experiment}-{task.dataset.name}-{task.model}").strip("-")
+    name = re.sub(r"[^\w.]+", "-", f"{experiment}-{task.dataset.name}-{task.model}").strip("-")
     return ResultsFile(folder / f"{name}.jsonl")
