@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -14,7 +14,7 @@ import numpy as np
 from indexes.arrays import Matrix, Rows
 from indexes.catalog import kind_named
 from indexes.moments import Moments
-from indexes.reduced_index import TRAINING_ROWS, Metric, ReducedIndex, trained
+from indexes.reduced_index import Metric, ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
@@ -94,8 +94,9 @@ class SlimdexEngine:
                 self._metric = Metric(rescorer, file, norms)
         with _stage(seconds, "index_s"):
             kind = kind_named(settings.kind)
-            at_most = OPQ_ROWS if "OPQ" in kind.name else TRAINING_ROWS
-            codes = trained(kind, reducer, file, at_most=at_most)
+            if "OPQ" in kind.name:
+                kind = replace(kind, max_rows=OPQ_ROWS)
+            codes = trained(kind, reducer, file)
             self._index = ReducedIndex(
                 reducer, codes, file, metric=self._metric, candidates=settings.candidates
             )

@@ -14,6 +14,10 @@ POINTS_PER_CENTROID = 39
 """FAISS warns below this many training rows for each centroid."""
 PQ_ROWS = 16 * POINTS_PER_CENTROID
 """Rows that 4-bit product quantisation (16 centroids) needs to be trained well."""
+PQ_MOST_ROWS = 16 * 256
+"""Rows that FAISS's k-means for 16 centroids looks at, out of however many it is given."""
+TRAINING_ROWS = 65_536
+"""Rows that any other kind is trained on, at most."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Kind:
     factory : (k, rows at training) -> FAISS factory string.
     min_rows : rows needed to train it.
     multiple : k must be a multiple of this.
+    max_rows : rows to train it on, at most.
     """
 
     name: str
@@ -34,6 +39,7 @@ class Kind:
     factory: Callable[[int, int], str]
     min_rows: int = 1
     multiple: int = 1
+    max_rows: int = TRAINING_ROWS
 
     def subquantizers(self, k: int, rows: int) -> int:
         """Into how many runs of dimensions a row is cut, each with a codebook; 1 if not at all.
@@ -63,6 +69,7 @@ PQ = Kind(
     lambda k, n: f"PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
+    max_rows=PQ_MOST_ROWS,
 )
 RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(

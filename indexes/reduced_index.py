@@ -15,8 +15,6 @@ from .rescorer import Rescorer
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex, best_of, top_k
 
-TRAINING_ROWS = 65_536
-"""Codebooks are trained on at most this many rows: 16 centroids use 4,096 of them."""
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 
 
@@ -136,13 +134,11 @@ def trained(
     reducer: Reducer,
     vectors: VectorFile,
     seed: int = 0,
-    *,
-    at_most: int = TRAINING_ROWS,
 ) -> FaissIndex:
-    """An empty index of `kind` for these vectors, trained on a sample of `at_most` of them."""
+    """An empty index of `kind` for these vectors, trained on a sample of them."""
     rows = np.arange(len(vectors))
-    if len(rows) > at_most:
-        chosen = np.random.default_rng(seed).choice(len(rows), at_most, replace=False)
+    if len(rows) > kind.max_rows:
+        chosen = np.random.default_rng(seed).choice(len(rows), kind.max_rows, replace=False)
         rows = np.sort(chosen)
     sample = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     index = FaissIndex(kind, reducer.n_components, len(vectors))

@@ -3,7 +3,8 @@
 With M = U diag(lambda^(-gamma/2)) over all d dimensions, the cosine of a query q and a row x
 after ``(. - beta*mean) M`` is ``a . (x - beta*mean) / |(x - beta*mean) M|`` up to the query's own
 length, where ``a = (q - beta*mean) M M^T`` is computed once a query. The row's length is kept
-on disk, so that no row is ever multiplied by a matrix at search time.
+on disk, so that no row is ever multiplied by a matrix at search time. With gamma = 0, M is a
+rotation and M M^T the identity, which is neither kept nor multiplied with.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .tensors import load_tensors, save_tensors
 
 
 class Rescorer:
-    """The metric ``gram = M M^T`` (d, d) around ``shift = beta * mean`` (d,)."""
+    """The metric ``gram = M M^T`` (d, d; None: identity) around ``shift = beta * mean`` (d,)."""
 
-    def __init__(self, gram: Matrix, shift: NDArray[np.float32]) -> None:
+    def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
         self.gram, self.shift = gram, shift
 
     @classmethod
@@ -33,27 +34,30 @@ class Rescorer:
         Directions in which the data do not vary at all are treated like the least varying one:
         their own eigenvalue, zero, has no inverse power.
         """
+        shift = (beta * moments.mean).astype(np.float32)
+        if gamma == 0.0:
+            return cls(None, shift)
         values, axes, rank = principal_axes(moments, beta)
         floor = values[rank - 1] if rank else 1.0
         scaled = axes * np.maximum(values, floor) ** (-gamma / 2)
-        return cls((scaled @ scaled.T).astype(np.float32), (beta * moments.mean).astype(np.float32))
+        return cls((scaled @ scaled.T).astype(np.float32), shift)
 
     @property
     def nbytes(self) -> int:
         """Resident bytes."""
-        return self.gram.nbytes + self.shift.nbytes
+        return self.shift.nbytes + (0 if self.gram is None else self.gram.nbytes)
 
     def norms(self, X: Matrix) -> Matrix:
         """Lengths (n, 1) of rows (n, d) in this metric."""
         centred = as_matrix(X, dim=len(self.shift)) - self.shift
-        squares = np.einsum("ij,ij->i", centred @ self.gram, centred)
+        squares = np.vecdot(self._times_gram(centred), centred)
         norms: Matrix = np.sqrt(np.maximum(squares, 0.0))[:, None].astype(np.float32)
         return norms
 
     def scores(self, queries: Matrix, X: Matrix, norms: Matrix) -> Matrix:
         """Cosines (q, n) of queries (q, d) with rows X (n, d) whose lengths are norms (n, 1)."""
         centred = queries - self.shift
-        probes = centred @ self.gram
+        probes = self._times_gram(centred)
         lengths = np.sqrt(np.maximum(np.vecdot(probes, centred), 0.0))
         products = probes @ X.T
         products -= (probes @ self.shift)[:, None]
@@ -64,12 +68,16 @@ class Rescorer:
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
-        save_tensors(path, "rescorer", {}, {"gram": self.gram, "shift": self.shift})
+        gram = {} if self.gram is None else {"gram": self.gram}
+        save_tensors(path, "rescorer", {}, gram | {"shift": self.shift})
 
     @classmethod
     def load(cls, path: Path) -> Rescorer:
         """Read what `save` wrote; raises `CorruptError` for anything else."""
         kind, _, arrays = load_tensors(path)
-        if kind != "rescorer" or set(arrays) != {"gram", "shift"}:
+        if kind != "rescorer" or set(arrays) - {"gram"} != {"shift"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected a rescorer")
-        return cls(arrays["gram"], arrays["shift"])
+        return cls(arrays.get("gram"), arrays["shift"])
+
+    def _times_gram(self, centred: Matrix) -> Matrix:
+        return centred if self.gram is None else centred @ self.gram

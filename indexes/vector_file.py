@@ -59,15 +59,14 @@ class VectorFile:
         """Write rows (n, dim) after the last one and fsync them."""
         X = as_matrix(X, dim=self.dim)
         limit = float(np.finfo(self.dtype).max)
-        if X.size and float(np.abs(X).max()) > limit:
-            raise InputError(
-                f"vector value {np.abs(X).max():g}; {self.dtype} holds up to {limit:g}"
-            )
+        largest = float(max(X.max(), -X.min())) if X.size else 0.0
+        if largest > limit:
+            raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(self.nbytes)
             file.seek(self.nbytes)
-            file.write(X.astype(self.dtype).tobytes())
+            file.write(np.ascontiguousarray(X, dtype=self.dtype).data)
             file.flush()
             os.fsync(file.fileno())
         self.rows += len(X)
