@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -316,7 +315,6 @@ def evaluate(
 
 def main() -> None:
     """Run the command line; bad input is one line and exit code 2."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
     with one_line_errors():

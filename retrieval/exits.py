@@ -1,4 +1,7 @@
-"""Exits: what the user can mend is one line on stderr and exit code 2; a bug is a traceback."""
+"""Running a command line: how its libraries use the processor, and how errors end it.
+
+What the user can mend is one line on stderr and exit code 2; a bug is a traceback.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ STOPPED = "stopped; run the same command again to go on"
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Run a command line; nothing heavy is imported unless something goes wrong."""
+    # Threads that spin while they wait for work take the processor from the other libraries'.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
         _check_arguments()
         yield
