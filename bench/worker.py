@@ -83,6 +83,10 @@ class Worker:
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and free what it holds; closing twice does nothing."""
         self._pipe.close()  # ends its loop
         self._process.join(timeout=10)
         if self._process.is_alive():
