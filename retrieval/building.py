@@ -17,20 +17,26 @@ from indexes.settings import Settings
 from .collection import Added, Collection
 from .documents import Document
 from .encoder import Encoder
+from .given import GivenVectors, open_vectors
 from .ledger import CATALOG
 from .sources import ColumnNames, Source, open_source
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Several sources, one after the other."""
+    """Several sources, one after the other, and the vectors that the user has for them."""
 
     opened: Sequence[Source]
+    vectors: GivenVectors | None = None
 
     @classmethod
-    def open(cls, specs: Sequence[str], names: ColumnNames = ColumnNames()) -> Sources:
-        """The sources that words of the command line mean."""
-        return cls([open_source(spec, names) for spec in specs])
+    def open(
+        cls, specs: Sequence[str], names: ColumnNames = ColumnNames(), vectors: str | None = None
+    ) -> Sources:
+        """The sources that words of the command line mean; `vectors` is a .npy file or a column."""
+        given = None if vectors is None else open_vectors(vectors, specs)
+        names = replace(names, vectors=vectors)
+        return cls([open_source(spec, names) for spec in specs], given)
 
     @property
     def columns(self) -> list[Mapping[str, str]]:
@@ -45,6 +51,8 @@ class Sources:
     def fingerprint(self) -> str:
         """Changes when one of them does."""
         prints = "".join(source.fingerprint() for source in self.opened)
+        if self.vectors is not None:
+            prints += self.vectors.fingerprint()
         return hashlib.sha256(prints.encode()).hexdigest()
 
     def documents(self) -> Iterator[Document]:
@@ -87,10 +95,11 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
         kept = collection.state.encoded - collection.state.rows
-        added = collection.resume(progress)
+        added = collection.resume(progress, sources.vectors)
         return replace(added, notes=[f"went on after {kept:,} encoded before", *added.notes])
     return collection.add(
         sources.documents(),
+        vectors=sources.vectors,
         columns=sources.columns,
         source=sources.fingerprint(),
         progress=progress,

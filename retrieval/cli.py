@@ -26,6 +26,9 @@ app = typer.Typer(
 )
 
 KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
+POOLINGS = (
+    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
+)
 REDUCERS = "whitening, identity, truncate or random"
 SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
@@ -35,6 +38,10 @@ SOURCES = (
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Vectors = Annotated[
+    str | None,
+    typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
+]
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
 Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
 Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
@@ -81,19 +88,33 @@ def demo(
 def build(
     sources: Specs,
     out: Annotated[Path, typer.Option(help="A new folder for the index.")],
-    model: Annotated[str, typer.Option(help="A folder, all-MiniLM-L6-v2 or a hub id.")] = (
-        "all-MiniLM-L6-v2"
-    ),
-    pooling: Annotated[str, typer.Option(help="cls or mean, @ layers: mean@1,-1.")] = "mean@-1",
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens read of a text; default: 256, if the model can.")
+    model: Annotated[
+        str | None,
+        typer.Option(help="A folder or a hub id; default: all-MiniLM-L6-v2, none with --vectors."),
     ] = None,
+    pooling: Annotated[str | None, typer.Option(help=POOLINGS)] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(help="Tokens read of a text; default: the model's own, or 256."),
+    ] = None,
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or int8.")] = "auto",
+    query_prompt: Annotated[
+        str | None, typer.Option(help="Written before each query; default: what the model says.")
+    ] = None,
+    document_prompt: Annotated[
+        str | None, typer.Option(help="Written before each text; default: what the model says.")
+    ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="Run Python code that comes with the model."),
+    ] = False,
     k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
     beta: Annotated[float, typer.Option(help="How much of the mean to remove.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
     kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
     candidates: Annotated[int, typer.Option(help="Rescored a query; 0: none.")] = 200,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = "whitening",
+    vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
     title: Title = None,
@@ -104,18 +125,30 @@ def build(
 
     from . import console
     from .building import build as build_index
-    from .encoder import TransformerEncoder
+    from .encoder import Encoder, TransformerEncoder
+    from .given import GivenEncoder
+    from .models import DEFAULT_MODEL
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
-    opened = _open(sources, text, id, title)
-    with console.progress() as progress:
-        collection, added = build_index(
-            out,
-            opened,
-            lambda: TransformerEncoder(model, pooling=pooling, max_length=max_length),
-            settings,
-            progress,
+    opened = _open(sources, text, id, title, vectors)
+    if trust_remote_code:
+        console.note(f"code that comes with {model or DEFAULT_MODEL} is run, with your rights")
+
+    def make_encoder() -> Encoder:
+        if opened.vectors is not None and model is None:
+            return GivenEncoder(opened.vectors.dim)
+        return TransformerEncoder(
+            model or DEFAULT_MODEL,
+            pooling=pooling,
+            max_length=max_length,
+            precision=precision,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+            trust_remote_code=trust_remote_code,
         )
+
+    with console.progress() as progress:
+        collection, added = build_index(out, opened, make_encoder, settings, progress)
     with collection:
         _report(collection, added, as_json)
 
@@ -123,7 +156,13 @@ def build(
 @app.command()
 def search(
     index: Dir,
-    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")],
+    queries: Annotated[
+        list[str] | None, typer.Argument(metavar="QUERY...", help="What to look for.")
+    ] = None,
+    query_vector: Annotated[
+        str | None,
+        typer.Option(help="In place of QUERY: a .npy file of one or more, or a JSON array."),
+    ] = None,
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
     as_json: Json = False,
@@ -131,9 +170,12 @@ def search(
     """Find the documents nearest in meaning."""
     from . import console
     from .collection import Collection
+    from .given import read_query_vectors
 
+    asked = None if query_vector is None else read_query_vectors(query_vector)
     with Collection.open(index, read_only=True) as collection:
-        found = collection.search(queries, n, where)
+        found = collection.search(queries or (), n, where, vectors=asked)
+    queries = queries or [f"vector {i + 1}" for i in range(len(found))]
     if as_json:
         answers = [
             {"query": query, "hits": [_hit(hit) for hit in hits]}
@@ -149,6 +191,7 @@ def search(
 def add(
     index: Dir,
     sources: Specs,
+    vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
     title: Title = None,
@@ -159,7 +202,7 @@ def add(
     from .building import add as add_sources
     from .collection import Collection
 
-    opened = _open(sources, text, id, title)
+    opened = _open(sources, text, id, title, vectors)
     with Collection.open(index) as collection:
         with console.progress() as progress:
             added = add_sources(collection, opened, progress)
@@ -321,12 +364,18 @@ def main() -> None:
         app()
 
 
-def _open(specs: list[str], text: str | None, id: str | None, title: str | None) -> Sources:
+def _open(
+    specs: list[str],
+    text: str | None,
+    id: str | None,
+    title: str | None,
+    vectors: str | None = None,
+) -> Sources:
     from . import console
     from .building import Sources
     from .sources import ColumnNames
 
-    opened = Sources.open(specs, ColumnNames(text, id, title))
+    opened = Sources.open(specs, ColumnNames(text, id, title), vectors)
     for line in opened.notes:
         console.note(line)
     return opened

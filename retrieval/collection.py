@@ -9,6 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from indexes.arrays import Matrix, Rows
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
@@ -20,7 +23,8 @@ from indexes.vector_file import BLOCK_BYTES, VectorFile
 from . import ingest
 from .derived import encode_rows, fit, load_index, save_codes
 from .documents import Document, Hit
-from .encoder import Encoder, TransformerEncoder, encoder_from_spec
+from .encoder import Encoder, TransformerEncoder, encode_queries, encoder_from_spec
+from .given import ArrayVectors, GivenEncoder, GivenVectors
 from .ledger import Ledger
 from .state import State
 from .store import DocumentStore
@@ -61,6 +65,10 @@ class Collection:
         settings: Settings | None = None,
     ) -> Collection:
         """A new, empty collection in a folder that does not exist yet.
+
+        Parameters
+        ----------
+        encoder : by default all-MiniLM-L6-v2; `GivenEncoder(dim)` for vectors from elsewhere.
 
         Raises
         ------
@@ -145,7 +153,10 @@ class Collection:
     def encoder(self) -> Encoder:
         """The encoder that the collection was built with."""
         if self._encoder is None:
-            self._encoder = encoder_from_spec(self.state.encoder)
+            given = self.state.encoder.get("type") == "given"
+            self._encoder = (
+                GivenEncoder(self.state.dim) if given else encoder_from_spec(self.state.encoder)
+            )
         return self._encoder
 
     @property
@@ -169,7 +180,12 @@ class Collection:
         return self._deleted
 
     def search(
-        self, queries: str | Sequence[str], k: int = 10, where: str | None = None
+        self,
+        queries: str | Sequence[str] = (),
+        k: int = 10,
+        where: str | None = None,
+        *,
+        vectors: Matrix | None = None,
     ) -> list[list[Hit]]:
         """The k nearest documents of each query, best first.
 
@@ -178,11 +194,16 @@ class Collection:
         queries : one text or several.
         where : a DuckDB expression on the documents' columns; the search among the documents
             that it holds for is exact.
+        vectors : (q, dim), encoded elsewhere, in place of queries.
         """
         texts = [queries] if isinstance(queries, str) else list(queries)
+        if bool(texts) == (vectors is not None):
+            raise InputError("search: expected either queries or vectors")
         index = self.index  # what is wrong with the folder should be said before a model is loaded
         allowed = self._allowed(k, where)
-        scores, rows = index.search(self.encoder.encode(texts), k, allowed, self.deleted)
+        if vectors is None:
+            vectors = encode_queries(self.encoder, texts)
+        scores, rows = index.search(vectors, k, allowed, self.deleted)
         documents = self.store.documents(sorted({int(row) for row in rows.flat if row >= 0}))
         return [
             [_hit(documents[int(row)], score) for score, row in zip(s, r, strict=True) if row >= 0]
@@ -199,6 +220,7 @@ class Collection:
         self,
         documents: Iterable[Document],
         *,
+        vectors: GivenVectors | NDArray[Any] | None = None,
         columns: Sequence[Mapping[str, str]] = (),
         source: str = "",
         progress: Progress = silent,
@@ -210,6 +232,7 @@ class Collection:
 
         Parameters
         ----------
+        vectors : (documents, dim), encoded elsewhere; by default the encoder's.
         columns : name -> DuckDB type of metadata columns, a mapping for each source; others are
             typed by their values.
         source : a fingerprint of where the documents come from, for `resume`.
@@ -217,16 +240,21 @@ class Collection:
         Raises
         ------
         InputError
-            If there are no documents, an id stands twice, or a value can't be stored.
+            If there are no documents, an id stands twice, or a value can't be stored; if the
+            vectors are not one for each document, of the right dimensions, and finite.
         """
-        ingest.stage(self._ledger, documents, columns, source)
-        return self.resume(progress)
+        given = ArrayVectors(vectors) if isinstance(vectors, np.ndarray) else vectors
+        ingest.stage(self._ledger, documents, columns, source, given)
+        return self.resume(progress, given)
 
-    def resume(self, progress: Progress = silent) -> Added:
-        """Finish an addition that was interrupted, from where its vectors end."""
+    def resume(self, progress: Progress = silent, vectors: GivenVectors | None = None) -> Added:
+        """Finish an addition that was interrupted, from where its vectors end.
+
+        If vectors were given for it, they are to be given again.
+        """
         if not self.state.unfinished:
             raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
-        ingest.encode_pending(self._ledger, self.encoder, progress)
+        ingest.encode_pending(self._ledger, self.encoder, progress, vectors)
         return self._commit_pending(progress)
 
     def request(self, settings: Settings) -> None:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from indexes.arrays import Matrix
 from indexes.errors import InputError
 
-from .models import DEFAULT_MODEL, ModelFiles, find_model, hub_reachable
-from .pooling import parse_pooling, pool
+from .conversions import Conversion, Facts, conversion_key, keep_conversion, load_conversion
+from .files import sha256
+from .models import DEFAULT_MODEL, find_model, weights_sha256
+from .pooling import POOLER, Pooling, parse_pooling
+from .runtimes import PRECISIONS, OpenVinoRuntime, Runtime, may_have_gpu
+from .sentence_folder import Dense, Normalize, Prompts, read_folder
+from .tokens import Ids, Tokenizer, fast_tokenizer, groups, token_batches
 
-PRECISIONS = ("fp32", "bf16")
-"""bf16: matrix products in bfloat16, all else in float32 (torch's autocast)."""
+if TYPE_CHECKING:
+    from .network import Transformer
+
 DEFAULT_LENGTH = 256
-"""Tokens of a text that are read."""
-TOKENIZED_TEXTS = 4096
-"""Texts tokenised at a time, which bounds the memory of a call with many texts."""
+"""Tokens of a text that are read where the model's folder does not say."""
+SHORTEST_LENGTH = 3
+"""A token between two special ones."""
 
 
 class Encoder(Protocol):
@@ -29,7 +38,7 @@ class Encoder(Protocol):
     def dim(self) -> int: ...
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim), in the order of the texts, not normalised."""
+        """Vectors (n, dim), in the order of the texts."""
         ...
 
     def spec(self) -> dict[str, Any]:
@@ -37,8 +46,15 @@ class Encoder(Protocol):
         ...
 
 
+@runtime_checkable
+class QueryEncoder(Protocol):
+    """An encoder that treats queries otherwise than documents."""
+
+    def encode_queries(self, texts: Sequence[str]) -> Matrix: ...
+
+
 class TransformerEncoder:
-    """Any transformers model that gives hidden states.
+    """Any transformers or sentence-transformers model that gives hidden states.
 
     Batches are filled to a budget of tokens, longest texts first, so that little is padding
     and memory does not depend on the mix of lengths.
@@ -46,11 +62,15 @@ class TransformerEncoder:
     Parameters
     ----------
     model : a folder, the name of a packaged model, or a hub id.
-    pooling : see `retrieval.pooling`.
-    max_length : tokens of a text that are read, the rest is cut; by default 256, or as many as
-        the model has positions for.
-    precision : fp32, or bf16 where the processor multiplies that faster.
-    batch_tokens : tokens in a batch, padding included.
+    pooling : see `retrieval.pooling`. By default that of a sentence-transformers folder with what
+        follows it there (Dense, Normalize), or ``mean@-1`` for other models.
+    max_length : tokens of a text that are read, the rest is cut; by default what the folder says,
+        or 256, or as many as the model has positions for.
+    precision : ``fp32``; ``bf16``, matrix products in bfloat16; ``int8``, matrix products in 8
+        bits; ``auto``, bf16 where the processor multiplies that faster and else fp32.
+    query_prompt, document_prompt : written before each text; by default what the folder says.
+    batch_tokens : tokens in a batch, padding included; by default what suits the processor.
+    trust_remote_code : run Python code that comes with the model. Only for authors you trust.
 
     Raises
     ------
@@ -63,79 +83,187 @@ class TransformerEncoder:
         self,
         model: str = DEFAULT_MODEL,
         *,
-        pooling: str = "mean@-1",
+        pooling: str | None = None,
         max_length: int | None = None,
-        precision: str = "fp32",
-        batch_tokens: int = 4096,
+        precision: str = "auto",
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        batch_tokens: int | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
         if precision not in PRECISIONS:
-            raise InputError(f"precision={precision!r}; expected {' or '.join(PRECISIONS)}")
-        self.precision = precision
-        self._pooling = parse_pooling(pooling)
+            raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
+        given = None if pooling is None else parse_pooling(pooling)
         self._files = find_model(model)
-        self._tokenizer, self._model = _load(self._files)
-        config = self._model.config
-        self.dim: int = config.hidden_size
-        self._pooling.check_layers(config.num_hidden_layers)
-        positions = getattr(config, "max_position_embeddings", self._tokenizer.model_max_length)
-        longest = min(self._tokenizer.model_max_length, positions)
-        self.max_length = min(DEFAULT_LENGTH, longest) if max_length is None else max_length
-        if not 3 <= self.max_length <= longest:
-            raise InputError(f"max_length={max_length}; expected 3 to the model's {longest}")
-        self.batch_tokens = batch_tokens
+        self._folder = read_folder(self._files.folder, pooling_given=given is not None)
+        self._pooling = given or parse_pooling(self._folder.pooling)
+        self._sha256 = _combined_sha256(self._folder.transformer, self._folder.head)
+        self.precision, self._trusted = precision, trust_remote_code
+        self._prompts = Prompts(
+            self._folder.prompts.query if query_prompt is None else query_prompt,
+            self._folder.prompts.document if document_prompt is None else document_prompt,
+        )
+        self._layer_runtimes: dict[str, Runtime] = {}
+        self._runtime, self._facts, tokenizer = self._prepared()
+        self.batch_tokens = batch_tokens or self._runtime.batch_tokens
+        self._tokenizer = Tokenizer(
+            tokenizer,
+            self._facts.pad_id,
+            _length(max_length, self._folder.max_length, self._facts.longest),
+            lower_case=self._folder.lower_case,
+        )
+
+    @property
+    def dim(self) -> int:
+        """Of the vectors."""
+        return self._facts.dim
+
+    @property
+    def layers(self) -> int:
+        """Transformer layers of the model; its embeddings are not counted."""
+        return self._facts.layers
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a text that are read."""
+        return self._tokenizer.max_length
+
+    @property
+    def runtime(self) -> str:
+        """What computes: the library, the processor and the precision in use."""
+        return f"{self._runtime.name}, {self._runtime.precision}"
+
+    @property
+    def flops_per_token(self) -> int:
+        """Two for each weight that a token is multiplied with; attention's own are left out."""
+        return self._facts.flops_per_token
+
+    def count_tokens(self, texts: Sequence[str]) -> int:
+        """Tokens that are read of the texts, special ones included."""
+        parts = (self._tokenizer.ids(texts[group]) for group in groups(texts))
+        return sum(len(ids) for part in parts for ids in part)
 
     def spec(self) -> dict[str, Any]:
-        """Model, weights, pooling, length and precision."""
-        return {
+        """Model, weights, pooling, length, precision and, where there are any, prompts."""
+        spec: dict[str, Any] = {
             "type": "transformer",
-            "model": self._portable_name(),
-            "sha256": self._files.sha256,
-            "revision": getattr(self._model.config, "_commit_hash", None),
+            "model": self._files.name,
+            "sha256": self._sha256,
+            "revision": self._files.revision,
             "pooling": str(self._pooling),
             "max_length": self.max_length,
             "precision": self.precision,
         }
+        if self._folder.head:
+            spec["head"] = [type(part).__name__ for part in self._folder.head]
+        if self._prompts != Prompts():
+            spec["prompts"] = [self._prompts.query, self._prompts.document]
+        if self._trusted:
+            spec["trust_remote_code"] = True
+        return spec
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim), in the order of the texts, not normalised."""
+        """Vectors (n, dim) of documents, in the order of the texts."""
+        return self._encode(texts, self._prompts.document)
+
+    def encode_queries(self, texts: Sequence[str]) -> Matrix:
+        """Vectors (n, dim) of queries, which a model may prompt otherwise than documents."""
+        return self._encode(texts, self._prompts.query)
+
+    def encode_layers(self, texts: Sequence[str], mode: str = "mean") -> NDArray[np.float32]:
+        """The pooled vectors of all layers, (n, layers + 1, width), from one pass.
+
+        Layer 0 is the embedding output. The folder's own pooling and what follows are left out.
+
+        Raises
+        ------
+        InputError
+            If `mode` is no mode of `retrieval.pooling`, or the pooler's.
+        """
+        pooling = parse_pooling(mode)
+        if pooling != Pooling(mode) or mode == POOLER:
+            raise InputError(f"mode={mode!r}; expected cls, mean, max or last")
+        out = np.empty((len(texts), self.layers + 1, self._facts.width), dtype=np.float32)
+        return self._run(self._layers_runtime(mode), texts, self._prompts.document, out)
+
+    def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
+        if len(texts) == 1:
+            return self._one(texts[0], prompt)
         out = np.empty((len(texts), self.dim), dtype=np.float32)
-        for low in range(0, len(texts), TOKENIZED_TEXTS):
-            part = list(texts[low : low + TOKENIZED_TEXTS])
-            tokens = self._tokenizer(part, truncation=True, max_length=self.max_length)
-            lengths = [len(ids) for ids in tokens["input_ids"]]
-            for batch in token_batches(lengths, self.batch_tokens):
-                rows = [low + i for i in batch]
-                out[rows] = self._forward({k: [v[i] for i in batch] for k, v in tokens.items()})
+        return self._run(self._runtime, texts, prompt, out)
+
+    def _one(self, text: str, prompt: str = "") -> Matrix:
+        """A query: no batches to fill, nothing to sort, nothing padded."""
+        ids = np.array(self._tokenizer.ids([text], prompt), dtype=np.int64)
+        (vector,) = self._runtime.run([(ids, np.ones_like(ids))])
+        return vector
+
+    def _run(
+        self, runtime: Runtime, texts: Sequence[str], prompt: str, out: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Fill `out` (n, ...) with the runtime's output for each text."""
+        for group in groups(texts):
+            ids = self._tokenizer.ids(texts[group], prompt)
+            rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
+            for found, batch in zip(runtime.run(self._padded(ids, rows)), rows, strict=True):
+                out[group.start + np.array(batch)] = found
         return out
 
-    def _forward(self, tokens: dict[str, list[list[int]]]) -> Matrix:
-        import torch
+    def _padded(
+        self, ids: Sequence[list[int]], rows: Sequence[list[int]]
+    ) -> Iterator[tuple[Ids, Ids]]:
+        for batch in rows:
+            yield self._tokenizer.padded([ids[i] for i in batch])
 
-        inputs = self._tokenizer.pad(tokens, return_tensors="pt")
-        half = torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16")
-        with torch.inference_mode(), half:
-            output = self._model(**inputs, output_hidden_states=self._pooling.needs_all_layers)
-            states = output.hidden_states or [output.last_hidden_state]
-            vectors = pool(states, inputs["attention_mask"], self._pooling)
-        array: Matrix = vectors.float().numpy()
-        return array
+    def _prepared(self) -> tuple[Runtime, Facts, Any]:
+        """What computes, what is to be known of it, and a tokenizer; kept from last time, or made.
 
-    def _portable_name(self) -> str:
-        """A folder by its path; a packaged model or hub id by its name, which holds anywhere."""
-        return self._files.location if os.path.isdir(self._files.name) else self._files.name
+        torch, transformers and their import are for the second case only.
+        """
+        head = ",".join(type(part).__name__ for part in self._folder.head)
+        key = conversion_key(self._files.folder, self._sha256, f"{self._pooling} {head}")
+        if not self._trusted and not may_have_gpu() and (kept := load_conversion(key)):
+            return OpenVinoRuntime(kept.model, self.precision), kept.facts, kept.tokenizer
+
+        from .network import build_network, openvino_model, torch_runtime
+
+        network = build_network(self._transformer, self._pooling, self._folder.head)
+        facts = self._transformer.facts(network.dim)
+        tokenizer = fast_tokenizer(self._transformer.tokenizer)
+        model = openvino_model(network, self.precision, self._transformer.vocabulary)
+        if model is None:
+            return torch_runtime(network, self.precision), facts, tokenizer
+        if not self._trusted and hasattr(tokenizer, "save"):
+            keep_conversion(key, Conversion(facts, tokenizer, model))
+        return OpenVinoRuntime(model, self.precision), facts, tokenizer
+
+    def _layers_runtime(self, mode: str) -> Runtime:
+        if mode not in self._layer_runtimes:
+            from .network import LayersNetwork, openvino_model, torch_runtime
+
+            network = LayersNetwork(self._transformer.module, mode).eval()
+            model = openvino_model(network, self.precision, self._transformer.vocabulary)
+            self._layer_runtimes[mode] = (
+                torch_runtime(network, self.precision)
+                if model is None
+                else OpenVinoRuntime(model, self.precision)
+            )
+        return self._layer_runtimes[mode]
+
+    @cached_property
+    def _transformer(self) -> Transformer:
+        from .network import load_transformer
+
+        return load_transformer(
+            self._files, self._folder.transformer, trust_remote_code=self._trusted
+        )
 
 
-def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices in batches, longest first, each batch's longest x size within `budget`.
-
-    >>> list(token_batches([3, 9, 4, 8], budget=18))
-    [[1, 3], [2, 0]]
-    """
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    while order:
-        size = max(1, budget // max(lengths[order[0]], 1))
-        yield order[:size]
-        order = order[size:]
+def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
+    """Vectors (n, dim) of queries, by an encoder that may or may not tell them from documents."""
+    if isinstance(encoder, QueryEncoder):
+        return encoder.encode_queries(texts)
+    return encoder.encode(texts)
 
 
 def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
@@ -144,54 +272,40 @@ def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
     Raises
     ------
     InputError
-        If its weights are not the ones that the index was built with.
+        If its weights are not the ones that the index was built with, or its code would have to
+        be trusted anew.
     """
-    if spec.get("type") != "transformer":
+    if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
+    query, document = spec.get("prompts", ("", ""))
     encoder = TransformerEncoder(
         spec["model"],
-        pooling=spec["pooling"],
+        pooling=None if "head" in spec else spec["pooling"],
         max_length=spec["max_length"],
         precision=spec["precision"],
+        query_prompt=query,
+        document_prompt=document,
     )
     found = encoder.spec()
-    for key in ("sha256", "revision"):
-        if found[key] != spec.get(key):
+    for key in ("sha256", "revision", "pooling", "head"):
+        if spec.get(key) is not None and found.get(key) != spec[key]:
             raise InputError(
-                f"model {spec['model']!r} has {key} {found[key]}; "
-                f"the index was built with {spec.get(key)}"
+                f"model {spec['model']!r} has {key} {found.get(key)}; "
+                f"the index was built with {spec[key]}"
             )
     return encoder
 
 
-def _load(files: ModelFiles) -> tuple[Any, Any]:
-    """Tokenizer and model in evaluation mode, float32, from safetensors only."""
-    # transformers takes over a second to import and is not needed to look at an index.
-    import huggingface_hub
-    import transformers
-    from safetensors import SafetensorError
+def _length(given: int | None, own: int | None, longest: int) -> int:
+    """Tokens of a text to read: as given, as the folder says, or 256, within the model's limit."""
+    length = min(own or DEFAULT_LENGTH, longest) if given is None else given
+    if not SHORTEST_LENGTH <= length <= longest:
+        raise InputError(f"max_length={given}; expected {SHORTEST_LENGTH} to the model's {longest}")
+    return length
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
-    huggingface_hub.logging.set_verbosity_error()
-    on_hub = not files.is_local and hub_reachable(huggingface_hub.constants.ENDPOINT)
-    options = {"local_files_only": not on_hub, "trust_remote_code": False}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(files.location, **options)
-        model = transformers.AutoModel.from_pretrained(
-            files.location, use_safetensors=True, dtype="float32", **options
-        )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        if files.is_local or on_hub:
-            reason = str(error).strip().splitlines()[0]
-        else:
-            reason = "the hub can't be reached"
-        raise InputError(
-            f"model {files.name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} (the extra 'minilm') or a hub id"
-        ) from error
-    if model.config.is_encoder_decoder:
-        raise InputError(f"model {files.name!r}: has a decoder too; expected an encoder")
-    if tokenizer.pad_token is None:  # decoders have none; what pads is masked anyway
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    return tokenizer, model.eval()
+
+def _combined_sha256(transformer: Path, head: Sequence[Dense | Normalize]) -> str:
+    """The SHA-256 of the transformer's weights, and of a Dense's where there is one."""
+    found = weights_sha256(transformer)
+    dense = [sha256(part.weights) for part in head if isinstance(part, Dense)]
+    return hashlib.sha256("".join([found, *dense]).encode()).hexdigest() if dense else found

@@ -24,6 +24,7 @@ from indexes.progress import Progress, silent
 from indexes.vector_index import FaissIndex
 
 from .collection import Collection
+from .encoder import encode_queries
 from .facts import memory
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -207,7 +208,7 @@ def encode(collection: Collection, texts: Sequence[str], progress: Progress = si
     """Vectors (n, d) of queries, with progress."""
     parts = []
     for low in range(0, len(texts), 64):
-        parts.append(collection.encoder.encode(texts[low : low + 64]))
+        parts.append(encode_queries(collection.encoder, texts[low : low + 64]))
         progress("encoding queries", min(low + 64, len(texts)), len(texts))
     return np.concatenate(parts)
 

@@ -19,27 +19,40 @@ from indexes.vector_file import BLOCK_BYTES
 from .documents import Document
 from .encoder import Encoder
 from .files import sync_folder
+from .given import GivenVectors, check_vectors
 from .ledger import Ledger
 
 WINDOW = 1024
 """Documents encoded between two commits: what a kill can cost."""
 STEP_CHARACTERS = 16_384
 """Characters given to the encoder at a time: how often progress is reported."""
+CHARACTERS_PER_TOKEN = 4
 INSERTED = 1024
 """Documents written to the catalog at a time."""
 
 
 def stage(
-    ledger: Ledger, documents: Iterable[Document], columns: Sequence[Mapping[str, str]], source: str
+    ledger: Ledger,
+    documents: Iterable[Document],
+    columns: Sequence[Mapping[str, str]],
+    source: str,
+    vectors: GivenVectors | None = None,
 ) -> None:
     """Write documents to the catalog in one transaction, unseen by readers.
 
     Raises
     ------
     InputError
-        If there are none, one is malformed, an id stands twice or a value does not fit its column.
+        If there are none, one is malformed, an id stands twice or a value does not fit its column;
+        or if the given vectors are not one for each, of the right dimensions and finite.
     """
     store, first = ledger.store, ledger.state.rows
+    if vectors is not None:
+        if vectors.dim != ledger.state.dim:
+            raise InputError(
+                f"{vectors.name}: {vectors.dim} dimensions; expected {ledger.state.dim}"
+            )
+        check_vectors(vectors)
     staged, iterator = first, iter(documents)
     with store.transaction():
         ledger.forget_pending()
@@ -51,6 +64,11 @@ def stage(
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
+        if vectors is not None and len(vectors) != staged - first:
+            raise InputError(
+                f"{vectors.name}: {len(vectors)} rows for {staged - first} documents; "
+                "expected one for each"
+            )
         if (twice := store.duplicate_id(first)) is not None:
             raise InputError(f"id {twice!r} stands twice; expected each id once")
         state = replace(ledger.state, staged=staged, encoded=first, source=source)
@@ -60,20 +78,19 @@ def stage(
     ledger.state = state
 
 
-def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
-    """Vectors of the staged documents that have none yet."""
+def encode_pending(
+    ledger: Ledger, encoder: Encoder, progress: Progress, given: GivenVectors | None = None
+) -> None:
+    """Vectors of the staged documents that have none yet: the given ones, or the encoder's."""
     state, store = ledger.state, ledger.store
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
     for window in batches(state.staged, WINDOW, state.encoded):
-        contents = store.contents(window.start, window.stop)
-        encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
-        done = window.start - state.rows
-        for step in steps([len(text) for text in contents]):
-            found = encoder.encode([contents[i] for i in step])
-            encoded[step] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
-            done += len(step)
-            progress("encoding", done, state.staged - state.rows)
+        if given is not None:
+            encoded = given.rows(window.start - state.rows, window.stop - state.rows)
+            progress("taking vectors", window.stop - state.rows, state.staged - state.rows)
+        else:
+            encoded = _encoded(ledger, encoder, window, progress)
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
         sync_folder(ledger.path)
@@ -84,7 +101,27 @@ def encode_pending(ledger: Ledger, encoder: Encoder, progress: Progress) -> None
         ledger.state = state
 
 
-def steps(lengths: Sequence[int]) -> Iterator[list[int]]:
+def _encoded(ledger: Ledger, encoder: Encoder, window: slice, progress: Progress) -> Matrix:
+    """Vectors of the documents of a window, encoded."""
+    state = ledger.state
+    contents = ledger.store.contents(window.start, window.stop)
+    encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
+    done = window.start - state.rows
+    for step in steps([len(text) for text in contents], _step_characters(encoder)):
+        found = encoder.encode([contents[i] for i in step])
+        encoded[step] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
+        done += len(step)
+        progress("encoding", done, state.staged - state.rows)
+    return encoded
+
+
+def _step_characters(encoder: Encoder) -> int:
+    """Enough characters to fill several batches of an encoder that says how large its are."""
+    tokens: int = getattr(encoder, "batch_tokens", 0)
+    return max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
+
+
+def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
     """A window's positions in parts of similar length, longest first: little is padding then.
 
     >>> list(steps([5, 20_000, 9_000, 8_000]))
@@ -94,7 +131,7 @@ def steps(lengths: Sequence[int]) -> Iterator[list[int]]:
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         step.append(i)
         characters += lengths[i] + 1
-        if characters >= STEP_CHARACTERS:
+        if characters >= enough:
             yield step
             step, characters = [], 0
     if step:

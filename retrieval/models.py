@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import socket
 import urllib.parse
@@ -14,6 +15,9 @@ from indexes.errors import CorruptError, InputError
 from .files import sha256
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
+"""The same weights again, for other programs."""
 
 
 @dataclass(frozen=True)
@@ -42,44 +46,83 @@ class ModelFiles:
 
     Attributes
     ----------
-    name : as the user gave it.
-    location : a folder, or a hub id where `sha256` is None.
-    sha256 : of model.safetensors in the folder.
+    name : by which it is found again: a folder's path, a packaged model's name or a hub id.
+    folder : with its files.
+    revision : the commit of a hub's model.
     """
 
     name: str
-    location: str
-    sha256: str | None
-
-    @property
-    def is_local(self) -> bool:
-        return self.sha256 is not None
+    folder: Path
+    revision: str | None = None
 
 
 def find_model(name: str) -> ModelFiles:
-    """Find a model's files without loading them.
+    """Find a model's files, and fetch them if they are on the hub; nothing is loaded.
 
     Raises
     ------
     InputError
-        If the folder has no model.safetensors, or the name is empty.
+        If there is no such folder, or the hub has no such model or can't be reached.
     CorruptError
         If packaged weights are not the published ones.
     """
     if Path(name).is_dir():
-        return ModelFiles(name, str(Path(name).resolve()), _weights_sha256(Path(name)))
+        folder = Path(name).resolve()
+        return ModelFiles(str(folder), folder)
     short = name.removeprefix("sentence-transformers/")
     packaged = PACKAGED.get(short)
-    if packaged and (folder := _package_folder(packaged)):
-        found = _weights_sha256(folder)
+    if packaged and (folder_or_none := _package_folder(packaged)):
+        found = weights_sha256(folder_or_none)
         if found != packaged.sha256:
             raise CorruptError(
-                f"{folder}/model.safetensors has SHA-256 {found}; expected {packaged.sha256}"
+                f"{folder_or_none}/model.safetensors has SHA-256 {found}; "
+                f"expected {packaged.sha256}"
             )
-        return ModelFiles(short, str(folder), found)
+        return ModelFiles(short, folder_or_none)
     if not name or name.startswith((".", "/", "~")):
         raise InputError(f"model {name!r}: no such folder")
-    return ModelFiles(name, packaged.hub_id if packaged else name, None)
+    folder = _from_hub(name, packaged.hub_id if packaged else name)
+    return ModelFiles(name, folder, revision=folder.name)
+
+
+def weights_sha256(folder: Path) -> str:
+    """The SHA-256 of a folder's weights; of the SHA-256s of its files where there are several.
+
+    Raises
+    ------
+    InputError
+        If there are no safetensors: weights in pickles could run code.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    single = folder / "model.safetensors"
+    if single in files:
+        return sha256(single)
+    if not files:
+        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
+    return hashlib.sha256("".join(sha256(file) for file in files).encode()).hexdigest()
+
+
+def _from_hub(name: str, hub_id: str) -> Path:
+    """The folder of a hub's model, fetched if it is not in the hub's own cache."""
+    import huggingface_hub  # takes a while, and few models come from there
+
+    huggingface_hub.logging.set_verbosity_error()
+    online = hub_reachable(huggingface_hub.constants.ENDPOINT)
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                hub_id,
+                allow_patterns=list(HUB_FILES),
+                ignore_patterns=list(HUB_OTHERS),
+                local_files_only=not online,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
+        raise InputError(
+            f"model {name!r}: {reason}; expected a folder with a transformers model, "
+            f"{DEFAULT_MODEL} (the extra 'minilm') or a hub id"
+        ) from error
 
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
@@ -100,10 +143,3 @@ def _package_folder(packaged: PackagedModel) -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
-
-
-def _weights_sha256(folder: Path) -> str:
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
-    return sha256(weights)

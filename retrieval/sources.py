@@ -62,11 +62,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The columns that the user names; None looks for the usual ones."""
+    """The columns that the user names; None looks for the usual ones.
+
+    A column of vectors is read elsewhere (`given`) and is no metadata.
+    """
 
     text: str | None = None
     id: str | None = None
     title: str | None = None
+    vectors: str | None = None
 
 
 def open_source(spec: str, names: ColumnNames = ColumnNames()) -> Source:
@@ -145,7 +149,8 @@ class TableSource:
         self._text = self._column(names.text, "text", TEXT_NAMES) or self._only_text_column()
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
-        self._own = [c for c in self._types if c not in (self._text, self._id, self._title)]
+        ours = (self._text, self._id, self._title, names.vectors)
+        self._own = [c for c in self._types if c not in ours]
         self._renamed = _kept_names(self._own)
         self.columns = {self._renamed[c]: _storable(self._types[c]) for c in self._own}
         self.notes = [

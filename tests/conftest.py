@@ -17,6 +17,12 @@ from retrieval.sources import open_source
 from .encoders import WordEncoder, make_tiny_bert
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Conversions of tests' models are not kept among the user's."""
+    os.environ["SLIMDEX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def encoder() -> WordEncoder:
     return WordEncoder()

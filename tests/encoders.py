@@ -40,35 +40,129 @@ class WordEncoder:
         return direction
 
 
+LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "the", "cat", "dog", "rain"]
+WIDTH, LAYERS, HEADS, POSITIONS = 32, 3, 4, 64
+
+
 def make_tiny_bert(folder: Path) -> Path:
     """Save a BERT of three layers and 32 dimensions with random weights and its tokenizer."""
-    import torch
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    return make_tiny_model("bert", folder)
 
-    letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokens = [*special, *letters, *(f"##{c}" for c in letters), "the", "cat", "dog", "rain"]
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=BertWordPieceTokenizer(
-            vocab={token: i for i, token in enumerate(tokens)}
-        )._tokenizer,
-        pad_token="[PAD]",
+
+def make_tiny_model(architecture: str, folder: Path, padding_side: str = "right") -> Path:
+    """Save a model of an architecture, three layers and 32 dimensions, with random weights."""
+    import torch
+    import transformers
+
+    make_tokenizer(folder, architecture, padding_side)
+    torch.manual_seed(3)
+    config_class, model_class, options = ARCHITECTURES[architecture]
+    config = getattr(transformers, config_class)(vocab_size=len(VOCABULARY), **options)
+    model = getattr(transformers, model_class)(config)
+    with torch.no_grad():  # as they are, small random weights make all texts alike
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(4.0)
+    model.save_pretrained(folder)
+    return folder
+
+
+def make_tokenizer(folder: Path, architecture: str = "bert", padding_side: str = "right") -> None:
+    """Save a tokenizer of words and letters; decoders and T5 get no special tokens at the start."""
+    from tokenizers import BertWordPieceTokenizer
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    vocab = {token: i for i, token in enumerate(VOCABULARY)}
+    tokenizer = BertWordPieceTokenizer(vocab=vocab)._tokenizer
+    if architecture == "gpt2":
+        tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
+    if architecture == "t5":
+        ending = [("[SEP]", vocab["[SEP]"])]
+        tokenizer.post_processor = TemplateProcessing(single="$A [SEP]", special_tokens=ending)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=None if architecture == "gpt2" else "[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
         sep_token="[SEP]",
+        eos_token="[SEP]",
         mask_token="[MASK]",
-        model_max_length=64,
-    )
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=len(tokens),
-        hidden_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    BertModel(config).save_pretrained(folder)
-    return folder
+        padding_side=padding_side,
+        model_max_length=POSITIONS,
+    ).save_pretrained(folder)
+
+
+_BERT = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 64,
+    "max_position_embeddings": POSITIONS,
+}
+_FROM_PAD = _BERT | {"max_position_embeddings": POSITIONS + 2, "pad_token_id": 1}
+_DEBERTA = _BERT | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertConfig", "BertModel", _BERT),
+    "roberta": ("RobertaConfig", "RobertaModel", _FROM_PAD),
+    "distilbert": (
+        "DistilBertConfig",
+        "DistilBertModel",
+        {
+            "dim": WIDTH,
+            "n_layers": LAYERS,
+            "n_heads": HEADS,
+            "hidden_dim": 64,
+            "max_position_embeddings": POSITIONS,
+        },
+    ),
+    "albert": ("AlbertConfig", "AlbertModel", _BERT | {"embedding_size": 16}),
+    "deberta": ("DebertaConfig", "DebertaModel", _DEBERTA),
+    "deberta-v2": ("DebertaV2Config", "DebertaV2Model", _DEBERTA | {"position_buckets": 16}),
+    "t5": (
+        "T5Config",
+        "T5EncoderModel",
+        {
+            "d_model": WIDTH,
+            "d_kv": 8,
+            "d_ff": 64,
+            "num_layers": LAYERS,
+            "num_heads": HEADS,
+            "relative_attention_max_distance": 20,
+        },
+    ),
+    "xlm": (
+        "XLMConfig",
+        "XLMModel",
+        {
+            "emb_dim": WIDTH,
+            "n_layers": LAYERS,
+            "n_heads": HEADS,
+            "max_position_embeddings": POSITIONS,
+            "pad_index": 0,
+        },
+    ),
+    "mpnet": ("MPNetConfig", "MPNetModel", _FROM_PAD),
+    "squeezebert": (
+        "SqueezeBertConfig",
+        "SqueezeBertModel",
+        _BERT
+        | {"embedding_size": WIDTH}
+        | {f"{part}_groups": 2 for part in ("q", "k", "v", "intermediate", "output")},
+    ),
+    "electra": ("ElectraConfig", "ElectraModel", _BERT | {"embedding_size": 16}),
+    "mobilebert": (
+        "MobileBertConfig",
+        "MobileBertModel",
+        _BERT | {"embedding_size": 16, "intra_bottleneck_size": 16, "true_hidden_size": 16},
+    ),
+    "layoutlm": ("LayoutLMConfig", "LayoutLMModel", _BERT),
+    "gpt2": (
+        "GPT2Config",
+        "GPT2Model",
+        {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": POSITIONS},
+    ),
+}
+"""Architecture -> names of its configuration and model in transformers, and small sizes."""

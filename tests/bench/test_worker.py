@@ -9,8 +9,9 @@ from bench.grid import uncompressed
 from bench.machine import limit_threads, provenance
 from bench.methods import Method
 from bench.peers import PEERS, missing_peers
+from bench.processes import WorkerError
 from bench.retrieval import Task
-from bench.worker import Worker, WorkerError
+from bench.worker import Worker
 from indexes.arrays import Rows, normalize_rows
 from indexes.settings import Settings
 from retrieval.evaluation import agreement

@@ -250,7 +250,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         ((*BUILD, "--gamma", "nan"), "gamma=nan; expected a number"),
         ((*BUILD, "--candidates", "-5"), "candidates=-5; expected 0"),
         ((*BUILD, "--reducer", "magic"), "reducer='magic'; expected one of"),
-        ((*BUILD, "--pooling", "max"), "pooling 'max'; expected cls or mean"),
+        ((*BUILD, "--pooling", "median"), "pooling 'median'; expected cls, mean, max"),
         ((*BUILD, "--model", "./none"), "model './none': no such folder"),
         ((*BUILD, "--model", "broken-model"), "model 'broken-model': "),
         ((*BUILD, "--max-length", "9999"), "max_length=9999; expected 3 to the model's 64"),
