@@ -205,7 +205,9 @@ def read_query_vectors(spec: str) -> Matrix:
         values = json.loads(spec)
     except ValueError as error:
         raise InputError(f"vector {spec!r}; expected a .npy file or a JSON array") from error
-    return as_matrix(values if values and isinstance(values[0], list) else [values], name=spec)
+    if not isinstance(values, list) or not values:
+        raise InputError(f"vector {spec!r}; expected a .npy file or a JSON array")
+    return as_matrix(values if isinstance(values[0], list) else [values], name=f"vector {spec!r}")
 
 
 def check_vectors(vectors: GivenVectors) -> None:
