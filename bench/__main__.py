@@ -179,12 +179,12 @@ def readme(
     """Write the results into the README, between its marks, and its pictures into docs/."""
     from retrieval import console
 
+    from .readme import SECTIONS, section, write_section
     from .report import write_pictures
-    from .tables import readme_section, write_readme
 
+    changed = [name for name in SECTIONS if write_section(path, name, section(name, results))]
+    console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
     rows = _rows(results)
-    changed = write_readme(path, readme_section(*rows))
-    console.out.print(f"{path}: {'written' if changed else 'up to date'}", soft_wrap=True)
     for picture in write_pictures(path.parent / "docs", *rows, names=README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)
 

@@ -299,6 +299,7 @@ def measure_encoders(
                 found = seconds[contender.name]
                 row |= _speed(found, tokens, texts)
                 row |= _shares(row, contender, rates, reference.flops_per_token)
+                row["precision"] = contender.precision
                 row |= _quality(process, texts) | process.ask("facts")
             else:
                 row["error"] = failed[contender.name]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from indexes.errors import InputError
 
 from .findings import (
     CODES,
@@ -27,8 +24,6 @@ from .findings import (
 )
 from .peers import PEERS
 from .results import Row
-
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 @dataclass(frozen=True)
@@ -179,46 +174,39 @@ def every_row(rows: Sequence[Row]) -> Table:
     return Table("All rows", note, [name for name, _, _ in columns], lines)
 
 
-def readme_section(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
-    """The README's results, with the marks that they stand between."""
-    parts = [table.markdown() for table in headline(retrieval)]
-    for table in codes_alone(retrieval):
-        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
-    for table in beside_peers(peers):
-        parts += [f"**{table.title}** ({table.note})", table.markdown()]
-    parts.append(f"Measured on {' and '.join(_machines([*retrieval, *peers]))}.")
-    return "\n\n".join([BEGIN, *parts, END])
+def encoders(rows: Sequence[Row]) -> list[Table]:
+    """Each model's encoders, the fastest on short texts first."""
+    tables = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == model]
+        told = [row for row in own if "error" not in row]
+        told.sort(key=lambda row: -row["short_texts_per_s"])
+        note = f"{told[0]['texts']}: {told[0]['short_texts']:,} and {told[0]['long_texts']:,} texts"
+        rates = {row["precision"]: row["product_flops"] for row in told if row.get("product_flops")}
+        note += "; matrix products: " + ", ".join(
+            f"{rate / 1e9:,.0f} GFLOP/s in {precision}" for precision, rate in sorted(rates.items())
+        )
+        if failed := [row["encoder"] for row in own if "error" in row]:
+            note += f"; failed: {', '.join(failed)}"
+        heads = ["", "short texts/s", "long texts/s", "tokens/s", "share of the limit"]
+        heads += ["one text, p50 ms", "p95 ms", "memory, MB", "STS average"]
+        tables.append(Table(model, note, heads, [_encoder(row) for row in told]))
+    return tables
 
 
-def write_readme(path: Path, section: str) -> bool:
-    """Put the section between its marks; returns whether that changed anything.
-
-    Raises
-    ------
-    InputError
-        If the file has no marks.
-    """
-    text = path.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"{path}: expected {BEGIN} and {END} around the results")
-    new = head + section + tail
-    if new != text:
-        path.write_text(new, encoding="utf-8")
-    return new != text
-
-
-def _machines(rows: Sequence[Row]) -> list[str]:
-    """What the rows were measured on, each machine and set of versions once."""
-
-    def said(row: Row) -> str:
-        libraries = ("faiss-cpu", "torch", "numpy")
-        versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
-        python = row["versions"]["python"]
-        return f"{row['threads']} threads of {row['processor']}, Python {python}, {versions}"
-
-    return list(dict.fromkeys(map(said, rows)))
+def _encoder(row: Row) -> list[Cell]:
+    share = row.get("long_share")
+    return [
+        _text(row["encoder"]),
+        _number(row["short_texts_per_s"], ",.0f"),
+        _number(row["long_texts_per_s"], ",.1f"),
+        _number(row["long_tokens_per_s"], ",.0f"),
+        Cell("", "") if share is None else Cell(f"{share:.0%}", share),
+        _number(row["p50_ms_single"], ".1f"),
+        _number(row["p95_ms_single"], ".1f"),
+        _number(row["peak_bytes"] / 1e6, ",.0f"),
+        _number(row.get("sts_average"), ".2f"),
+    ]
 
 
 def _judged(row: Row) -> list[Cell]:

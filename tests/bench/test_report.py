@@ -12,19 +12,11 @@ from bench import grid as grids
 from bench.charts import all_charts
 from bench.methods import Method
 from bench.quality import Judge
+from bench.readme import SECTIONS, section, write_section
 from bench.report import write_report
-from bench.results import FOLDER, ResultsFile, Row, read_rows
+from bench.results import FOLDER, ResultsFile, Row
 from bench.retrieval import Task, exact_answers, measured
-from bench.tables import (
-    BEGIN,
-    END,
-    beside_peers,
-    codes_alone,
-    every_row,
-    headline,
-    readme_section,
-    write_readme,
-)
+from bench.tables import beside_peers, codes_alone, every_row, headline
 from bench.versus import contenders, measure_peers
 from indexes.errors import InputError
 from indexes.settings import Settings
@@ -84,26 +76,29 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
     assert headline(retrieval_rows[:1]) == []
 
 
-def test_the_readme_section_stands_between_its_marks(
+def test_a_readme_section_stands_between_its_marks(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
 ) -> None:
-    section = readme_section(retrieval_rows, peer_rows)
+    for name, rows in (("retrieval", retrieval_rows), ("peers", peer_rows)):
+        ResultsFile(tmp_path / f"{name}-words.jsonl").replace(rows)
+    text = section("results", tmp_path)
     path = tmp_path / "README.md"
-    path.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
-    assert write_readme(path, section)
-    assert path.read_text() == f"before\n\n{section}\n\nafter\n"
-    assert not write_readme(path, section)
-    assert section.count("\n| words |") == 1
-    assert "Measured on 2 threads of P, Python 3, faiss-cpu 1, torch 2, numpy 2." in section
+    path.write_text("before\n\n<!-- results: begin -->\nold\n<!-- results: end -->\n\nafter\n")
+    assert write_section(path, "results", text)
+    assert path.read_text() == f"before\n\n{text}\n\nafter\n"
+    assert not write_section(path, "results", text)
+    assert text.count("\n| words |") == 1
+    assert "Measured on 2 threads of P, Python 3, faiss-cpu 1, torch 2, numpy 2." in text
     path.write_text("no marks")
     with pytest.raises(InputError, match="expected <!-- results: begin -->"):
-        write_readme(path, section)
+        write_section(path, "results", text)
     assert path.read_text() == "no marks"
 
 
-def test_the_readme_is_up_to_date() -> None:
-    section = readme_section(read_rows(FOLDER, "retrieval"), read_rows(FOLDER, "peers"))
-    assert section in (ROOT / "README.md").read_text("utf-8"), "run `python -m bench readme`"
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_readme_is_up_to_date(name: str) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert section(name, FOLDER) in readme, "run `python -m bench readme`"
 
 
 def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
