@@ -33,7 +33,7 @@ def environment() -> dict[str, str]:
 @pytest.mark.slow
 def test_readme_commands_and_python(tmp_path: Path) -> None:
     consoles = blocks("console")
-    assert len(consoles) == 2
+    assert len(consoles) == 3
     script = "".join(commands(block) for block in consoles)
     done = subprocess.run(
         ["sh", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True
