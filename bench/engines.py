@@ -87,7 +87,7 @@ class SlimdexEngine:
                     file.append(chunk)
         with _stage(seconds, "fit_s"):
             moments = Moments.of(file.scan(), file.dim)
-            reducer = settings.fit_reducer(moments)
+            reducer = settings.fit_reducer(file, moments)
             if settings.candidates:
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
                 norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import kinds
+from .autoencoder import TiedAutoencoder
 from .errors import CorruptError
 from .kinds import Kind
-from .linear import Identity, Linear, RandomProjection, Truncate, Whitening
+from .linear import AllButTheTop, Identity, Pca, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
 from .tensors import load_tensors
 
-REDUCERS: dict[str, type[Linear]] = {
-    reducer.name: reducer for reducer in (Whitening, Identity, Truncate, RandomProjection)
+REDUCERS: dict[str, type[Reducer]] = {
+    reducer.name: reducer
+    for reducer in (
+        Whitening,
+        Pca,
+        AllButTheTop,
+        TiedAutoencoder,
+        Identity,
+        Truncate,
+        RandomProjection,
+    )
 }
 
 KINDS: dict[str, Kind] = {

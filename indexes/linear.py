@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from .arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from .errors import CorruptError, InputError
 from .moments import Moments
+from .progress import Progress
+from .reducer import RowFile
 from .tensors import load_tensors, save_tensors
 
 
@@ -65,6 +67,10 @@ class Linear:
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from the rows that `moments` has seen."""
         raise NotImplementedError
+
+    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+        """Learn from the moments; the rows themselves are not read."""
+        return self.fit_moments(moments)
 
     def fit(self, X: Matrix) -> Self:
         """Learn from rows (n, d), read in chunks, so `X` may be memory-mapped."""
@@ -158,6 +164,71 @@ class Whitening(Linear):
     def params(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON can hold them."""
         return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
+
+
+class Pca(Whitening):
+    """Principal component analysis: ``Whitening(k, beta=1, gamma=0)``."""
+
+    name = "pca"
+
+    def __init__(self, n_components: int) -> None:
+        super().__init__(n_components, beta=1.0, gamma=0.0)
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """``Pca(n_components)``: its beta and gamma are its own."""
+        return cls(n_components)
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON can hold them."""
+        return {"n_components": self.n_components}
+
+
+class AllButTheTop(Linear):
+    """Remove the mean and the first components, which say how common words are, not what is meant.
+
+    Mu and Viswanath (2018, "All-but-the-Top", algorithm 1) keep all d dimensions of what is left;
+    here its ``n_components`` strongest are, along their own axes, which changes no cosine where
+    they are all.
+
+    Parameters
+    ----------
+    n_components : int
+        At most the rank of the data less what is removed.
+    removed : int or None
+        D, the components to remove; None takes d/100, the paper's rule, and at least one.
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32) * [9, 1, 1, 1]
+    >>> left = AllButTheTop(3, removed=1).fit(X.astype(np.float32)).transform(X.astype(np.float32))
+    >>> bool(left.std(axis=0).max() < 1.5)
+    True
+    """
+
+    name = "all-but-the-top"
+    bounded_by_rank = True
+
+    def __init__(self, n_components: int, removed: int | None = None) -> None:
+        super().__init__(n_components)
+        self.removed = removed
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from moments; raises `InputError` if too few components are left."""
+        k, d = self.n_components, moments.dim
+        _check_components(k, d)
+        top = max(1, round(d / 100)) if self.removed is None else self.removed
+        _, axes, rank = principal_axes(moments, beta=1.0)
+        if k > rank - top:
+            raise InputError(
+                f"n_components={k} exceeds what is left of the rank {rank} of the {moments.n} "
+                f"vectors without the first {top} components"
+            )
+        self.shift_ = moments.mean.astype(np.float32)
+        self.components_ = np.ascontiguousarray(axes[:, top : top + k], dtype=np.float32)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """The constructor's arguments, as JSON can hold them."""
+        return {"n_components": self.n_components, "removed": self.removed}
 
 
 class Truncate(Linear):

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
-from .arrays import Matrix
+from .arrays import Matrix, Rows
+from .moments import Moments
+from .progress import Progress
+
+
+class RowFile(Protocol):
+    """Rows (len, dim) of which any can be read at a time, as from a `VectorFile`."""
+
+    @property
+    def dim(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Rows) -> Matrix: ...
 
 
 class Reducer(Protocol):
     """scikit-learn's contract: `__init__` only stores, `fit` returns self, fitted state ends in
     an underscore."""
+
+    name: ClassVar[str]
+    bounded_by_rank: ClassVar[bool]
+    """Whether n_components may not exceed the rank of the data."""
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """An unfitted reducer, given what an index's settings know; most ignore beta and gamma."""
+        ...
 
     @property
     def n_components(self) -> int: ...
@@ -24,10 +46,19 @@ class Reducer(Protocol):
         """Learn from rows (n, d)."""
         ...
 
+    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+        """Learn from rows on disk, or from their moments, which are known already."""
+        ...
+
     def transform(self, X: Matrix) -> Matrix:
         """Rows (n, d) to (n, n_components)."""
         ...
 
     def save(self, path: Path) -> None:
         """Write as safetensors, the parameters as JSON in its header."""
+        ...
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote; raises `CorruptError` for anything else."""
         ...

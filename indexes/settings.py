@@ -8,8 +8,10 @@ from typing import Any, Self
 from .catalog import REDUCERS, kind_named
 from .errors import InputError
 from .kinds import FLAT
-from .linear import Identity, Linear, Whitening, principal_axes
+from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
+from .progress import Progress, silent
+from .reducer import Reducer, RowFile
 from .vector_index import FaissIndex
 
 
@@ -104,16 +106,19 @@ class Settings:
         """These settings with k known, as a corpus large enough gets them."""
         return replace(self, k=self._k(dim))
 
-    def fit_reducer(self, moments: Moments) -> Linear:
+    def fit_reducer(
+        self, vectors: RowFile, moments: Moments, progress: Progress = silent
+    ) -> Reducer:
         """The reducer for these vectors, its axes dealt out as the kind likes them; k is known."""
         assert self.k is not None
-        reducer = self._reducer.configured(self.k, self.beta, self.gamma).fit_moments(moments)
+        reducer = self._reducer.configured(self.k, self.beta, self.gamma)
+        reducer = reducer.fit_vectors(vectors, moments, progress)
         if isinstance(reducer, Whitening):
             reducer.deal(kind_named(self.kind).subquantizers(self.k, moments.n))
         return reducer
 
     @property
-    def _reducer(self) -> type[Linear]:
+    def _reducer(self) -> type[Reducer]:
         return REDUCERS[self.reducer]
 
     def _k(self, dim: int) -> int:

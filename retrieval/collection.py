@@ -291,7 +291,9 @@ class Collection:
         requested, moments = settings.checked(self.state.dim), self.moments
         fitted, notes = requested.fitted(moments)
         state = replace(self._ledger.next_state(), requested=requested)
-        self._encode_and_commit(fit(self.path, state, moments, fitted), progress)
+        self._encode_and_commit(
+            fit(self.path, state, self.vectors, moments, fitted, progress), progress
+        )
         return notes
 
     def rebuild(self, progress: Progress = silent) -> None:
@@ -306,7 +308,7 @@ class Collection:
                 settings, _ = state.requested.fitted(moments)
             except InputError:  # too few are left: what they were fitted on is still there
                 moments = Moments.of(self.vectors.scan(), state.dim)
-            state = fit(self.path, state, moments, settings)
+            state = fit(self.path, state, self.vectors, moments, settings, progress)
         self._encode_and_commit(state, progress)
 
     def _allowed(self, k: int, where: str | None) -> Rows | None:
@@ -326,7 +328,7 @@ class Collection:
         if settings is None:
             self._extend_and_commit(state, vectors, replaced, progress)
         else:
-            state = fit(self.path, state, moments, settings)
+            state = fit(self.path, state, vectors, moments, settings, progress)
             self._encode_and_commit(state, progress, replaced)
         if empty := self.store.count_empty(old.rows):
             notes.append(f"{empty} of {old.staged - old.rows} documents have no text")

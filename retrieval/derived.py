@@ -25,13 +25,20 @@ TAIL_SHARE = 20
 """...or one row in so many, if that is more. The rest is reduced when the index is opened."""
 
 
-def fit(folder: Path, state: State, moments: Moments, settings: Settings) -> State:
+def fit(
+    folder: Path,
+    state: State,
+    vectors: VectorFile,
+    moments: Moments,
+    settings: Settings,
+    progress: Progress = silent,
+) -> State:
     """Fit the reducer and, for rescoring, the metric, under new file names.
 
     The state that comes back names the new files; nothing refers to them until it is committed.
     """
     number = f"{state.generation:06d}"
-    reducer = settings.fit_reducer(moments)
+    reducer = settings.fit_reducer(vectors, moments, progress)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
     files["reducer"] = publish(folder / f"reducer-{number}.safetensors", reducer.save)
     if settings.candidates:

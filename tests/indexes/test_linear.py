@@ -9,7 +9,15 @@ from sklearn.decomposition import PCA
 from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import load_reducer
 from indexes.errors import CorruptError, InputError
-from indexes.linear import Identity, Linear, RandomProjection, Truncate, Whitening
+from indexes.linear import (
+    AllButTheTop,
+    Identity,
+    Linear,
+    Pca,
+    RandomProjection,
+    Truncate,
+    Whitening,
+)
 from indexes.moments import Moments
 from indexes.rescorer import Rescorer
 
@@ -111,7 +119,7 @@ def test_identity_changes_nothing(X: Matrix) -> None:
 
 def test_a_file_of_another_kind_is_refused(X: Matrix, tmp_path: Path) -> None:
     Moments(12).update(X).save(tmp_path / "moments")
-    with pytest.raises(CorruptError, match="holds 'moments'; expected one of whitening, identity"):
+    with pytest.raises(CorruptError, match="holds 'moments'; expected one of whitening, pca"):
         load_reducer(tmp_path / "moments")
 
 
@@ -182,3 +190,24 @@ def test_dealt_axes_are_the_same_and_every_group_has_a_like_share(X: Matrix) -> 
 def test_dealing_to_one_group_changes_nothing(X: Matrix) -> None:
     plain = Whitening(6).fit(X)
     np.testing.assert_array_equal(Whitening(6).fit(X).deal(1).components_, plain.components_)
+
+
+def test_pca_is_scikit_learn_s(X: Matrix) -> None:
+    theirs = PCA(5, svd_solver="full").fit_transform(X.astype(np.float64))
+    ours = Pca(5).fit(X).transform(X)
+    signs = np.sign((ours * theirs).sum(axis=0))
+    np.testing.assert_allclose(ours * signs, theirs, atol=1e-3)
+    assert Pca.configured(5, 0.3, 0.7).params() == {"n_components": 5}
+
+
+def test_all_but_the_top_removes_the_mean_and_the_first_components(X: Matrix) -> None:
+    """Against the paper's algorithm 1, which keeps all dimensions."""
+    exact = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    components = PCA(2, svd_solver="full").fit(exact).components_
+    left = exact - exact @ components.T @ components
+    expected = cosines(left.astype(np.float32))
+    ours = AllButTheTop(10, removed=2).fit(X).transform(X)
+    np.testing.assert_allclose(cosines(ours), expected, atol=1e-4)
+    assert AllButTheTop(11).fit(X).components_.shape == (12, 11)  # one of twelve is removed
+    with pytest.raises(InputError, match="n_components=11 exceeds what is left of the rank 12"):
+        AllButTheTop(11, removed=2).fit(X)

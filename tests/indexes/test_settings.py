@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from indexes.arrays import normalize_rows
+from indexes.arrays import Matrix, Rows, normalize_rows
 from indexes.errors import InputError
 from indexes.kinds import PQ
+from indexes.linear import Linear
 from indexes.moments import Moments
 from indexes.reduced_index import reduced
 from indexes.settings import Settings
@@ -90,7 +91,7 @@ def test_k_that_was_asked_for_is_not_changed() -> None:
         ({"k": 0}, "k=0; expected 1 to"),
         ({"k": 18}, "k=18 does not suit kind pq; expected a multiple of 4"),
         ({"kind": "bogus"}, "kind 'bogus' at 20 dimensions"),
-        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, identity"),
+        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
         ({"candidates": -1}, "candidates=-1; expected 0"),
         ({"beta": float("nan")}, "beta=nan; expected a number"),
         ({"gamma": 1e9}, "gamma=1000000000.0; expected a number"),
@@ -107,16 +108,32 @@ def test_every_kind_is_accepted(kind: str) -> None:
     assert Settings(kind=kind).checked(40).kind == kind
 
 
+class Unread:
+    """Rows that no linear reducer may ask for: it learns from their moments."""
+
+    dim = 40
+
+    def __len__(self) -> int:
+        raise AssertionError
+
+    def take(self, rows: Rows) -> Matrix:
+        raise AssertionError
+
+
+def fitted(settings: Settings, seen: Moments) -> Linear:
+    reducer = settings.fit_reducer(Unread(), seen)
+    assert isinstance(reducer, Linear)
+    return reducer
+
+
 def test_axes_are_dealt_out_for_product_quantisers_only() -> None:
     seen = moments(700)
-    plain = Settings(k=20, kind="flat").fit_reducer(seen).components_
-    dealt = Settings(k=20, kind="pq").fit_reducer(seen).components_
+    plain = fitted(Settings(k=20, kind="flat"), seen).components_
+    dealt = fitted(Settings(k=20, kind="pq"), seen).components_
     assert not np.array_equal(plain, dealt)
     assert sorted(map(tuple, plain.T)) == sorted(map(tuple, dealt.T))
-    np.testing.assert_array_equal(
-        Settings(k=20, kind="PQ5x4fs").fit_reducer(seen).components_, dealt
-    )
-    truncated = Settings(k=20, reducer="truncate").fit_reducer(seen).components_
+    np.testing.assert_array_equal(fitted(Settings(k=20, kind="PQ5x4fs"), seen).components_, dealt)
+    truncated = fitted(Settings(k=20, reducer="truncate"), seen).components_
     np.testing.assert_array_equal(truncated, np.eye(40, 20))
 
 
@@ -129,7 +146,7 @@ def test_dealt_axes_find_more_at_the_same_bytes() -> None:
     exact = np.argsort(-rotated[:100] @ rotated.T, axis=1)[:, :10]
     recall = {}
     for name in ("pq", "flat"):  # the reducer for flat rows has its axes in order
-        reducer = replace(settings, kind=name).fit_reducer(seen)
+        reducer = fitted(replace(settings, kind=name), seen)
         index = FaissIndex(PQ, 20).train(reduced(reducer, X))
         index.add(reduced(reducer, X))
         _, found = index.search(reduced(reducer, X[:100]), 40)
