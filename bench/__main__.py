@@ -131,8 +131,8 @@ def encode(
     from .datasets import DOCSTRINGS, load_dataset
     from .encoding import Texts, measure_encoders, missing_contenders
     from .machine import provenance
+    from .pairs import read_seven
     from .results import ResultsFile
-    from .sts import read_seven
 
     if data is None:
         texts = Texts.of_docstrings(load_dataset(DOCSTRINGS, None))
@@ -150,6 +150,63 @@ def encode(
             failed = measure_encoders(files.name, files.folder, texts, results, about, progress)
         for line in failed:
             console.note(line)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
+def sts(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and chinese/.")],
+    models: Models = "all-MiniLM-L6-v2",
+    language: Annotated[str, typer.Option(help="Of the sets: english or chinese.")] = "english",
+    modes: Annotated[str, typer.Option(help="Poolings with commas: mean, cls, max, last, own.")] = (
+        "mean,cls"
+    ),
+    protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
+    max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
+    out: Out = Path("bench-results"),
+    cache: Cache = Path("bench-cache"),
+    quick: Quick = False,
+) -> None:
+    """What whitening, k, beta, gamma, layers and reducers do to sentence similarity."""
+    from retrieval import console
+    from retrieval.encoder import TransformerEncoder
+
+    from .layers import encoded_layers
+    from .machine import provenance
+    from .pairs import PROTOCOLS, read_sentences, read_sets
+    from .results import ResultsFile
+    from .sts import measure_study, study
+
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol={protocol!r}; expected {', '.join(PROTOCOLS)}")
+    sets = read_sets(data, language)
+    nli = read_sentences(data, language)
+    if quick:
+        sets, nli = sets[:1], []
+    about = provenance(["openvino"]) | {"seed": 0}
+    for model in models.split(","):
+        encoder = TransformerEncoder(model, precision="fp32", max_length=max_length)
+        facts = {
+            "model": Path(encoder.spec()["model"]).name,
+            "sha256": encoder.spec()["sha256"],
+            "max_length": max_length,
+            "language": language,
+            "width": encoder.width,
+            "sets": [pairs.name for pairs in sets],
+        }
+        ways = study(encoder.layers + 1, encoder.width, modes.split(","), bool(nli), quick)
+        sentences = list(dict.fromkeys([s for p in sets for s in p.sentences] + nli))
+        results = ResultsFile(
+            out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
+        )
+        with console.progress() as progress:
+            layers = {
+                mode: encoded_layers(encoder, sentences, mode, cache, progress)
+                for mode in dict.fromkeys(way.mode for way in ways)
+            }
+            measure_study(
+                ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
+            )
         console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
 
 
@@ -179,10 +236,13 @@ def readme(
     """Write the results into the README, between its marks, and its pictures into docs/."""
     from retrieval import console
 
-    from .readme import SECTIONS, section, write_section
+    from .readme import section, sections_with_rows, write_section
     from .report import write_pictures
 
-    changed = [name for name in SECTIONS if write_section(path, name, section(name, results))]
+    found = sections_with_rows(results)
+    if not found:
+        raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
+    changed = [name for name in found if write_section(path, name, section(name, results))]
     console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
     rows = _rows(results)
     for picture in write_pictures(path.parent / "docs", *rows, names=README_PICTURES):

@@ -6,6 +6,7 @@ and the rate of bare matrix products is measured in the same rounds.
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
 import sys
@@ -28,9 +29,9 @@ from retrieval.encoder import TransformerEncoder
 from retrieval.evaluation import latency
 
 from .datasets import Dataset
+from .pairs import Pairs, spearman
 from .processes import Subprocess, WorkerError
 from .results import ResultsFile, Row, key_of
-from .sts import Pairs, spearman
 
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
@@ -88,10 +89,11 @@ class _SentenceTransformers:
     """sentence-transformers as its users call it."""
 
     def __init__(self, model: str, backend: str) -> None:
+        os.environ.pop("OMP_WAIT_POLICY", None)  # ours; its users leave it as it is
         from sentence_transformers import SentenceTransformer
 
         options: dict[str, Any] = {} if backend == "torch" else {"backend": backend}
-        self._model = SentenceTransformer(model, device="cpu", **options)
+        self._model = SentenceTransformer(model, **options)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         found: Matrix = self._model.encode(list(texts), show_progress_bar=False)
@@ -138,7 +140,7 @@ class Contender:
 
     Attributes
     ----------
-    precision : of its matrix products, whose rate it is held against; "" where none is measured.
+    precision : of its matrix products, whose rate it is held against, if it does not tell itself.
     packages : that it needs.
     only : the one model that it has.
     """
@@ -155,9 +157,9 @@ def _slimdex(model: str, precision: str) -> Encodes:
 
 
 CONTENDERS = (
-    Contender("slimdex auto", partial(_slimdex, precision="auto"), "bf16"),
-    Contender("slimdex fp32", partial(_slimdex, precision="fp32"), "fp32"),
-    Contender("slimdex bf16", partial(_slimdex, precision="bf16"), "bf16"),
+    Contender("slimdex auto", partial(_slimdex, precision="auto")),
+    Contender("slimdex fp32", partial(_slimdex, precision="fp32")),
+    Contender("slimdex bf16", partial(_slimdex, precision="bf16")),
     Contender("slimdex int8", partial(_slimdex, precision="int8")),
     Contender(
         "sentence-transformers",
@@ -297,11 +299,14 @@ def measure_encoders(
             row["key"] = key_of(row)
             if contender.name not in failed:
                 found = seconds[contender.name]
-                row |= _speed(found, tokens, texts)
-                row |= _shares(row, contender, rates, reference.flops_per_token)
-                row["precision"] = contender.precision
-                row |= _quality(process, texts) | process.ask("facts")
-            else:
+                try:
+                    row |= _speed(found, tokens, texts) | process.ask("facts")
+                    row |= _shares(row, contender, rates, reference.flops_per_token)
+                    row |= _quality(process, texts)
+                    row["peak_bytes"] = process.ask("facts")["peak_bytes"]
+                except WorkerError as error:
+                    failed[contender.name] = str(error)
+            if contender.name in failed:
                 row["error"] = failed[contender.name]
             rows.append(row | about)
             progress("quality", done, len(chosen))
@@ -361,8 +366,9 @@ def _speed(found: dict[str, list[float]], tokens: dict[str, int], texts: Texts) 
 
 def _shares(row: Row, contender: Contender, rates: dict[str, float], flops: int) -> Row:
     """The share of the matrix products' rate that is reached, by the weights' products alone."""
-    rate = rates.get(contender.precision)
-    shares: Row = {"flops_per_token": flops, "product_flops": rate}
+    precision = (row["runtime"] or contender.precision).rpartition(", ")[2]
+    rate = rates.get(precision)
+    shares: Row = {"flops_per_token": flops, "product_flops": rate, "precision": precision}
     if rate:
         for size in ("short", "long"):
             shares[f"{size}_share"] = row[f"{size}_tokens_per_s"] * flops / rate

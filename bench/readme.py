@@ -32,11 +32,19 @@ def encoding_section(folder: Path) -> list[str]:
     return [*parts, _measured_on(rows, libraries)]
 
 
+EXPERIMENTS = {"results": {"retrieval", "peers"}, "encoding": {"encode"}}
+"""Section -> what its rows come from, as their files are named."""
 SECTIONS: dict[str, Callable[[Path], list[str]]] = {
     "results": search_section,
     "encoding": encoding_section,
 }
 """Name in the marks -> paragraphs from a folder of rows."""
+
+
+def sections_with_rows(folder: Path) -> list[str]:
+    """The sections that can be written from a folder of rows."""
+    measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
+    return [name for name, experiments in EXPERIMENTS.items() if experiments <= measured]
 
 
 def section(name: str, folder: Path) -> str:

@@ -180,6 +180,8 @@ def encoders(rows: Sequence[Row]) -> list[Table]:
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
         told = [row for row in own if "error" not in row]
+        if not told:
+            continue
         told.sort(key=lambda row: -row["short_texts_per_s"])
         note = f"{told[0]['texts']}: {told[0]['short_texts']:,} and {told[0]['long_texts']:,} texts"
         rates = {row["precision"]: row["product_flops"] for row in told if row.get("product_flops")}

@@ -38,6 +38,9 @@ SOURCES = (
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Trust = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run Python code that comes with the model.")
+]
 Vectors = Annotated[
     str | None,
     typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
@@ -104,10 +107,7 @@ def build(
     document_prompt: Annotated[
         str | None, typer.Option(help="Written before each text; default: what the model says.")
     ] = None,
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option("--trust-remote-code", help="Run Python code that comes with the model."),
-    ] = False,
+    trust_remote_code: Trust = False,
     k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
     beta: Annotated[float, typer.Option(help="How much of the mean to remove.")] = 0.0,
     gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
@@ -165,6 +165,7 @@ def search(
     ] = None,
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
+    trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
@@ -173,8 +174,9 @@ def search(
     from .given import read_query_vectors
 
     asked = None if query_vector is None else read_query_vectors(query_vector)
-    with Collection.open(index, read_only=True) as collection:
-        found = collection.search(queries or (), n, where, vectors=asked)
+    opened = Collection.open(index, read_only=True, trust_remote_code=trust_remote_code)
+    with opened as collection:
+        found = collection.search(queries or None, n, where, vectors=asked)
     queries = queries or [f"vector {i + 1}" for i in range(len(found))]
     if as_json:
         answers = [
@@ -195,6 +197,7 @@ def add(
     text: Text = None,
     id: Id = None,
     title: Title = None,
+    trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Add documents; one with the id of an older one takes its place."""
@@ -203,7 +206,7 @@ def add(
     from .collection import Collection
 
     opened = _open(sources, text, id, title, vectors)
-    with Collection.open(index) as collection:
+    with Collection.open(index, trust_remote_code=trust_remote_code) as collection:
         with console.progress() as progress:
             added = add_sources(collection, opened, progress)
         _report(collection, added, as_json)
@@ -330,6 +333,7 @@ def evaluate(
         bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
     ] = False,
     sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
+    trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Measure quality, time and memory, beside uncompressed exact search."""
@@ -344,7 +348,8 @@ def evaluate(
     if by_itself != (queries is None) or by_itself != (qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     labelled = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else None
-    with Collection.open(index, read_only=True) as collection, console.progress() as progress:
+    opened = Collection.open(index, read_only=True, trust_remote_code=trust_remote_code)
+    with opened as collection, console.progress() as progress:
         if labelled:
             report = measure(collection, *labelled, drop_self=drop_self, progress=progress)
         else:

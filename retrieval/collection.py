@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from indexes.arrays import Matrix, Rows
@@ -24,7 +23,7 @@ from . import ingest
 from .derived import encode_rows, fit, load_index, save_codes
 from .documents import Document, Hit
 from .encoder import Encoder, TransformerEncoder, encode_queries, encoder_from_spec
-from .given import ArrayVectors, GivenEncoder, GivenVectors
+from .given import GIVEN, GivenEncoder, GivenVectors, as_given
 from .ledger import Ledger
 from .state import State
 from .store import DocumentStore
@@ -51,8 +50,10 @@ class Collection:
     >>> notes.close()
     """
 
-    def __init__(self, ledger: Ledger, encoder: Encoder | None) -> None:
-        self._ledger, self._encoder = ledger, encoder
+    def __init__(
+        self, ledger: Ledger, encoder: Encoder | None, *, trust_remote_code: bool = False
+    ) -> None:
+        self._ledger, self._encoder, self._trusted = ledger, encoder, trust_remote_code
         self._index: ReducedIndex | None = None
         self._saved_rows = 0  # rows in the file of codes; the index in memory may have more
         self._deleted: Rows | None = None
@@ -85,11 +86,20 @@ class Collection:
 
     @classmethod
     def open(
-        cls, path: str | Path, encoder: Encoder | None = None, *, read_only: bool = False
+        cls,
+        path: str | Path,
+        encoder: Encoder | None = None,
+        *,
+        read_only: bool = False,
+        trust_remote_code: bool = False,
     ) -> Collection:
         """An existing collection; the encoder is loaded when it is first needed.
 
         Many processes may read at a time, or one may write.
+
+        Parameters
+        ----------
+        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
 
         Raises
         ------
@@ -104,7 +114,7 @@ class Collection:
         if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()
             raise InputError(f"encoder {given}; this index was built with {expected}")
-        return cls(ledger, encoder)
+        return cls(ledger, encoder, trust_remote_code=trust_remote_code)
 
     def close(self) -> None:
         """Release the catalog for other processes."""
@@ -153,11 +163,16 @@ class Collection:
     def encoder(self) -> Encoder:
         """The encoder that the collection was built with."""
         if self._encoder is None:
-            given = self.state.encoder.get("type") == "given"
             self._encoder = (
-                GivenEncoder(self.state.dim) if given else encoder_from_spec(self.state.encoder)
+                GivenEncoder(self.state.dim)
+                if self._has_no_encoder
+                else encoder_from_spec(self.state.encoder, trust_remote_code=self._trusted)
             )
         return self._encoder
+
+    @property
+    def _has_no_encoder(self) -> bool:
+        return self.state.encoder.get("type") == GIVEN
 
     @property
     def index(self) -> ReducedIndex:
@@ -181,7 +196,7 @@ class Collection:
 
     def search(
         self,
-        queries: str | Sequence[str] = (),
+        queries: str | Sequence[str] | None = None,
         k: int = 10,
         where: str | None = None,
         *,
@@ -196,9 +211,9 @@ class Collection:
             that it holds for is exact.
         vectors : (q, dim), encoded elsewhere, in place of queries.
         """
-        texts = [queries] if isinstance(queries, str) else list(queries)
-        if bool(texts) == (vectors is not None):
+        if (queries is None) == (vectors is None):
             raise InputError("search: expected either queries or vectors")
+        texts = [queries] if isinstance(queries, str) else list(queries or ())
         index = self.index  # what is wrong with the folder should be said before a model is loaded
         allowed = self._allowed(k, where)
         if vectors is None:
@@ -243,18 +258,23 @@ class Collection:
             If there are no documents, an id stands twice, or a value can't be stored; if the
             vectors are not one for each document, of the right dimensions, and finite.
         """
-        given = ArrayVectors(vectors) if isinstance(vectors, np.ndarray) else vectors
+        given = None if vectors is None else as_given(vectors)
+        if given is None and self._has_no_encoder:
+            raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
         ingest.stage(self._ledger, documents, columns, source, given)
         return self.resume(progress, given)
 
-    def resume(self, progress: Progress = silent, vectors: GivenVectors | None = None) -> Added:
+    def resume(
+        self, progress: Progress = silent, vectors: GivenVectors | NDArray[Any] | None = None
+    ) -> Added:
         """Finish an addition that was interrupted, from where its vectors end.
 
         If vectors were given for it, they are to be given again.
         """
         if not self.state.unfinished:
             raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
-        ingest.encode_pending(self._ledger, self.encoder, progress, vectors)
+        given = None if vectors is None else as_given(vectors)
+        ingest.encode_pending(self._ledger, self.encoder, progress, given)
         return self._commit_pending(progress)
 
     def request(self, settings: Settings) -> None:

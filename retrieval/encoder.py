@@ -14,11 +14,19 @@ from numpy.typing import NDArray
 from indexes.arrays import Matrix
 from indexes.errors import InputError
 
-from .conversions import Conversion, Facts, conversion_key, keep_conversion, load_conversion
+from .conversions import (
+    Conversion,
+    Facts,
+    conversion_key,
+    keep_conversion,
+    load_conversion,
+    remember_refusal,
+    was_refused,
+)
 from .files import sha256
 from .models import DEFAULT_MODEL, find_model, weights_sha256
 from .pooling import POOLER, Pooling, parse_pooling
-from .runtimes import PRECISIONS, OpenVinoRuntime, Runtime, may_have_gpu
+from .runtimes import PRECISIONS, OpenVinoRuntime, Runtime, has_gpu, may_have_gpu
 from .sentence_folder import Dense, Normalize, Prompts, read_folder
 from .tokens import Ids, Tokenizer, fast_tokenizer, groups, token_batches
 
@@ -94,7 +102,7 @@ class TransformerEncoder:
         if precision not in PRECISIONS:
             raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
         given = None if pooling is None else parse_pooling(pooling)
-        self._files = find_model(model)
+        self._files = find_model(model, with_code=trust_remote_code)
         self._folder = read_folder(self._files.folder, pooling_given=given is not None)
         self._pooling = given or parse_pooling(self._folder.pooling)
         self._sha256 = _combined_sha256(self._folder.transformer, self._folder.head)
@@ -122,6 +130,11 @@ class TransformerEncoder:
     def layers(self) -> int:
         """Transformer layers of the model; its embeddings are not counted."""
         return self._facts.layers
+
+    @property
+    def width(self) -> int:
+        """Of the model's hidden states."""
+        return self._facts.width
 
     @property
     def max_length(self) -> int:
@@ -222,7 +235,8 @@ class TransformerEncoder:
         """
         head = ",".join(type(part).__name__ for part in self._folder.head)
         key = conversion_key(self._files.folder, self._sha256, f"{self._pooling} {head}")
-        if not self._trusted and not may_have_gpu() and (kept := load_conversion(key)):
+        on_gpu = self.precision != "int8" and may_have_gpu() and has_gpu()
+        if not self._trusted and not on_gpu and (kept := load_conversion(key)):
             return OpenVinoRuntime(kept.model, self.precision), kept.facts, kept.tokenizer
 
         from .network import build_network, openvino_model, torch_runtime
@@ -230,8 +244,11 @@ class TransformerEncoder:
         network = build_network(self._transformer, self._pooling, self._folder.head)
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
-        model = openvino_model(network, self.precision, self._transformer.vocabulary)
+        refused = was_refused(key) and self.precision != "int8"
+        model = None if refused else openvino_model(network, self.precision, self._transformer)
         if model is None:
+            if not on_gpu:
+                remember_refusal(key)
             return torch_runtime(network, self.precision), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
@@ -242,7 +259,7 @@ class TransformerEncoder:
             from .network import LayersNetwork, openvino_model, torch_runtime
 
             network = LayersNetwork(self._transformer.module, mode).eval()
-            model = openvino_model(network, self.precision, self._transformer.vocabulary)
+            model = openvino_model(network, self.precision, self._transformer)
             self._layer_runtimes[mode] = (
                 torch_runtime(network, self.precision)
                 if model is None
@@ -266,7 +283,9 @@ def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     return encoder.encode(texts)
 
 
-def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
+def encoder_from_spec(
+    spec: dict[str, Any], *, trust_remote_code: bool = False
+) -> TransformerEncoder:
     """The encoder that an index was built with, checked to be the same.
 
     Raises
@@ -275,8 +294,13 @@ def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
         If its weights are not the ones that the index was built with, or its code would have to
         be trusted anew.
     """
-    if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
+    if spec.get("type") != "transformer":
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
+    if spec.get("trust_remote_code") and not trust_remote_code:
+        raise InputError(
+            f"model {spec['model']!r} comes with code of its own; expected --trust-remote-code, "
+            "for authors you trust"
+        )
     query, document = spec.get("prompts", ("", ""))
     encoder = TransformerEncoder(
         spec["model"],
@@ -285,6 +309,7 @@ def encoder_from_spec(spec: dict[str, Any]) -> TransformerEncoder:
         precision=spec["precision"],
         query_prompt=query,
         document_prompt=document,
+        trust_remote_code=bool(spec.get("trust_remote_code")),
     )
     found = encoder.spec()
     for key in ("sha256", "revision", "pooling", "head"):

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from indexes.arrays import Matrix, as_matrix, batches
 from indexes.errors import InputError
 
-from .sql import identifier, literal
+from .sql import identifier, one_file
 
+GIVEN = "given"
+"""The type of an encoder that is none."""
 CHUNK = 16_384
 """Rows of a Parquet column read at a time."""
 LARGEST = float(np.finfo(np.float16).max)
@@ -58,7 +60,7 @@ class GivenEncoder:
 
     def spec(self) -> dict[str, Any]:
         """The dimensions are all that is known."""
-        return {"type": "given", "dim": self.dim}
+        return {"type": GIVEN, "dim": self.dim}
 
 
 class ArrayVectors:
@@ -105,7 +107,7 @@ class ColumnVectors:
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         self.name, self._paths = f"column {column!r}", paths
-        files = ", ".join(literal(str(path)) for path in paths)
+        files = ", ".join(one_file(str(path)) for path in paths)
         self._table, self._column = f"read_parquet([{files}])", identifier(column)
         self._connection = duckdb.connect()
         rows, present, least, most = self._fetch(
@@ -138,7 +140,8 @@ class ColumnVectors:
 
     def fingerprint(self) -> str:
         """From the files' paths, sizes and times of change."""
-        return hashlib.sha256("".join(map(_stamp, self._paths)).encode()).hexdigest()
+        parts = [self._column, *map(_stamp, self._paths)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
 
     def _read(self, start: int) -> Matrix:
         values = self._fetch(
@@ -155,6 +158,23 @@ class ColumnVectors:
         except duckdb.Error as error:
             reason = " ".join(str(error).split("\n\n")[0].splitlines()[:1])
             raise InputError(f"{self.name}: {reason}; expected lists of numbers") from error
+
+
+def as_given(vectors: Any) -> GivenVectors:
+    """Vectors of this module as they are; anything else as an array.
+
+    Raises
+    ------
+    InputError
+        If that is no matrix of numbers.
+    """
+    if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
+        given: GivenVectors = vectors
+        return given
+    try:
+        return ArrayVectors(np.asarray(vectors))
+    except ValueError as error:
+        raise InputError(f"vectors: {error}; expected numbers (documents, dim)") from error
 
 
 def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:

@@ -72,6 +72,7 @@ def stage(
         if (twice := store.duplicate_id(first)) is not None:
             raise InputError(f"id {twice!r} stands twice; expected each id once")
         state = replace(ledger.state, staged=staged, encoded=first, source=source)
+        state = replace(state, given=vectors is not None)
         if state.settings is None:
             state.requested.check_count(staged)
         store.set_state(state)
@@ -83,6 +84,7 @@ def encode_pending(
 ) -> None:
     """Vectors of the staged documents that have none yet: the given ones, or the encoder's."""
     state, store = ledger.state, ledger.store
+    _check_given(ledger, given)
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
     for window in batches(state.staged, WINDOW, state.encoded):
@@ -99,6 +101,19 @@ def encode_pending(
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
             store.set_state(state)
         ledger.state = state
+
+
+def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
+    """Raise `InputError` unless the rest of an addition gets its vectors from where it began."""
+    state = ledger.state
+    if state.given != (given is not None):
+        began = "vectors from elsewhere" if state.given else "the encoder's vectors"
+        raise InputError(f"{ledger.path}: an addition that began with {began}; expected them again")
+    if given is not None and (len(given), given.dim) != (state.staged - state.rows, state.dim):
+        raise InputError(
+            f"{given.name}: {len(given)} rows of {given.dim} dimensions; expected those that the "
+            f"addition began with, {state.staged - state.rows} of {state.dim}"
+        )
 
 
 def _encoded(ledger: Ledger, encoder: Encoder, window: slice, progress: Progress) -> Matrix:

@@ -8,6 +8,7 @@ import socket
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from indexes.errors import CorruptError, InputError
@@ -56,8 +57,12 @@ class ModelFiles:
     revision: str | None = None
 
 
-def find_model(name: str) -> ModelFiles:
+def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     """Find a model's files, and fetch them if they are on the hub; nothing is loaded.
+
+    Parameters
+    ----------
+    with_code : fetch Python files, too.
 
     Raises
     ------
@@ -81,7 +86,7 @@ def find_model(name: str) -> ModelFiles:
         return ModelFiles(short, folder_or_none)
     if not name or name.startswith((".", "/", "~")):
         raise InputError(f"model {name!r}: no such folder")
-    folder = _from_hub(name, packaged.hub_id if packaged else name)
+    folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
     return ModelFiles(name, folder, revision=folder.name)
 
 
@@ -95,14 +100,20 @@ def weights_sha256(folder: Path) -> str:
     """
     files = sorted(folder.glob("*.safetensors"))
     single = folder / "model.safetensors"
-    if single in files:
-        return sha256(single)
     if not files:
         raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
-    return hashlib.sha256("".join(sha256(file) for file in files).encode()).hexdigest()
+    chosen = [single] if single in files else files
+    found = [_sha256_at(file, file.stat().st_size, file.stat().st_mtime_ns) for file in chosen]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
 
 
-def _from_hub(name: str, hub_id: str) -> Path:
+@lru_cache
+def _sha256_at(path: Path, size: int, changed: int) -> str:
+    """A file's SHA-256, computed once while it stays as it is."""
+    return sha256(path)
+
+
+def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
     """The folder of a hub's model, fetched if it is not in the hub's own cache."""
     import huggingface_hub  # takes a while, and few models come from there
 
@@ -112,7 +123,7 @@ def _from_hub(name: str, hub_id: str) -> Path:
         return Path(
             huggingface_hub.snapshot_download(
                 hub_id,
-                allow_patterns=list(HUB_FILES),
+                allow_patterns=[*HUB_FILES, *(["*.py"] if with_code else [])],
                 ignore_patterns=list(HUB_OTHERS),
                 local_files_only=not online,
             )

@@ -30,10 +30,10 @@ from .tokens import Ids, padding_id
 
 GPU_TOKENS = 65_536
 """Tokens of a batch, padding included: what fills a GPU."""
-TOLERANCE = 1e-4
+TOLERANCE = 2e-5
 """How far a converted network's vectors may be from torch's, as a part of their length."""
-PROBES = ((1, 3), (3, 7), (2, 12))
-"""Shapes (texts, tokens) that a conversion is tried on."""
+PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
+"""Shapes (texts, tokens) that a conversion is tried on, as far as the model has positions."""
 POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions")
 
 
@@ -72,9 +72,12 @@ class Transformer:
     def facts(self, dim: int) -> Facts:
         """What is to be known of a network of this transformer."""
         weights = [
-            parameter.numel()
-            for name, parameter in self.module.named_parameters()
-            if parameter.ndim == 2 and "embedding" not in name and not _is_pooler(name)
+            module.weight.numel()
+            for name, module in self.module.named_modules()
+            if isinstance(getattr(module, "weight", None), nn.Parameter)
+            and module.weight.ndim >= 2
+            and not isinstance(module, nn.Embedding)
+            and not _is_pooler(name)
         ]
         return Facts(
             dim=dim,
@@ -141,12 +144,12 @@ class TorchRuntime:
 
     def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:
         if precision == "auto":
-            fast_half = (
-                torch.ops.mkldnn._is_mkldnn_bf16_supported()
-                if device == "cpu"
-                else torch.cuda.is_bf16_supported()
-            )
-            precision = "bf16" if fast_half else "fp32"
+            if device == "cpu":
+                fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+                precision = "bf16" if fast else "fp32"
+            else:  # every GPU that computes at all is fast in half precision
+                fast = torch.cuda.is_bf16_supported(including_emulation=False)
+                precision = "bf16" if fast else "fp16"
         self.name, self.precision = f"torch on {device}", precision
         self._device = torch.device(device)
         self._network = network.to(self._device)
@@ -155,11 +158,11 @@ class TorchRuntime:
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
         """On a GPU a batch is under way while the one before is fetched and the next prepared."""
         waiting: Tensor | None = None
-        half = self.precision == "bf16"
+        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
         for ids, mask in batches:
             with (
                 torch.inference_mode(),
-                torch.autocast(self._device.type, torch.bfloat16, enabled=half),
+                torch.autocast(self._device.type, half, enabled=half is not None),
             ):
                 output = self._network(self._moved(ids), self._moved(mask)).float()
             if waiting is not None:
@@ -208,8 +211,8 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
             model, info = loader.from_pretrained(
                 folder, use_safetensors=True, dtype="float32", output_loading_info=True, **options
             )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except Exception as error:  # transformers raises what it likes at a folder that is broken
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"model {files.name!r}: {reason}; expected a folder with a transformers model or a "
             "hub id"
@@ -220,6 +223,8 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
             f"model {files.name!r}: no weights for {missing[0]} (of {len(missing)} missing); "
             "expected all of the model's"
         )
+    if not hasattr(model.config, "hidden_size") or not hasattr(model.config, "num_hidden_layers"):
+        raise InputError(f"model {files.name!r}: no plain text encoder; expected hidden states")
     positions = _positions(model)
     limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
     has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
@@ -257,7 +262,7 @@ def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
     return TorchRuntime(network, precision, "cuda" if torch.cuda.is_available() else "cpu")
 
 
-def openvino_model(network: nn.Module, precision: str, vocabulary: int) -> Any | None:
+def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
     """The network for OpenVINO; None if torch is to run it: on a GPU, or if it can't be converted.
 
     Raises
@@ -268,14 +273,14 @@ def openvino_model(network: nn.Module, precision: str, vocabulary: int) -> Any |
     if torch.cuda.is_available() and precision != "int8":
         return None
     try:
-        return converted(network, vocabulary)
+        return converted(network, transformer.vocabulary, transformer.longest)
     except ConversionError as error:
         if precision == "int8":
             raise InputError(f"precision='int8': {error}; expected auto, fp32 or bf16") from error
         return None
 
 
-def converted(network: nn.Module, vocabulary: int) -> Any:
+def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
     """The network as an `openvino.Model`, in float32.
 
     Raises
@@ -299,8 +304,8 @@ def converted(network: nn.Module, vocabulary: int) -> Any:
             .compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
             .create_infer_request()
         )
-        for shape in PROBES:  # tracing may have fixed what was a choice
-            ids, mask = _probe(shape, vocabulary)
+        for texts, tokens in PROBES:  # tracing may have fixed what was a choice
+            ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
             request.infer([ids, mask])
             (exact,) = TorchRuntime(network, "fp32").run([(ids, mask)])
             error_size = np.linalg.norm(request.get_output_tensor().data - exact)
@@ -331,6 +336,8 @@ def _linear(part: Dense, width: int) -> nn.Linear:
     if weight is None or weight.ndim != 2 or weight.shape[1] != width:
         shape = None if weight is None else tuple(weight.shape)
         raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {width})")
+    if bias is not None and tuple(bias.shape) != (len(weight),):
+        raise InputError(f"{part.weights}: bias {tuple(bias.shape)}; expected ({len(weight)},)")
     linear = nn.Linear(width, weight.shape[0], bias=bias is not None)
     linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias}))
     return linear

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,17 +62,27 @@ class OpenVinoRuntime:
         self._request = core.compile_model(
             model, "CPU", {"INFERENCE_PRECISION_HINT": hint}
         ).create_infer_request()
+        self._lock = Lock()
 
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
         """The network's output for each batch of ids and mask (n, seq), in order."""
         for ids, mask in batches:
-            self._request.infer([ids, mask], share_inputs=True)
-            yield self._request.get_output_tensor().data.copy()
+            with self._lock:  # a request has one place for its answer
+                self._request.infer([ids, mask], share_inputs=True)
+                found = self._request.get_output_tensor().data.copy()
+            yield found
 
 
 def may_have_gpu() -> bool:
     """Whether torch is worth asking, which takes a second to import."""
     return any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
+def has_gpu() -> bool:
+    """Whether torch can compute on a GPU."""
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _compress_weights(model: Any) -> None:

@@ -27,6 +27,8 @@ OLD_POOLING_KEYS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+NO_LIMIT = 1 << 30
+"""Tokens, of a folder that states no length: the model's own limit counts then."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
@@ -90,18 +92,22 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     InputError
         If a file is broken, or the folder has a module that slimdex does not have.
     """
-    modules = _read(folder / MODULES) if (folder / MODULES).is_file() else []
-    if not isinstance(modules, list):
-        raise InputError(f"{folder / MODULES}: expected a list of modules")
+    modules = _read(folder / MODULES, list) if (folder / MODULES).is_file() else []
     kinds = [_kind(module, folder) for module in modules]
     transformer = folder
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
-    limits = _read_or_nothing(transformer / "sentence_bert_config.json")
+    limits: dict[str, Any] = {}
+    for path in sorted(transformer.glob("sentence_*_config.json")):  # named after the model once
+        limits |= _read(path)
+    length = limits.get("max_seq_length", NO_LIMIT if modules else None)
+    if length is not None and not isinstance(length, int):
+        raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
+    said = folder / "config_sentence_transformers.json"
     plain = SentenceFolder(
         transformer,
-        prompts=_prompts(_read_or_nothing(folder / "config_sentence_transformers.json")),
-        max_length=limits.get("max_seq_length"),
+        prompts=_prompts(_read(said), said) if said.is_file() else Prompts(),
+        max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
     )
     if not modules or pooling_given:
@@ -111,9 +117,12 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
             f"{folder / MODULES}: begins with {', '.join(kinds[:2])}; expected Transformer, "
             "Pooling (or give a pooling, which leaves out all modules but the transformer)"
         )
+    pooling = _inside(folder, modules[1]) / "config.json"
+    if plain.prompts != Prompts() and _read(pooling).get("include_prompt") is False:
+        raise InputError(f"{pooling}: include_prompt false; expected one that pools its prompts")
     return replace(
         plain,
-        pooling=_pooling(_inside(folder, modules[1]) / "config.json"),
+        pooling=_pooling(pooling),
         head=tuple(_head(module, folder) for module in modules[2:]),
     )
 
@@ -154,8 +163,13 @@ def _pooling(path: Path) -> str:
     return f"{POOLING_MODES[modes[0]]}@-1"
 
 
-def _prompts(config: Mapping[str, Any]) -> Prompts:
+def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
     prompts = config.get("prompts") or {}
+    named_texts = isinstance(prompts, dict) and all(
+        text is None or isinstance(text, str) for text in prompts.values()
+    )
+    if not named_texts:
+        raise InputError(f"{path}: prompts {prompts!r}; expected texts by name")
     default = prompts.get(config.get("default_prompt_name"))
 
     def named(names: tuple[str, ...]) -> str:
@@ -166,9 +180,10 @@ def _prompts(config: Mapping[str, Any]) -> Prompts:
 
 
 def _kind(module: Any, folder: Path) -> str:
-    if not isinstance(module, dict) or not isinstance(module.get("type"), str):
-        raise InputError(f"{folder / MODULES}: module {module!r}; expected one with a type")
-    return str(module["type"]).rpartition(".")[2]
+    type_ = module.get("type") if isinstance(module, dict) else None
+    if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
+        raise InputError(f"{folder / MODULES}: module {module!r}; expected sentence_transformers'")
+    return type_.rpartition(".")[2]
 
 
 def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
@@ -179,15 +194,11 @@ def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
     return place
 
 
-def _read_or_nothing(path: Path) -> dict[str, Any]:
-    found = _read(path) if path.is_file() else {}
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return found
-
-
-def _read(path: Path) -> Any:
+def _read(path: Path, expected: type = dict) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}; expected JSON") from error
+    if not isinstance(found, expected):
+        raise InputError(f"{path}: {type(found).__name__}; expected a JSON {expected.__name__}")
+    return found

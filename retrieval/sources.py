@@ -6,7 +6,6 @@ import csv
 import gzip
 import hashlib
 import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from indexes.errors import InputError
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .documents import OWN_COLUMNS, Document
-from .sql import identifier, literal
+from .sql import identifier, literal, one_file
 
 BATCH = 1024
 """Documents that a source hands over at a time."""
@@ -110,7 +109,7 @@ def read_json(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
     if types:  # read_json takes the types of all columns or of none
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", columns={{{fields}}}"
-    return f"read_json({_one_file(path)}, {options})"
+    return f"read_json({one_file(path)}, {options})"
 
 
 def read_csv(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
@@ -122,11 +121,11 @@ def read_csv(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
     if types:
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", types={{{fields}}}"
-    return f"read_csv({_one_file(path)}, {options})"
+    return f"read_csv({one_file(path)}, {options})"
 
 
 def read_parquet(path: str, types: Mapping[str, str], names: Sequence[str]) -> str:
-    return f"read_parquet({_one_file(path)})"
+    return f"read_parquet({one_file(path)})"
 
 
 READERS = {
@@ -149,8 +148,9 @@ class TableSource:
         self._text = self._column(names.text, "text", TEXT_NAMES) or self._only_text_column()
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
-        ours = (self._text, self._id, self._title, names.vectors)
-        self._own = [c for c in self._types if c not in ours]
+        vectors = names.vectors and names.vectors.lower()
+        ours = (self._text, self._id, self._title)
+        self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
         self._renamed = _kept_names(self._own)
         self.columns = {self._renamed[c]: _storable(self._types[c]) for c in self._own}
         self.notes = [
@@ -266,11 +266,6 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     """(id, text) of every row of a file of queries, in any of the formats above."""
     source = open_source(path)
     return [(d.id, d.content) for batch in source.batches() for d in batch]
-
-
-def _one_file(path: str) -> str:
-    """A path as DuckDB's readers take it when it is to mean this file and no pattern."""
-    return literal(re.sub(r"[*?[]", r"[\g<0>]", path))
 
 
 def _kept_names(columns: Sequence[str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def identifier(name: str) -> str:
     """A column's or table's name.
@@ -10,6 +12,11 @@ def identifier(name: str) -> str:
     "odd ""name"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def one_file(path: str) -> str:
+    """A path as DuckDB's readers take it when it is to mean this file and no pattern."""
+    return literal(re.sub(r"[*?[]", r"[\g<0>]", path))
 
 
 def literal(text: str) -> str:

@@ -29,6 +29,7 @@ class State:
     staged : documents in the catalog; those from `rows` on are being added.
     encoded : staged documents whose vectors are safely on disk.
     source : fingerprint of what is being added, None when nothing is.
+    given : whether what is being added has vectors from elsewhere.
     generation : grows with every commit that writes files; it numbers them.
     vectors : name of the vector file.
     norms : name of the file of norms, None without rescoring.
@@ -43,6 +44,7 @@ class State:
     staged: int = 0
     encoded: int = 0
     source: str | None = None
+    given: bool = False
     generation: int = 1
     vectors: str = "vectors-000001.f16"
     norms: str | None = None

@@ -33,8 +33,9 @@ class Tokenizer:
         self._tokenizer, self.pad_id, self.max_length = tokenizer, pad_id, max_length
         self._lower_case, self._is_fast = lower_case, hasattr(tokenizer, "encode_batch_fast")
         if self._is_fast:
+            side = (tokenizer.truncation or {}).get("direction", "right")
             tokenizer.no_padding()
-            tokenizer.enable_truncation(max_length)
+            tokenizer.enable_truncation(max_length, direction=side)
 
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Token ids of each text; one padding token for a text that has none."""
@@ -67,7 +68,11 @@ class Tokenizer:
 
 def fast_tokenizer(tokenizer: Any) -> Any:
     """What works inside a transformers tokenizer, or the tokenizer itself if it is all Python."""
-    return getattr(tokenizer, "backend_tokenizer", tokenizer)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return tokenizer
+    backend.enable_truncation(GROUP_CHARACTERS, direction=tokenizer.truncation_side)
+    return backend
 
 
 def padding_id(tokenizer: Any) -> int:

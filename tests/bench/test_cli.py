@@ -37,7 +37,7 @@ def refused(*words: object, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("command", ["retrieval", "peers", "report", "readme"])
+@pytest.mark.parametrize("command", ["retrieval", "peers", "encode", "sts", "report", "readme"])
 def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
@@ -74,8 +74,8 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     paths = bench("report", *results, folder=tmp_path).split()
     assert [Path(path).name for path in paths][:2] == ["index.html", "quality.png"]
     (tmp_path / "README.md").write_text("<!-- results: begin --><!-- results: end -->")
-    assert "written" in bench("readme", *results, folder=tmp_path)
-    assert "up to date" in bench("readme", *results, folder=tmp_path)
+    assert "README.md: results changed" in bench("readme", *results, folder=tmp_path)
+    assert "nothing changed" in bench("readme", *results, folder=tmp_path)
 
 
 @pytest.mark.slow

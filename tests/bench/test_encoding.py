@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bench.encoding import CONTENDERS, Texts, measure_encoders, missing_contenders
+from bench.pairs import Pairs
 from bench.results import ResultsFile
-from bench.sts import Pairs
 from bench.tables import encoders
 from retrieval.encoder import TransformerEncoder
 

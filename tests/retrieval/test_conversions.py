@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from indexes.errors import InputError
 from retrieval.conversions import cache_folder, conversion_key, load_conversion
 from retrieval.encoder import TransformerEncoder
+
+from ..encoders import make_tiny_model
 
 TEXTS = ["the cat", "a dog in the rain", ""]
 
@@ -54,7 +57,9 @@ def test_what_decides_the_vectors_is_in_the_name(tiny_bert: Path, tmp_path: Path
 def test_a_damaged_cache_is_made_anew(tiny_bert: Path, cache: Path, name: str) -> None:
     vectors = TransformerEncoder(str(tiny_bert), precision="fp32").encode(TEXTS)
     (folder,) = kept(cache)
-    (folder / name).write_bytes(b"")
+    data = bytearray((folder / name).read_bytes())
+    data[len(data) // 2] ^= 1  # of the same length, and readable all the same
+    (folder / name).write_bytes(data)
     again = TransformerEncoder(str(tiny_bert), precision="fp32")
     np.testing.assert_allclose(again.encode(TEXTS), vectors, atol=1e-6)
     assert load_conversion(folder.name) is not None
@@ -65,6 +70,23 @@ def test_a_cache_that_can_t_be_written_is_done_without(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "file"))
+    assert TransformerEncoder(str(tiny_bert)).encode(["dog"]).shape == (1, 32)
+
+
+def test_what_can_t_be_converted_is_not_tried_again(tmp_path: Path, cache: Path) -> None:
+    folder = make_tiny_model("gpt2", tmp_path / "gpt2")
+    first = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
+    again = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
+    np.testing.assert_array_equal(first, again)
+    assert [path.suffix for path in kept(cache)] == [".refused"]
+    with pytest.raises(InputError, match=r"precision='int8': .*; expected auto, fp32 or bf16"):
+        TransformerEncoder(str(folder), precision="int8")
+
+
+def test_no_home_and_no_cache_to_look_at(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / ("x" * 300)))  # a name that is too long
     assert TransformerEncoder(str(tiny_bert)).encode(["dog"]).shape == (1, 32)
 
 

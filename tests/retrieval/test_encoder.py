@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -236,3 +237,25 @@ def test_vectors_are_sentence_transformers_own() -> None:
     theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
     ours = TransformerEncoder(precision="fp32").encode(TEXTS)
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    words = [f"{a} {b}" for a in ("the", "cat", "dog", "rain") for b in ("cat", "dog", "rain", "a")]
+    expected = encoder.encode(words)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            found = list(threads.map(lambda word: encoder.encode([word])[0], words))
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, truncation_side="left")
+    tokenizer.save_pretrained(tmp_path)
+    long = "cat " * 50 + "dog dog rain rain dog"
+    for _ in range(2):  # made, and kept
+        encoder = TransformerEncoder(str(tmp_path), precision="fp32", max_length=7)
+        np.testing.assert_allclose(
+            encoder.encode([long]), encoder.encode(["dog dog rain rain dog"]), atol=1e-5
+        )

@@ -91,6 +91,56 @@ def test_given_beside_an_encoder_s_own(
         assert collection.search("text 7", k=1)[0][0].id == "d7"
 
 
+def test_an_interrupted_addition_wants_the_same_vectors_again(
+    X: Matrix, documents: list[Document], tmp_path: Path, encoder: Any
+) -> None:
+    class Cut(ArrayVectors):
+        """Vectors that are checked, and then interrupted."""
+
+        reads = 0
+
+        def rows(self, start: int, stop: int) -> Matrix:
+            self.reads += 1
+            if self.reads > 1:
+                raise KeyboardInterrupt
+            return super().rows(start, stop)
+
+    own = encoder.encode([d.content for d in documents])
+    with Collection.create(tmp_path / "i", encoder, Settings(kind="flat", k=8)) as collection:
+        collection.add(documents[:20])
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(documents, vectors=Cut(own))
+        assert collection.state.unfinished
+        with pytest.raises(InputError, match="began with vectors from elsewhere"):
+            collection.resume()
+        with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
+            collection.resume(vectors=own[:-1])
+        collection.resume(vectors=own)
+        assert len(collection) == N
+        np.testing.assert_allclose(collection.vectors.take(np.arange(20, 20 + N)), own, atol=2e-2)
+
+
+def test_documents_without_vectors_are_refused_before_they_are_in(
+    X: Matrix, documents: list[Document], tmp_path: Path
+) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
+        collection.add(documents[:30], vectors=X[:30].tolist())
+        with pytest.raises(InputError, match="expected vectors for these"):
+            collection.add(documents[30:])
+        assert not collection.state.unfinished
+        assert collection.search(vectors=X[:0]) == []
+
+
+def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a1.parquet", X + 1)
+    source = write_parquet(tmp_path / "a[1].parquet", X)
+    out = str(tmp_path / "i")
+    built = slimdex("build", str(source), "--out", out, "--vectors", "EMB", "--json")
+    assert built["columns"] == {"year": "INTEGER"}
+    with Collection.open(out) as collection:
+        np.testing.assert_allclose(collection.vectors.take(np.arange(N)), X, atol=2e-3)
+
+
 def test_from_a_parquet_column_in_parts(
     X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +151,9 @@ def test_from_a_parquet_column_in_parts(
     np.testing.assert_array_equal(vectors.rows(0, 20), X[:20])
     np.testing.assert_array_equal(vectors.rows(20, N), X[20:])
     np.testing.assert_array_equal(vectors.rows(3, 5), X[3:5])
+    same = write_parquet(path, X, "other")
+    assert open_vectors("other", [str(same)]).fingerprint() != vectors.fingerprint()
+    path = write_parquet(path, X)
     two = open_vectors("emb", [str(path), str(path)])
     np.testing.assert_array_equal(two.rows(45, 55), np.concatenate([X[45:], X[:5]]))
 

@@ -20,6 +20,7 @@ from retrieval.sentence_folder import Prompts, read_folder
 from ..encoders import WIDTH, WordEncoder, make_tiny_bert
 
 OUT = 20
+TRANSFORMER, LSTM = (f"sentence_transformers.models.{n}" for n in ("Transformer", "LSTM"))
 TEXTS = ["the cat", "rain and the dog", ""]
 Write = Callable[..., Path]
 
@@ -122,18 +123,58 @@ def test_encoders_without_prompts_take_queries_as_texts() -> None:
 def test_lower_case(write: Write) -> None:
     folder = write(**{"0_Transformer/sentence_bert_config.json": {"do_lower_case": True}})
     assert read_folder(folder).lower_case
-    assert read_folder(folder).max_length is None
+    assert TransformerEncoder(str(folder)).max_length == 64  # nothing said: the model's own limit
+    (folder / "modules.json").unlink()
+    assert read_folder(folder / "0_Transformer").max_length is None
+
+
+def test_the_length_stands_in_a_file_with_the_model_s_name(write: Write) -> None:
+    folder = write(**{"0_Transformer/sentence_bert_config.json": {}})
+    said = folder / "0_Transformer" / "sentence_roberta_config.json"
+    said.write_text('{"max_seq_length": 20}')
+    assert TransformerEncoder(str(folder)).max_length == 20
+
+
+def test_a_bias_of_another_length(write: Write) -> None:
+    folder = write()
+    weights = {"linear.weight": torch.zeros(4, WIDTH), "linear.bias": torch.zeros(5)}
+    save_file(weights, folder / "2_Dense" / "model.safetensors")
+    with pytest.raises(InputError, match=r"bias \(5,\); expected \(4,\)"):
+        TransformerEncoder(str(folder))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"modules.json": "{"}, "expected JSON"),
-        ({"modules.json": {"a": 1}}, "expected a list of modules"),
-        ({"modules.json": [{"idx": 0}]}, "expected one with a type"),
-        ({"modules.json": [{"type": "x.Transformer"}, {"type": "x.LSTM"}]}, "Transformer, LSTM"),
+        ({"modules.json": {"a": 1}}, "expected a JSON list"),
+        ({"modules.json": [{"idx": 0}]}, "expected sentence_transformers'"),
+        ({"modules.json": [{"type": "own_code.Transformer"}]}, "expected sentence_transformers'"),
+        ({"1_Pooling/config.json": []}, "expected a JSON dict"),
+        ({"config_sentence_transformers.json": {"prompts": ["x"]}}, "expected texts by name"),
+        ({"config_sentence_transformers.json": {"prompts": {"query": 1}}}, "expected texts"),
         (
-            {"modules.json": [{"type": "x.Transformer", "path": "../elsewhere"}]},
+            {"0_Transformer/sentence_bert_config.json": {"max_seq_length": "256"}},
+            "max_seq_length '256'; expected a number",
+        ),
+        (
+            {
+                "1_Pooling/config.json": {"pooling_mode": "cls", "include_prompt": False},
+                "config_sentence_transformers.json": {"prompts": {"query": "q: "}},
+            },
+            "include_prompt false",
+        ),
+        (
+            {
+                "modules.json": [
+                    {"type": "sentence_transformers.models.Transformer"},
+                    {"type": "sentence_transformers.models.LSTM"},
+                ]
+            },
+            "Transformer, LSTM",
+        ),
+        (
+            {"modules.json": [{"type": TRANSFORMER, "path": "../elsewhere"}]},
             "expected one in the folder",
         ),
         (
