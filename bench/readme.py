@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from indexes.errors import InputError
 
 from .results import Row, read_rows
-from .tables import beside_peers, codes_alone, encoders, headline
+from .sts_tables import reduction_tables, study_tables
+from .tables import Table, beside_peers, codes_alone, encoders, headline
 
 
 def search_section(folder: Path) -> list[str]:
@@ -32,11 +34,27 @@ def encoding_section(folder: Path) -> list[str]:
     return [*parts, _measured_on(rows, libraries)]
 
 
-EXPERIMENTS = {"results": {"retrieval", "peers"}, "encoding": {"encode"}}
+def _plain_section(
+    experiment: str, tables: Callable[[Sequence[Row]], list[Table]], folder: Path
+) -> list[str]:
+    """An experiment's tables, each with its title."""
+    rows = read_rows(folder, experiment)
+    parts = [text for table in tables(rows) for text in (f"**{table.title}**", table.markdown())]
+    return [*parts, _measured_on(rows, ("openvino", "torch", "numpy"))]
+
+
+EXPERIMENTS = {
+    "results": {"retrieval", "peers"},
+    "encoding": {"encode"},
+    "similarity": {"sts"},
+    "reduction": {"reduction"},
+}
 """Section -> what its rows come from, as their files are named."""
 SECTIONS: dict[str, Callable[[Path], list[str]]] = {
     "results": search_section,
     "encoding": encoding_section,
+    "similarity": partial(_plain_section, "sts", study_tables),
+    "reduction": partial(_plain_section, "reduction", reduction_tables),
 }
 """Name in the marks -> paragraphs from a folder of rows."""
 

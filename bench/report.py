@@ -14,6 +14,8 @@ from indexes.progress import Progress, silent
 
 from .charts import Chart, all_charts
 from .results import Row
+from .sts_charts import study_charts
+from .sts_tables import reduction_tables, study_tables
 from .tables import Table, beside_peers, codes_alone, every_row, headline
 
 Charts = dict[str, tuple[str, Chart]]
@@ -31,27 +33,38 @@ LEAD = (
 
 
 def write_report(
-    out: Path, retrieval: Sequence[Row], peers: Sequence[Row], progress: Progress = silent
+    out: Path,
+    retrieval: Sequence[Row],
+    peers: Sequence[Row],
+    sts: Sequence[Row] = (),
+    reduction: Sequence[Row] = (),
+    progress: Progress = silent,
 ) -> list[Path]:
     """Write `index.html` and a PNG for each chart into a folder; returns their paths.
 
     The page holds its data and scripts, and asks no network for anything.
     """
     out.mkdir(parents=True, exist_ok=True)
-    charts = all_charts(retrieval, peers)
+    charts = all_charts(retrieval, peers) | study_charts(sts)
     tables = [*headline(retrieval), *beside_peers(peers), *codes_alone(retrieval)]
-    tables.append(every_row([*retrieval, *peers]))
+    tables += [*study_tables(sts), *reduction_tables(reduction)]
+    if retrieval or peers:
+        tables.append(every_row([*retrieval, *peers]))
     page = out / "index.html"
     page.write_text(_page(charts, tables), encoding="utf-8")
     return [page, *_pictures(out, charts, progress)]
 
 
 def write_pictures(
-    out: Path, retrieval: Sequence[Row], peers: Sequence[Row], names: Sequence[str]
+    out: Path,
+    retrieval: Sequence[Row],
+    peers: Sequence[Row],
+    sts: Sequence[Row],
+    names: Sequence[str],
 ) -> list[Path]:
     """Write the PNGs of these names into a folder, those that the rows allow."""
     out.mkdir(parents=True, exist_ok=True)
-    charts = all_charts(retrieval, peers)
+    charts = all_charts(retrieval, peers) | study_charts(sts)
     return _pictures(out, {name: charts[name] for name in names if name in charts}, silent)
 
 

@@ -20,6 +20,7 @@ from indexes.errors import InputError
 from indexes.linear import Whitening, principal_axes
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
+from indexes.reducer import Reducer
 
 from .layers import OWN, Layers
 from .pairs import PROTOCOLS, Pairs, cosines_of, rank_correlation
@@ -127,6 +128,8 @@ def _reducers(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
             for name in REDUCERS:
                 if name in ("identity", "whitening"):
                     continue
+                if name == "autoencoder" and (part, base.layers) != (4, LAST):
+                    continue  # it takes minutes
                 yield replace(base, fit=fit, reducer=name, k=_multiple(width / part))
             for beta, gamma in CORNERS:
                 k = _multiple(width / part)
@@ -184,10 +187,17 @@ def _key(way: Way, facts: Row, protocol: str) -> str:
 
 
 class _Set:
-    """A set's vectors by one pooling; what is fitted on them is fitted once."""
+    """A set's vectors by one pooling; what is fitted on them is fitted once.
 
-    def __init__(self, first: Matrix, second: Matrix, nli: Matrix | None) -> None:
-        self._first, self._second, self._nli = first, second, nli
+    Parameters
+    ----------
+    shared : reducers that are fitted on NLI, which all sets use.
+    """
+
+    def __init__(
+        self, first: Matrix, second: Matrix, nli: Matrix | None, shared: dict[Way, Reducer]
+    ) -> None:
+        self._first, self._second, self._nli, self._shared = first, second, nli, shared
         self._turned: dict[tuple[str, float], tuple[Matrix, Matrix, NDArray[np.float64]]] = {}
 
     def cosines(self, way: Way) -> NDArray[np.float32]:
@@ -200,9 +210,13 @@ class _Set:
             k = min(way.k or len(values), len(values))
             scale = (values[:k] ** (-way.gamma / 2)).astype(np.float32)
             return cosines_of(first[:, :k] * scale, second[:, :k] * scale)
-        k = way.k or self._first.shape[1]
-        reducer = REDUCERS[way.reducer].configured(k, way.beta, way.gamma)
-        reducer.fit(self._fitted_on(way.fit))
+        reducer = self._shared.get(way)
+        if reducer is None:
+            k = way.k or self._first.shape[1]
+            reducer = REDUCERS[way.reducer].configured(k, way.beta, way.gamma)
+            reducer.fit(self._fitted_on(way.fit))
+            if way.fit == NLI:
+                self._shared[way] = reducer
         return cosines_of(reducer.transform(self._first), reducer.transform(self._second))
 
     def _principal(self, fit: str, beta: float) -> tuple[Matrix, Matrix, NDArray[np.float64]]:
@@ -233,10 +247,10 @@ def _correlations(
 ) -> dict[Way, list[float]]:
     """Spearman's x 100 on each set, for ways that have the same pooling."""
     found: dict[Way, list[float]] = {way: [] for way in ways}
-    chosen = ways[0].layers
+    chosen, shared = ways[0].layers, dict[Way, Reducer]()
     nli_vectors = layers.of(nli, chosen) if any(way.fit == NLI for way in ways) else None
     for pairs in sets:
-        judged = _Set(*layers.of_pairs(pairs, chosen), nli_vectors)
+        judged = _Set(*layers.of_pairs(pairs, chosen), nli_vectors, shared)
         for way in ways:
             found[way].append(rank_correlation(judged.cosines(way), pairs, protocol))
     return found

@@ -37,7 +37,9 @@ def refused(*words: object, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("command", ["retrieval", "peers", "encode", "sts", "report", "readme"])
+@pytest.mark.parametrize(
+    "command", ["retrieval", "peers", "encode", "sts", "reduction", "report", "readme"]
+)
 def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
