@@ -7,9 +7,7 @@ and the rate of bare matrix products is measured in the same rounds.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -29,6 +27,7 @@ from retrieval.encoder import TransformerEncoder
 from retrieval.evaluation import latency
 
 from .datasets import Dataset
+from .machine import peak_memory
 from .pairs import Pairs, spearman
 from .processes import Subprocess, WorkerError
 from .results import ResultsFile, Row, key_of
@@ -204,10 +203,8 @@ class _Process:
 
     def facts(self) -> Row:
         """Seconds to load, what ran, and the most memory that the process has held."""
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
         runtime = getattr(self._encoder, "runtime", None)
-        return {"load_s": self._load_s, "peak_bytes": peak, "runtime": runtime}
+        return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}
 
 
 class _Products:

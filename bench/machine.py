@@ -45,6 +45,18 @@ class Resident:
         return Resident(self.own - before.own, self.files - before.files)
 
 
+def peak_memory() -> int:
+    """The most bytes that this process has held in RAM."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would also count what the process was started from
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
     """Versions, processor, threads, commit and date, for every row of results."""
     return {
