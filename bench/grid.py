@@ -27,6 +27,11 @@ REDUCERS: dict[str, Settings] = {
     "random projection": Settings(beta=0.0, gamma=0.0, reducer="random"),
 }
 """Name -> how dimensions are left out; the name also stands for its (beta, gamma)."""
+OTHERS: dict[str, Settings] = {
+    "all but the top": Settings(beta=0.0, gamma=0.0, reducer="all-but-the-top"),
+    "tied autoencoder": Settings(beta=0.0, gamma=0.0, reducer="autoencoder"),
+}
+"""The same, at half of the dimensions only."""
 
 CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
@@ -66,7 +71,7 @@ def sizes(dim: int, rows: int) -> Iterator[Method]:
 
 def reducers(dim: int) -> Iterator[Method]:
     """Every way to leave out half of the dimensions, at the same bytes."""
-    for name, settings in REDUCERS.items():
+    for name, settings in (REDUCERS | OTHERS).items():
         yield _reduced(name, settings, part(dim, 2), "pq", RESCORED)
 
 

@@ -32,7 +32,7 @@ def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
         if method.settings:
             method.settings.checked(dim)
     reducers = {method.settings.reducer for method in methods if method.settings}
-    assert reducers == set(REDUCERS)
+    assert reducers == set(REDUCERS) - {"pca"}  # which is whitening's (1, 0)
     assert any(600 in method.efforts for method in methods)  # 1% of the rows
     assert set(grids.grid(dim, 60_000, quick=True)) < set(methods)
 

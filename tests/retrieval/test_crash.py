@@ -41,7 +41,10 @@ def attempt(operation: str, path: Path, kill_at: int) -> int | None:
     return int(here.recv()) if child.exitcode == 0 else None
 
 
-@pytest.mark.parametrize("operation", ["add", "delete", "reduce"])
+@pytest.mark.parametrize(
+    "operation",
+    [pytest.param("add", marks=pytest.mark.slow), "delete", "reduce"],
+)
 def test_killed_at_every_step(operation: str, tmp_path: Path) -> None:
     base = tmp_path / "base"
     crash_child.build(base)
@@ -68,6 +71,7 @@ def test_killed_at_every_step(operation: str, tmp_path: Path) -> None:
     assert True in seen
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     steps = attempt("build", whole, kill_at=0)
