@@ -12,6 +12,7 @@ from .results import Row
 from .sts import TARGET
 
 AVERAGE = "Spearman x 100, average of the sets"
+LEVEL = alt.Axis(labelAngle=0)
 TIP = [
     alt.Tooltip("pooling:N"),
     alt.Tooltip("name:N", title="reducer"),
@@ -91,7 +92,7 @@ def _heat_map(rows: Sequence[Row]) -> Chart | None:
     if not cells:
         return None
     base = alt.Chart(_data(cells)).encode(
-        x=alt.X("x:O", title="layer (right of the diagonal: whitened)"),
+        x=alt.X("x:O", title="layer (right of the diagonal: whitened)", axis=LEVEL),
         y=alt.Y("y:O", title="layer", sort="ascending"),
         tooltip=TIP,
     )
@@ -119,7 +120,7 @@ def _best_of(rows: Sequence[Row]) -> Chart | None:
         for count, row in sorted(best.items())
     ]
     base = alt.Chart(_data(points)).encode(
-        x=alt.X("count:O", title="layers averaged", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("count:O", title="layers averaged", axis=LEVEL),
         y=alt.Y("average:Q", title=AVERAGE, scale=alt.Scale(zero=False, padding=20)),
         tooltip=[alt.Tooltip("which:N", title="layers"), alt.Tooltip("average:Q", format=".2f")],
     )
@@ -142,7 +143,7 @@ def _surface(rows: Sequence[Row]) -> Chart | None:
     if len(cells) < 10:
         return None
     base = alt.Chart(_data(cells)).encode(
-        x=alt.X("gamma:O", title=f"gamma ({pooling}, k={half})", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("gamma:O", title=f"gamma ({pooling}, k={half})", axis=LEVEL),
         y=alt.Y("beta:O", title="beta", sort="descending"),
         tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *TIP],
     )

@@ -62,14 +62,16 @@ def reduction_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _is_shown(row: Row) -> bool:
-    """Rows of the papers' tables: no reducer, BERT-whitening, and the rotation and our default."""
+    """Rows of the papers' tables: no reducer, BERT-whitening whole and cut, and the rotation."""
     if row["reducer"] == "none":
         return row["layers"] in ([-1], [1, -1], [1, 2, -1])
     if row["reducer"] != "whitening" or row["layers"] not in ([-1], [1, -1]):
         return False
-    pair, width = (row["beta"], row["gamma"]), row["width"]
-    cut = row["k"] in (None, round(width / 2 / 4) * 4, round(width / 3 / 4) * 4)
-    return cut and pair in ((1.0, 1.0), (0.0, 0.0)) and not (pair == (0.0, 0.0) and not row["k"])
+    half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
+    shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
+    if row["mode"] == "cls":
+        shown = shown[:1]
+    return (row["beta"], row["gamma"], row["k"]) in shown
 
 
 def _name(row: Row) -> str:

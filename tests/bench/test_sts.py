@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from typer.testing import CliRunner
 
+from bench.__main__ import app
 from bench.layers import Layers, encoded_layers
 from bench.pairs import Pairs, rank_correlation, read_sentences, read_sets
-from bench.results import ResultsFile
+from bench.results import ResultsFile, read_rows
 from bench.sts import LAST, NLI, TARGET, Way, measure_study, study
 from retrieval.encoder import TransformerEncoder
 
@@ -146,3 +148,16 @@ def test_figures_measured_for_the_project(minilm: Layers, tmp_path: Path) -> Non
     found = [row["average"] for row in results.rows.values()]
     assert found == pytest.approx(list(expected.values()), abs=0.1)
     assert len(read_sentences(DATA.parent, "english")) > 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}")
+def test_quick_is_a_command(tmp_path: Path) -> None:
+    words = ["sts", "--quick", "--data", DATA.parent, "--out", tmp_path, "--cache", tmp_path]
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    rows = read_rows(tmp_path, "sts")
+    plain = next(row for row in rows if row["pooling"] == "mean@-1" and not row["fit"])
+    assert plain["STS-B"] == pytest.approx(82.03, abs=0.02)
+    assert {row["mode"] for row in rows} == {"mean", "cls"}
