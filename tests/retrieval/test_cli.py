@@ -344,7 +344,11 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
 def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: Path) -> None:
     words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--precision", "fp32")
     with subprocess.Popen(
-        [sys.executable, "-m", "retrieval.cli", *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "retrieval.cli", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        # What a shell starts in the background ignores Ctrl-C, and so would we after it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         vectors = Path("lib/vectors-000001.f16")
         while not (vectors.exists() and vectors.stat().st_size >= 1024 * 32 * 2):
