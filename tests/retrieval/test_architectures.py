@@ -74,8 +74,8 @@ def reference(model: Path) -> Reference:
 @pytest.mark.parametrize(
     ("pooling", "mode", "layers"),
     [
-        ("cls", "cls", [LAYERS]),
-        ("mean", "mean", [LAYERS]),
+        pytest.param("cls", "cls", [LAYERS], marks=pytest.mark.slow),
+        pytest.param("mean", "mean", [LAYERS], marks=pytest.mark.slow),
         ("mean@1,-1", "mean", [1, LAYERS]),
     ],
 )

@@ -80,6 +80,7 @@ def test_a_cache_that_can_t_be_written_is_done_without(
     assert TransformerEncoder(str(tiny_bert)).encode(["dog"]).shape == (1, 32)
 
 
+@pytest.mark.slow
 def test_what_can_t_be_converted_is_not_tried_again(tmp_path: Path, cache: Path) -> None:
     folder = make_tiny_model("gpt2", tmp_path / "gpt2")
     first = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
@@ -90,6 +91,7 @@ def test_what_can_t_be_converted_is_not_tried_again(tmp_path: Path, cache: Path)
         TransformerEncoder(str(folder), precision="int8")
 
 
+@pytest.mark.slow
 def test_no_home_and_no_cache_to_look_at(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
