@@ -1,8 +1,8 @@
 """Runtimes: what computes a network, in which precision. This one is OpenVINO, on the CPU.
 
 At the same precision OpenVINO is 1.5 to 2.4 times as fast as torch on a CPU in batches, and four
-to five times for a single text (all-MiniLM-L6-v2, two cores). torch (`network`) takes over for the few
-networks that OpenVINO can't convert exactly, and on GPUs; here nothing imports it.
+to five times for a single text (all-MiniLM-L6-v2, two cores). torch (`network`) takes over for the
+few networks that OpenVINO can't convert exactly, and on GPUs; here nothing imports it.
 """
 
 from __future__ import annotations
