@@ -220,7 +220,8 @@ def _orthonormal(weights: torch.Tensor) -> torch.Tensor:
     import torch
 
     left, _, right = torch.linalg.svd(weights, full_matrices=False)
-    return left @ right
+    nearest: torch.Tensor = left @ right
+    return nearest
 
 
 def _batches(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:

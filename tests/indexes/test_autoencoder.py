@@ -56,7 +56,7 @@ def test_one_step_is_adam_s_on_the_tied_loss(X: Matrix) -> None:
     bottleneck = bottleneck / bottleneck.norm(dim=1, keepdim=True)
     back = torch.selu(bottleneck @ second.T) @ first.T
     back = back / back.norm(dim=1, keepdim=True)
-    (2 - 2 * (back * rows).sum(dim=1)).mean().backward()  # type: ignore[no-untyped-call]
+    (2 - 2 * (back * rows).sum(dim=1)).mean().backward()
     for ours, weight in zip(fitted.weights_, (first, second), strict=True):
         assert weight.grad is not None
         stepped = weight - 0.01 * weight.grad / (weight.grad.abs() + 1e-8)
@@ -83,7 +83,8 @@ def test_cosines_are_kept_where_all_rows_share_something(rng: np.random.Generato
 
     def cosines(X: Matrix) -> Matrix:
         unit: Matrix = X / np.linalg.norm(X, axis=1, keepdims=True)
-        return np.vecdot(unit[:700], unit[700:1400])
+        out: Matrix = np.vecdot(unit[:700], unit[700:1400])
+        return out
 
     fitted, pca = TiedAutoencoder(8).fit(rows), Pca(8).fit(rows)
     kept, left = (
