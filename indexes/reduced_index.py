@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
+from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
+from .costs import Costs
+from .filtered import FilteredSearch
 from .kinds import Kind
+from .metric import Metric
 from .progress import Progress, silent
+from .ranking import compacted, top_k
 from .reducer import Reducer
-from .rescorer import Rescorer
 from .vector_file import VectorFile
-from .vector_index import FaissIndex, VectorIndex, best_of, top_k
+from .vector_index import FaissIndex, VectorIndex
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What rescoring reads: the full-dimension metric, vectors and their lengths in it, on disk."""
-
-    rescorer: Rescorer
-    vectors: VectorFile
-    norms: VectorFile
-
-    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
-        """Cosines (q, n) of queries with the given rows (n,)."""
-        return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
 
 
 class ReducedIndex:
@@ -54,6 +45,8 @@ class ReducedIndex:
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
         self.metric, self.candidates = metric, candidates
+        self.costs: Costs | None = None
+        self._timing = Lock()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -76,22 +69,33 @@ class ReducedIndex:
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
-        k is cut to the number of rows. With `rows` the search is exact over those rows.
+        k is cut to the number of rows. With `rows` (sorted) the search is among those.
         `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
         k = min(k, len(self))
+        if not len(queries):
+            return _stack([], k)
         if rows is not None:
-            rows = np.setdiff1d(rows, exclude, assume_unique=True)
-        if self.metric is None or not len(queries):
-            return self._nearest_codes(queries, k, rows, exclude)
-        if rows is not None:
-            chunks = (rows[part] for part in batches(len(rows)))
-            return best_of(((self.metric.scores(queries, c), c) for c in chunks), len(queries), k)
+            return self._among(queries, k, without(rows, exclude))
+        if self.metric is None:
+            return self._nearest_codes(queries, k, exclude)
         candidates = min(max(self.candidates, k), len(self))
-        _, found = self._nearest_codes(queries, candidates, None, exclude)
+        _, found = self._nearest_codes(queries, candidates, exclude)
         each = zip(queries, found, strict=True)
         return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
+
+    def filtered(self) -> FilteredSearch:
+        """The search among given rows, for an index that rescores.
+
+        What its ways cost is timed the first time, and again when the index has doubled.
+        """
+        assert self.metric is not None
+        with self._timing:
+            if self.costs is None or len(self) > 2 * self.costs.total:
+                dim, count = self.reducer.n_components, max(self.candidates, 1)
+                self.costs = Costs.measured(self.metric, self.index, dim, count)
+        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates, self.costs)
 
     @property
     def nbytes(self) -> int:
@@ -104,24 +108,49 @@ class ReducedIndex:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
-    def _nearest_codes(
-        self, queries: Matrix, count: int, rows: Rows | None, exclude: Rows
-    ) -> tuple[Matrix, Rows]:
+    def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        if self.metric is None:
+            return self.index.search(reduced(self.reducer, queries), k, rows)
+        if len(rows) <= max(self.candidates, k):  # nothing to choose, and nothing to time
+            return self.metric.nearest(queries, k, rows)
+        return self.filtered().search(queries, k, rows)
+
+    def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
         short = reduced(self.reducer, queries)
-        if rows is not None or not len(exclude) or not len(queries):
-            return self.index.search(short, count, rows)
+        if not len(exclude):
+            return self.index.search(short, count)
         total, live = len(self), len(self) - len(exclude)
-        if live < total // 2:
-            kept = np.setdiff1d(np.arange(total), exclude, assume_unique=True)
-            return self.index.search(short, count, kept)
-        ask = min(total, ceil(count * total / live) + 16)
+        ask = min(total, ceil(count * total / max(live, 1)) + 16)
         while True:
             scores, found = self.index.search(short, ask)
-            found[np.isin(found, exclude)] = -1
-            if ask == total or (found >= 0).sum(axis=1).min() >= min(count, live):
-                return _compact(scores, found, count)
+            kept = (found >= 0) & ~_holds(exclude, found)
+            if kept.sum(axis=1).min() >= min(count, live):
+                return compacted(scores, found, kept, count)
+            if ask == total:  # a graph or lists that were not all gone through
+                return self.index.search(short, count, without(np.arange(total), exclude))
             ask = min(total, 2 * ask)
+
+
+def without(rows: Rows, exclude: Rows) -> Rows:
+    """Sorted rows less sorted others, in the time of the shorter of the two, but for a copy.
+
+    >>> without(np.array([1, 4, 7]), np.array([0, 4])).tolist()
+    [1, 7]
+    """
+    if len(exclude) > len(rows):
+        return rows[~_holds(exclude, rows)]
+    there = exclude[_holds(rows, exclude)]
+    return np.delete(rows, np.searchsorted(rows, there)) if len(there) else rows
+
+
+def _holds(these: Rows, rows: Rows) -> NDArray[np.bool_]:
+    """Which of `rows`, of any shape, are among `these`, which are sorted."""
+    if not len(these):
+        return np.zeros(rows.shape, dtype=np.bool_)
+    place = np.minimum(np.searchsorted(these, rows), len(these) - 1)
+    held: NDArray[np.bool_] = these[place] == rows
+    return held
 
 
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:
@@ -165,12 +194,3 @@ def _stack(results: list[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
     if len(padded) == 1:
         return padded[0]
     return np.vstack([s for s, _ in padded]), np.vstack([r for _, r in padded])
-
-
-def _compact(scores: Matrix, rows: Rows, count: int) -> tuple[Matrix, Rows]:
-    """Each query's found rows moved to the left, in order, and cut to `count`."""
-    kept = []
-    for score, row in zip(scores, rows, strict=True):
-        live = row >= 0
-        kept.append((score[live][None, :count], row[live][None, :count]))
-    return _stack(kept, count)

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from indexes.catalog import kind_named, load_reducer
+from indexes.metric import Metric
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import Metric, ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
