@@ -6,78 +6,84 @@ By the codes: go down the allowed rows in the order of their codes, score them i
 stop where no further row can be expected to get among the best k. How far the codes' scores are
 off is seen in the rows scored so far: since they were chosen by their codes alone, their errors
 are a fair sample. A row further down would need an error of `DEVIATIONS` standard deviations.
-So easy queries stop early, hard ones and coarse codes go as deep as they need, and a query for
-which that would cost more than all rows is answered exactly.
+So easy queries stop early, hard ones and coarse codes go as deep as they need, and a query that
+has taken as long as scoring all rows would, is answered that way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
 from .arrays import Matrix, Rows, batches, normalize_rows
-from .costs import Costs
+from .costs import TIMED_QUERIES, Costs
 from .metric import Metric
 from .ranking import top_k
 from .reducer import Reducer
 from .vector_index import VectorIndex
 
 DEVIATIONS = 6.0
-"""Below 5, recall@10 falls short of 1.000 for the default; the errors have longer tails than a
-normal distribution."""
+"""With 5, recall@10 falls short of 1.000: errors have longer tails than a normal distribution."""
 LEAST_SAMPLE = 100
 """Rows whose errors are looked at, at least."""
 AHEAD = 4
 """Codes are asked for in lots, each so many times the one before; the first is so many samples."""
 TOGETHER = 32
 """Queries for which codes are asked at a time."""
+USUAL_K = 10
+"""Answers that are asked for when the two ways are timed."""
 
 
 @dataclass(frozen=True)
 class FilteredSearch:
     """The nearest k of given rows (n,), sorted, for queries (q, d).
 
+    All ways give scores and rows (q, k), best first, padded with -inf and -1.
+
     Parameters
     ----------
-    candidates : rows rescored for each query at least.
+    candidates : rows rescored for each query, at least.
     """
 
     reducer: Reducer
     index: VectorIndex
     metric: Metric
     candidates: int
-    costs: Costs
 
-    def search(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k), best first, padded with -inf and -1, by the cheaper way."""
-        if not self.prefers_codes(len(queries), k, len(rows)):
+    def timed(self) -> Costs:
+        """What both ways cost, with rows of the index as queries."""
+        rows = np.linspace(0, len(self.index) - 1, TIMED_QUERIES + 2).astype(np.int64)[1:-1]
+
+        def exact(queries: Matrix, rows: Rows) -> object:
+            return self.metric.nearest(queries, USUAL_K, rows)
+
+        def by_codes(queries: Matrix, rows: Rows) -> object:
+            return self.by_codes(queries, USUAL_K, rows)
+
+        queries = self.metric.vectors.take(rows)
+        return Costs.measured(queries, len(self.index), exact, by_codes)
+
+    def search(self, queries: Matrix, k: int, rows: Rows, costs: Costs) -> tuple[Matrix, Rows]:
+        """By the way that costs less."""
+        if len(rows) <= self._sample(k) or not costs.prefer_codes(len(rows), len(queries)):
             return self.metric.nearest(queries, k, rows)
-        return self.by_codes(queries, k, rows, patience=1.0)
-
-    def prefers_codes(self, queries: int, k: int, rows: int) -> bool:
-        """Whether a start by the codes is cheaper than scoring all of so many rows."""
-        sample = self._sample(k)
-        if rows <= sample:
-            return False
-        asked = self.index.work(min(AHEAD * sample, rows), rows)
-        start = self.costs.codes(asked) + self.costs.exact(sample)
-        return queries * start < self.costs.exact(rows, queries)
+        return self.by_codes(queries, k, rows, patience=costs.exact(len(rows)))
 
     def by_codes(
         self, queries: Matrix, k: int, rows: Rows, patience: float = np.inf
     ) -> tuple[Matrix, Rows]:
-        """As `search`; exactly only if going on takes `patience` times as long as that."""
+        """By the codes, but for queries that are not done after so many seconds of `patience`."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         found = np.full((len(queries), k), -1, dtype=np.int64)
-        limit = patience * self.costs.exact(len(rows))
         lot = min(AHEAD * self._sample(k), len(rows))
         hard = []
         for part in batches(len(queries), TOGETHER):
             short = normalize_rows(self.reducer.transform(queries[part]))
             codes = self.index.search(short, lot, rows)
             for i, own in enumerate(zip(*codes, strict=True), part.start):
-                answer = self._descend(queries[i : i + 1], k, rows, *own, limit)
+                answer = self._descend(queries[i : i + 1], k, rows, *own, patience)
                 if answer is None:
                     hard.append(i)
                 else:
@@ -88,34 +94,25 @@ class FilteredSearch:
         return scores, found
 
     def _descend(
-        self,
-        query: Matrix,
-        k: int,
-        rows: Rows,
-        codes: Matrix,
-        found: Rows,
-        limit: float,
+        self, query: Matrix, k: int, rows: Rows, codes: Matrix, found: Rows, patience: float
     ) -> tuple[Matrix, Rows] | None:
-        """Rescore one query's codes in their order until the rest can't matter; None: too dear.
+        """Rescore one query's codes in their order until the rest can't matter; None: too slow.
 
         `codes` and `found` are scores and rows (m,) of the first lot.
         """
-        scored = np.empty(0, dtype=np.float32)
+        start, scored = perf_counter(), np.empty(0, dtype=np.float32)
         seen = min(self._sample(k), len(found))
-        while True:
+        while perf_counter() - start <= patience:
             scored = np.append(scored, self._scores(query, found[len(scored) : seen]))
             needed = int((codes >= _least_code(codes[:seen], scored, k)).sum())
             if needed > seen:
-                if self.costs.exact(needed - seen) > limit:
-                    return None
                 seen = needed
             elif needed < len(codes) or len(codes) >= len(rows):
                 return top_k(scored[None], found[:seen], k)
             else:
                 lot = min(AHEAD * len(codes), len(rows))
-                if self.costs.codes(self.index.work(lot, len(rows))) > limit:
-                    return None
                 codes, found = self._more(query, lot, rows, codes, found)
+        return None
 
     def _more(
         self, query: Matrix, lot: int, rows: Rows, codes: Matrix, found: Rows

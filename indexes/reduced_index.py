@@ -45,7 +45,7 @@ class ReducedIndex:
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
         self.metric, self.candidates = metric, candidates
-        self.costs: Costs | None = None
+        self._costs: Costs | None = None
         self._timing = Lock()
 
     def __len__(self) -> int:
@@ -86,16 +86,16 @@ class ReducedIndex:
         return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
 
     def filtered(self) -> FilteredSearch:
-        """The search among given rows, for an index that rescores.
-
-        What its ways cost is timed the first time, and again when the index has doubled.
-        """
+        """The search among given rows, for an index that rescores."""
         assert self.metric is not None
+        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
+
+    def costs(self) -> Costs:
+        """What its ways cost: timed when first asked, and again when the index has doubled."""
         with self._timing:
-            if self.costs is None or len(self) > 2 * self.costs.total:
-                dim, count = self.reducer.n_components, max(self.candidates, 1)
-                self.costs = Costs.measured(self.metric, self.index, dim, count)
-        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates, self.costs)
+            if self._costs is None or len(self) > 2 * self._costs.total:
+                self._costs = self.filtered().timed()
+            return self._costs
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +113,7 @@ class ReducedIndex:
             return self.index.search(reduced(self.reducer, queries), k, rows)
         if len(rows) <= max(self.candidates, k):  # nothing to choose, and nothing to time
             return self.metric.nearest(queries, k, rows)
-        return self.filtered().search(queries, k, rows)
+        return self.filtered().search(queries, k, rows, self.costs())
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""

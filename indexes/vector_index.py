@@ -47,10 +47,6 @@ class VectorIndex(Protocol):
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]: ...
 
-    def work(self, count: int, rows: int) -> int:
-        """How much a search for `count` among so many `rows` has to do: its time grows with it."""
-        ...
-
     def save(self, path: Path) -> None: ...
 
 
@@ -139,12 +135,6 @@ class FaissIndex:
         with _refusals():
             return self._search(queries, k, rows)
 
-    def work(self, count: int, rows: int) -> int:
-        """How many codes a search for `count` of so many `rows` has to look at or to sort."""
-        if self._takes_rows:
-            return rows
-        return min(len(self), ceil(1.1 * count * len(self) / max(rows, 1)) + 16)
-
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
             return _padded(*self._index.search(queries, k))
@@ -184,7 +174,7 @@ class FaissIndex:
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Ask for more codes, until enough of them are of `rows`; the others are dropped."""
         allowed, wanted = self._mask(rows), min(k, len(rows))
-        ask = self.work(k, len(rows))
+        ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
             scores, found = self._index.search(queries, ask)
             kept = allowed[found] & (found >= 0)
@@ -195,8 +185,9 @@ class FaissIndex:
     def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """The same codes in an index of their own: a decoded row is encoded as it was."""
         index = faiss.clone_index(self._without_rows)
-        index.add(self._index.reconstruct_batch(rows))
-        scores, found = _padded(*index.search(queries, k))
+        with _threads_worth(len(rows)):
+            index.add(self._index.reconstruct_batch(rows))
+            scores, found = _padded(*index.search(queries, k))
         return scores, np.where(found < 0, -1, rows[found])
 
     @cached_property
@@ -262,7 +253,7 @@ class FaissIndex:
 
 @contextmanager
 def _threads_worth(rows: int) -> Iterator[None]:
-    """One thread for k-means on few rows: its rounds are shorter than waking the others."""
+    """One thread for work on few rows: it is shorter than waking the others."""
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if rows <= PQ_MOST_ROWS else threads)
     try:
