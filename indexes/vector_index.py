@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .arrays import Matrix, Rows, as_matrix
 from .errors import CorruptError, InputError
 from .kinds import PQ_MOST_ROWS, Kind
-from .ranking import best_of, compacted
+from .ranking import best_of, compacted, top_k
 
 ROUNDS_4BIT = 10
 """Of k-means for 16 centroids: FAISS's 25 take three times as long and find no more neighbours."""
@@ -141,10 +141,33 @@ class FaissIndex:
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
         if self._takes_rows:
-            return _padded(*self._select(queries, k, rows))
-        if len(rows) < len(self) // FEW and isinstance(self._core(), faiss.IndexPQFastScan):
-            return self._copied(queries, k, rows)
-        return self._dropping(queries, k, rows)
+            found = _padded(*self._select(queries, k, rows))
+        elif len(rows) < len(self) // FEW and isinstance(self._core(), faiss.IndexPQFastScan):
+            found = self._copied(queries, k, rows)
+        else:
+            found = self._dropping(queries, k, rows)
+        return self._completed(queries, *found, rows)
+
+    def _completed(
+        self, queries: Matrix, scores: Matrix, found: Rows, rows: Rows
+    ) -> tuple[Matrix, Rows]:
+        """Answers that are short, filled up: fast scans never give back the very worst codes."""
+        count = (found >= 0).sum(axis=1)
+        wanted = min(found.shape[1], len(rows))
+        for i in np.flatnonzero(count < wanted):
+            have, missing = count[i], np.setdiff1d(rows, found[i])
+            rest, others = top_k(self._decoded(queries[i : i + 1], missing), missing, wanted - have)
+            last = scores[i, have - 1] if have else np.inf
+            scores[i, have:wanted], found[i, have:wanted] = np.minimum(rest[0], last), others[0]
+        return scores, found
+
+    def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
+        """Inner products (q, n) with decoded rows, or the least of unit rows where none can be."""
+        try:
+            products: Matrix = queries @ self._index.reconstruct_batch(rows).T
+        except RuntimeError:  # inverted lists do not know where a row is
+            return np.full((len(queries), len(rows)), -1, dtype=np.float32)
+        return products
 
     @cached_property
     def _takes_rows(self) -> bool:
