@@ -63,7 +63,7 @@ class Costs:
 
     @classmethod
     def measured(cls, queries: Matrix, total: int, exact: Way, by_codes: Way) -> Self:
-        """Timed with a few queries (q, d), in some milliseconds, on an index of so many rows."""
+        """Timed with a few queries (q, d), in less than a second, on an index of so many rows."""
         size = min(TIMED_ROWS, total)
         parts = [np.arange(i, total, total // size)[:size] for i in range(TIMED_QUERIES)]
         batch = np.repeat(queries[:1], 1 + SPREAD, axis=0)
