@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
 from .kinds import Kind
@@ -16,6 +17,8 @@ from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex, best_of, top_k
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
+SHARED_ROWS = 8192
+"""Rows added at most to codes that others are searching; beyond that a copy takes them."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,10 @@ class Metric:
     vectors: VectorFile
     norms: VectorFile
 
+    def on(self, vectors: VectorFile) -> Metric:
+        """The metric over a vector file that has grown; this one's norms stay as they are."""
+        return replace(self, vectors=vectors, norms=self.norms.reopened())
+
     def scores(self, queries: Matrix, rows: Rows) -> Matrix:
         """Cosines (q, n) of queries with the given rows (n,)."""
         return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
@@ -33,6 +40,9 @@ class Metric:
 
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
+
+    Those who search it see the rows of `vectors` and no others, although `grown` may add more to
+    the codes meanwhile.
 
     Parameters
     ----------
@@ -56,7 +66,26 @@ class ReducedIndex:
         self.metric, self.candidates = metric, candidates
 
     def __len__(self) -> int:
-        return len(self.index)
+        return min(len(self.index), len(self.vectors))
+
+    def grown(self, vectors: VectorFile, progress: Progress = silent) -> ReducedIndex:
+        """An index of the same vector file with more rows; this one keeps to its own."""
+        few = len(vectors) - len(self) <= SHARED_ROWS
+        index = self.index if few else self.index.copy()
+        metric = self.metric and self.metric.on(vectors)
+        grown = ReducedIndex(
+            self.reducer, index, vectors, metric=metric, candidates=self.candidates
+        )
+        grown.extend(progress)
+        return grown
+
+    def kept(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
+        """The same reducer, metric and codebooks over a file with other rows; `extend` codes it."""
+        metric = None
+        if self.metric is not None and norms is not None:
+            metric = replace(self.metric, vectors=vectors, norms=norms)
+        index = self.index.copy(empty=True)
+        return ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
 
     def extend(self, progress: Progress = silent) -> None:
         """Add the rows that the vector file has and the codes or the norms have not."""
@@ -81,6 +110,8 @@ class ReducedIndex:
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
         k = min(k, len(self))
+        if not k:
+            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
         if rows is not None:
             rows = np.setdiff1d(rows, exclude, assume_unique=True)
         if self.metric is None or not len(queries):
@@ -109,19 +140,24 @@ class ReducedIndex:
     ) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
         short = reduced(self.reducer, queries)
-        if rows is not None or not len(exclude) or not len(queries):
+        if rows is not None or not len(queries):
             return self.index.search(short, count, rows)
         total, live = len(self), len(self) - len(exclude)
-        if live < total // 2:
+        if 2 * live < total:
             kept = np.setdiff1d(np.arange(total), exclude, assume_unique=True)
             return self.index.search(short, count, kept)
-        ask = min(total, ceil(count * total / live) + 16)
+        later = len(self.index) - total  # rows that are being added, for others to see
+        ask = ceil(count * total / live) + 16 + later if len(exclude) or later else count
         while True:
-            scores, found = self.index.search(short, ask)
-            found[np.isin(found, exclude)] = -1
-            if ask == total or (found >= 0).sum(axis=1).min() >= min(count, live):
+            scores, found = self.index.search(short, min(ask, total + later))
+            hidden = (found >= total) | _contains(exclude, found)
+            if not hidden.any():
+                return scores[:, :count], found[:, :count]
+            found[hidden] = -1
+            if ask >= total + later or (found >= 0).sum(axis=1).min() >= min(count, live):
                 return _compact(scores, found, count)
-            ask = min(total, 2 * ask)
+            later = len(self.index) - total
+            ask *= 2
 
 
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:
@@ -148,6 +184,15 @@ def trained(
 def _rescored(metric: Metric, query: Matrix, found: Rows, k: int) -> tuple[Matrix, Rows]:
     rows = np.sort(found[found >= 0])  # in the order they lie on disk
     return top_k(metric.scores(query, rows), rows, k)
+
+
+def _contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
+    """Which of `rows` are among `values`, which are sorted."""
+    if not len(values):
+        return np.zeros(rows.shape, dtype=np.bool_)
+    places = np.minimum(np.searchsorted(values, rows), len(values) - 1)
+    contained: NDArray[np.bool_] = values[places] == rows
+    return contained
 
 
 def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
