@@ -6,7 +6,6 @@ under it, and its files stay readable for it when they are removed from the fold
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,8 +106,7 @@ def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> 
     try:
         state, files, loaded = _compacted(ledger, snapshot, progress)
     except BaseException:
-        with suppress(OSError):
-            ledger.remove_strays()
+        ledger.remove_strays()
         raise
     ledger.commit_compacted(state, files)
     return Snapshot.of(ledger, NO_ROWS, loaded)

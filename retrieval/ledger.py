@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,8 +164,13 @@ class Ledger:
             self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
 
     def remove_strays(self) -> None:
-        """Delete files of ours that the state does not name: a crash can leave some."""
+        """Delete files of ours that the state does not name: a crash can leave some.
+
+        One that can't be deleted does no harm, and the commit before it stands: it is left to the
+        next time.
+        """
         named = self.state.file_names
-        for path in self.path.iterdir():
-            if OUR_FILES.fullmatch(path.name) and path.name not in named:
-                path.unlink()
+        with suppress(OSError):
+            for path in self.path.iterdir():
+                if OUR_FILES.fullmatch(path.name) and path.name not in named:
+                    path.unlink()
