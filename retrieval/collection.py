@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -256,6 +257,17 @@ class Collection:
                     if snapshot is self._snapshot:
                         raise
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change the collection, alone. Should the disk fail, show what is then committed."""
+        with self._writing:
+            try:
+                yield
+            except OSError:
+                if self.state.generation != self._snapshot.state.generation:
+                    self._snapshot = first_snapshot(self._ledger)
+                raise
+
     def add(
         self,
         documents: Iterable[Document],
@@ -289,7 +301,7 @@ class Collection:
         given = None if vectors is None else as_given(vectors)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
-        with self._writing:
+        with self._changing():
             unchanged = ingest.stage(self._ledger, documents, columns, source, given)
             if not self.state.unfinished:
                 return Added(0, 0, [], unchanged)
@@ -302,7 +314,7 @@ class Collection:
 
         If vectors were given for it, they are to be given again.
         """
-        with self._writing:
+        with self._changing():
             if not self.state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
@@ -312,7 +324,7 @@ class Collection:
 
     def request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
-        with self._writing:
+        with self._changing():
             if self.state.settings is not None:
                 raise InputError(f"{self.path} holds documents; expected an unfinished build")
             state = replace(self.state, requested=settings.checked(self.state.dim))
@@ -330,7 +342,7 @@ class Collection:
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
-        with self._writing:
+        with self._changing():
             if where is None:
                 rows = self.store.rows_of(list(ids or []))
             else:
@@ -351,7 +363,7 @@ class Collection:
         CorruptError
             If vectors are damaged.
         """
-        with self._writing:
+        with self._changing():
             gone = len(self.deleted)
             if gone:
                 self._snapshot = changes.compact(self._ledger, self._snapshot, progress)
@@ -359,7 +371,7 @@ class Collection:
 
     def reduce(self, settings: Settings, *, progress: Progress = silent) -> list[str]:
         """Reduce the vectors anew, without encoding; returns what the user should know."""
-        with self._writing:
+        with self._changing():
             if not len(self):
                 raise InputError(f"{self.path} holds no documents; expected some to fit on")
             self._snapshot, notes = changes.refit(self._ledger, self._snapshot, settings, progress)
@@ -367,7 +379,7 @@ class Collection:
 
     def rebuild(self, progress: Progress = silent) -> None:
         """Make the derived files anew; the reducer and the metric only if they are at fault."""
-        with self._writing:
+        with self._changing():
             self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress)
 
 

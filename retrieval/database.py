@@ -33,6 +33,8 @@ NEW = ".new"
 """After the file's name: the file that is to take its place."""
 SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB writes beside a file of that name."""
+DISK_ERRORS = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException)
+"""What DuckDB raises when the disk fails; the last one when a commit does."""
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
 
@@ -101,18 +103,46 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing, on disk when it ends. Other threads see what was before."""
-        self._connection.execute("BEGIN TRANSACTION")
-        self._writer = threading.get_ident()
+        """All of it or nothing, on disk when it ends. Other threads see what was before.
+
+        Raises
+        ------
+        OSError
+            If the disk failed. Whether the transaction was committed is then for who reads the
+            tables to see: the file was closed, if that can be, and opened again.
+        """
         try:
+            self._connection.execute("BEGIN TRANSACTION")
+            self._writer = threading.get_ident()
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             with suppress(duckdb.Error):  # the error that led here says more
                 self._connection.execute("ROLLBACK")
-            raise
+            self._writer = None
+            if not isinstance(error, DISK_ERRORS):
+                raise
+            with suppress(Exception):
+                self._reopen()  # after some errors DuckDB refuses everything else
+            raise disk_error(self.path, error) from error
         finally:
             self._writer = None
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move what was committed from the log into the file.
+
+        DuckDB takes a log that lost its end for one whose last writer was killed, and says
+        nothing; what is in the file is under its checksums. Another thread's query may be in the
+        way, or the disk full: then it is done after a later commit, or when the file is closed.
+        """
+        with suppress(duckdb.Error):
+            self._connection.execute("CHECKPOINT")
+
+    def _reopen(self) -> None:
+        with self._replacing.exclusive():
+            self._disconnect()
+            self._connect()
 
     @property
     def in_transaction(self) -> bool:
@@ -192,8 +222,15 @@ class Database:
                 self._connect()
 
     def _read_error(self, error: duckdb.Error) -> Exception:
+        if isinstance(error, DISK_ERRORS):
+            return disk_error(self.path, error)
         damaged = "Corrupt" in str(error) or "checksum" in str(error)
         return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
+
+
+def disk_error(path: Path, error: duckdb.Error) -> OSError:
+    """What DuckDB says when reading or writing failed."""
+    return OSError(f"{path}: {one_line(error)}")
 
 
 def one_line(error: Exception) -> str:

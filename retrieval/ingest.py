@@ -57,7 +57,7 @@ def stage(
             )
         check_vectors(vectors)
     staged, iterator, unchanged = first, iter(documents), list[int]()
-    with store.transaction():
+    with ledger.transaction():
         ledger.forget_pending()
         for types in columns:
             store.ensure_columns(types)
@@ -107,7 +107,7 @@ def encode_pending(
         vectors.append(encoded)
         sync_folder(ledger.path)
         state = replace(state, encoded=len(vectors))
-        with store.transaction():
+        with ledger.transaction():
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
             store.set_state(state)
         ledger.state = state

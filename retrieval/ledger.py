@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,7 +123,7 @@ class Ledger:
         delete : rows that are deleted with it.
         appended : a file of rows whose blocks from `first_block` on are new.
         """
-        with self.store.transaction():
+        with self.transaction():
             if len(delete):
                 self.store.delete_rows(delete)
             if appended is not None:
@@ -134,10 +134,24 @@ class Ledger:
         self.state = state
         self.remove_strays()
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One of the store's; should the disk fail in it, `state` becomes what is then there."""
+        try:
+            with self.store.transaction():
+                yield
+        except OSError:
+            self._read_again()
+            raise
+
     def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
         """Make a state the truth whose rows, in new files, are those that are not deleted."""
         sync_folder(self.path)
-        self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
+        try:
+            self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
+        except OSError:
+            self._read_again()
+            raise
         self.state = state
         self.remove_strays()
 
@@ -162,6 +176,10 @@ class Ledger:
             first_block = kept.nbytes // BLOCK_BYTES
             self.store.discard_from(self.state.rows)
             self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
+
+    def _read_again(self) -> None:
+        with suppress(Exception):  # the error that led here says more
+            self.state = self.store.state()
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name: a crash can leave some.

@@ -14,7 +14,7 @@ from indexes.arrays import Rows, batches
 from indexes.errors import CorruptError, InputError
 
 from .columns import as_stored, by_lower_name, restored, types_of
-from .database import Database, one_line
+from .database import Database, disk_error, one_line
 from .documents import OWN_COLUMNS, Document, content
 from .sql import identifier
 from .state import FORMAT, State
@@ -46,9 +46,13 @@ class DocumentStore:
     def create(cls, path: Path, state: State) -> DocumentStore:
         """A new catalog with no documents."""
         database = Database(path, read_only=False)
-        database.execute(SCHEMA)
-        database.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
-        return cls(database)
+        try:
+            database.execute(SCHEMA)
+            database.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
+            return cls(database)
+        except duckdb.Error as error:  # nothing else is left that can fail
+            database.close()
+            raise disk_error(path, error) from error
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
