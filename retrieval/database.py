@@ -196,14 +196,18 @@ class Database:
         new = self.path.with_name(self.path.name + NEW)
         for end in SIDE_FILES:
             new.with_name(new.name + end).unlink(missing_ok=True)  # a crash can leave some
-        self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
         try:
+            self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
             yield new
-        except BaseException:
             self.execute(f"DETACH {name}")
-            new.unlink(missing_ok=True)
+        except BaseException as error:
+            with suppress(Exception):
+                self._reopen()  # which detaches it, too
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
             raise
-        self.execute(f"DETACH {name}")
 
     def replace_with(self, new: Path) -> None:
         """Let another file take this one's place, in one step, while nobody reads."""

@@ -60,13 +60,22 @@ def reduce(settings: Settings) -> Change:
     return Change(lambda c: c.reduce(settings), lambda m: None)
 
 
+def compact() -> Change:
+    return Change(lambda c: c.compact(), lambda m: None)
+
+
 ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
 OPERATIONS: dict[str, list[list[Change]]] = {
     "build": [[put(BASE)]],
     "add": [[ADD]],
     "delete": [[DELETE]],
     "reduce": [[REDUCE]],
-    "session": [[ADD, remove(["5", "40"]), put(BASE[:8])], [REDUCE, DELETE], [put(LAST)]],
+    "compact": [[DELETE, compact()]],
+    "session": [
+        [ADD, remove(["5", "40"]), put(BASE[:8])],
+        [REDUCE, DELETE, compact()],
+        [put(LAST)],
+    ],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ SETTINGS = st.builds(
     kind=st.sampled_from(["flat", "sq8", "hnsw"]),
     reducer=st.sampled_from(["random", "truncate"]),
 )
+CHANGES = st.sampled_from(["add", "delete", "reduce", "compact"])
 FILTERS: dict[str, Callable[[str, int], bool]] = {
     "n >= 5": lambda text, n: n >= 5,
     "n % 2 = 0 AND text LIKE '%cat%'": lambda text, n: n % 2 == 0 and "cat" in text,
@@ -60,16 +61,20 @@ class CrashError(Exception):
     """The process would be gone."""
 
 
+class FailedError(OSError):
+    """The disk refused, once."""
+
+
 @contextmanager
-def crash_at(step: int) -> Iterator[None]:
-    """Raise `CrashError` at the given durable step: before an fsync, a rename or a commit."""
+def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
+    """Raise an error at the given durable step: before an fsync or a rename, around a commit."""
     left = step
 
     def count() -> None:
         nonlocal left
         left -= 1
-        if left <= 0:  # a dead process does nothing further
-            raise CrashError
+        if left == 0 or (left < 0 and error is CrashError):  # the dead do nothing further
+            raise error
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **options: Any) -> Any:
@@ -89,12 +94,13 @@ def crash_at(step: int) -> Iterator[None]:
             if error is None:
                 try:
                     count()
-                except CrashError as crash:
-                    with suppress(CrashError):
-                        self._own.__exit__(CrashError, crash, crash.__traceback__)
+                except Exception as fault:
+                    with suppress(type(fault)):
+                        self._own.__exit__(type(fault), fault, fault.__traceback__)
                     raise
             done = self._own.__exit__(kind, error, traceback)
-            count()
+            if error is None:
+                count()
             return done
 
     original = retrieval.database.Database.transaction
@@ -168,13 +174,37 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.close()
         self.collection = Collection.open(self.path, self.encoder)
 
-    @rule(
-        documents=DOCUMENTS,
-        what=st.sampled_from(["add", "delete", "reduce", "compact"]),
-        step=st.integers(1, 24),
-        asked=SETTINGS,
-    )
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), n=st.integers(0, 9))
+    def change_metadata(self, data: st.DataObject, n: int) -> None:
+        """What was encoded before is not encoded again."""
+        ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=6))
+        self.add({id: (self.model[id][0], n) for id in sorted(ids)})
+
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 24), asked=SETTINGS)
     def crash(self, documents: Model, what: str, step: int, asked: Settings) -> None:
+        """The process ends in the middle; another finds what was there before, or all of it."""
+        done, after = self._attempt(fault_at(step, CrashError), what, documents, asked)
+        old = self.path
+        self.generation += 1
+        shutil.copytree(old, self.path)
+        with suppress(Exception):
+            self.collection.close()
+        shutil.rmtree(old)
+        assert verify(self.path) == []
+        self.collection = Collection.open(self.path, self.encoder)
+        self._expect(self.model, after, done)
+
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 24), asked=SETTINGS)
+    def fail(self, documents: Model, what: str, step: int, asked: Settings) -> None:
+        """The disk refuses once, and the same process goes on."""
+        done, after = self._attempt(fault_at(step, FailedError), what, documents, asked)
+        self._expect(self.model, after, done)
+
+    def _attempt(
+        self, fault: AbstractContextManager[None], what: str, documents: Model, asked: Settings
+    ) -> tuple[bool, Model]:
+        """Whether a change came to its end, and what it leads to."""
         known = sorted(documents.keys() & self.model.keys())
         after = self.model | documents if what == "add" else dict(self.model)
         if what == "delete":
@@ -185,22 +215,14 @@ class CollectionMachine(RuleBasedStateMachine):
             "reduce": lambda: self.collection.reduce(asked) if self.model else None,
             "compact": lambda: self.collection.compact(),
         }
-        crashed = False
-        try:
-            with crash_at(step):
-                actions[what]()
-        except CrashError:
-            crashed = True
-        old = self.path
-        self.generation += 1
-        shutil.copytree(old, self.path)
-        with suppress(Exception):
-            self.collection.close()
-        shutil.rmtree(old)
-        assert verify(self.path) == []
-        self.collection = Collection.open(self.path, self.encoder)
+        with suppress(CrashError, FailedError), fault:
+            actions[what]()
+            return True, after
+        return False, after
+
+    def _expect(self, before: Model, after: Model, done: bool) -> None:
         found = self._documents_found()
-        assert found in ((self.model, after) if crashed else (after,))
+        assert found in ((after,) if done else (before, after))
         self.model = found
 
     @rule(
