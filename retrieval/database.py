@@ -33,8 +33,13 @@ NEW = ".new"
 """After the file's name: the file that is to take its place."""
 SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB writes beside a file of that name."""
-DISK_ERRORS = (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException)
-"""What DuckDB raises when the disk fails; the last one when a commit does."""
+DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.TransactionException,  # of a commit
+    duckdb.ConnectionException,  # after one whose end is not known
+)
+"""What DuckDB raises when the disk fails."""
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
 
@@ -116,17 +121,18 @@ class Database:
             self._writer = threading.get_ident()
             yield
             self._connection.execute("COMMIT")
+            self._writer = None
+            sync_folder(self.path.parent)  # for the log's name: DuckDB leaves it to the system
         except BaseException as error:
             with suppress(duckdb.Error):  # the error that led here says more
                 self._connection.execute("ROLLBACK")
             self._writer = None
-            if not isinstance(error, DISK_ERRORS):
-                raise
-            with suppress(Exception):
-                self._reopen()  # after some errors DuckDB refuses everything else
-            raise disk_error(self.path, error) from error
-        finally:
-            self._writer = None
+            if isinstance(error, (*DISK_ERRORS, OSError)):
+                with suppress(Exception):
+                    self._reopen()  # after some errors DuckDB refuses everything else
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            raise
         self._checkpoint()
 
     def _checkpoint(self) -> None:
