@@ -56,7 +56,7 @@ class Trial:
             lab.do(Job("build", str(self.base)))
         done, trace = lab.new(self.base), lab.folder / f"{operation}.trace"
         lab.do(Job(operation, str(done), trace=str(trace)))
-        self.trace = read_trace(trace)
+        self.trace, self.traced = read_trace(trace), str(done)
         self.calls = [call for call in self.trace if call.kind != Kind.MARK]
         self.names = names(done)
         self.states = self._states(lab.new(self.base))

@@ -22,6 +22,7 @@ import pytest
 from .fault_child import LAST, OPERATIONS
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
 from .faults import FAULTS, KILLS, Action, Fault, Forker, Outcome, compiled
+from .power_loss import Loss, losses
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +143,37 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
         + f"; reopened after {reopened['True']}; {len(bad)} with a fault of ours"
     )
     assert not bad, described(trial, bad)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_power_lost_nothing_acknowledged_is_lost(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    possible = losses(trial.base, trial.traced, trial.trace, random)
+    chosen = random.sample(possible, min(RANDOM, len(possible)))
+
+    def attempt(loss: Loss) -> str | None:
+        folder = trial.lab.new()
+        loss.write(folder)
+        fault = trial.fault(folder, loss.acknowledged)
+        shutil.rmtree(folder)
+        return fault
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(zip(chosen, pool.map(attempt, chosen), strict=True))
+    bad = [(loss, fault) for loss, fault in found if fault]
+    lost, half = (sum(fault == sort for _, fault in bad) for sort in (LOST, HALF))
+    report(
+        f"{operation}, seed {SEED}: power lost {len(chosen)} times, of {len(possible)} outcomes "
+        f"that differ after {len(trial.calls)} calls; {lost} with acknowledged documents lost, "
+        f"{half} with half-written states visible"
+    )
+    assert not bad, "\n".join(
+        f"after {loss.calls}, {trial.trace[loss.calls - 1].kind.name} "
+        f"{Path(trial.trace[loss.calls - 1].path).name}, kept {loss.kept}: {fault}"
+        for loss, fault in bad
+    )
 
 
 def fault_of(
