@@ -283,6 +283,32 @@ def reduction(
 
 
 @app.command()
+def updates(
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+        "10000,100000,1000000"
+    ),
+    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
+    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    out: Out = Path("bench-results"),
+) -> None:
+    """What changes cost in indexes of different size, and searches while changes go on."""
+    from retrieval import console
+
+    from .machine import provenance
+    from .results import ResultsFile
+    from .updates import measure_traffic, measure_updates
+
+    sizes = tuple(int(size) for size in rows.split(","))
+    about, results = provenance(["duckdb"]), ResultsFile(out / "updates.jsonl")
+    with console.progress() as progress:
+        measure_updates(results, about, sizes, progress)
+        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+    console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+    if faults:
+        raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
+
+
+@app.command()
 def report(
     results: Results = FOLDER,
     out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(

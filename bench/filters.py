@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from indexes.arrays import Matrix, Rows, batches, normalize_rows
+from indexes.arrays import Matrix, Rows, batches, normalize_rows, without
 from indexes.linear import Whitening, principal_axes
 from indexes.progress import Progress, silent
-from indexes.reduced_index import without
 from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
@@ -46,7 +45,7 @@ def measure_filters(
 ) -> None:
     """Write a row for each condition; a run replaces all rows of the one before."""
     lengths = np.array([len(text) for text in task.dataset.texts])
-    conditions = list(conditions_on(lengths))
+    conditions = {condition: share for share, condition in conditions_on(lengths)}
     queries = task.queries.take(np.arange(min(TIMED_QUERIES, len(task.queries))))
     rows = []
     with TemporaryDirectory() as folder:
@@ -54,7 +53,7 @@ def measure_filters(
         limit_threads(1)
         try:
             cosines = _cosines(collection, queries)
-            for done, (share, condition) in enumerate(conditions, start=1):
+            for done, (condition, share) in enumerate(conditions.items(), start=1):
                 facts = task.facts() | {"share": share, "condition": condition}
                 columns = measured(collection, condition, queries, cosines)
                 rows.append({"key": key_of(facts)} | facts | columns | about)
@@ -81,11 +80,11 @@ def conditions_on(lengths: Rows) -> Iterator[tuple[float, str]]:
 
 def measured(collection: Collection, condition: str, queries: Matrix, cosines: Matrix) -> Row:
     """Recall of what the collection answers, and the milliseconds of each part and way."""
-    allowed, index = collection.store.rows_where(condition), collection.index
+    allowed, index = collection.store.rows_where(condition, collection.state.rows), collection.index
     search, costs = index.filtered(), index.costs()
     rows = without(allowed, collection.deleted)
     ways: dict[str, Callable[[Matrix], Any]] = {
-        "condition": lambda _: collection.store.rows_where(condition),
+        "condition": lambda _: collection.store.rows_where(condition, collection.state.rows),
         "search": lambda q: index.search(q, ANSWERS, allowed, collection.deleted),
         "exact": lambda q: search.metric.nearest(q, ANSWERS, rows),
         "codes": lambda q: search.by_codes(q, ANSWERS, rows),

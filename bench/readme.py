@@ -12,6 +12,9 @@ from .results import Row, read_rows
 from .sts_tables import reduction_tables, study_tables
 from .tables import Table, beside_peers, codes_alone, encoders, filters, headline
 
+MOST_LINES = 20
+"""Lines of a table that is shown unfolded, at most."""
+
 
 def search_section(folder: Path) -> list[str]:
     """Quality, memory and peers."""
@@ -42,8 +45,16 @@ def _plain_section(
 ) -> list[str]:
     """An experiment's tables, each with its title."""
     rows = read_rows(folder, experiment)
-    parts = [text for table in tables(rows) for text in (f"**{table.title}**", table.markdown())]
+    parts = [text for table in tables(rows) for text in _titled(table)]
     return [*parts, _measured_on(rows, libraries)]
+
+
+def _titled(table: Table) -> list[str]:
+    """A table below its title; a long one opens when its title is clicked."""
+    if len(table.rows) <= MOST_LINES:
+        return [f"**{table.title}**", table.markdown()]
+    title = f"<details><summary><b>{table.title}</b></summary>"
+    return [title, table.markdown(), "</details>"]
 
 
 EXPERIMENTS = {

@@ -52,9 +52,9 @@ class FilteredSearch:
     metric: Metric
     candidates: int
 
-    def timed(self) -> Costs:
-        """What both ways cost, with rows of the index as queries."""
-        rows = np.linspace(0, len(self.index) - 1, TIMED_QUERIES + 2).astype(np.int64)[1:-1]
+    def timed(self, total: int) -> Costs:
+        """What both ways cost among `total` rows, some of which are the queries."""
+        rows = np.linspace(0, total - 1, TIMED_QUERIES + 2).astype(np.int64)[1:-1]
 
         def exact(queries: Matrix, rows: Rows) -> object:
             return self.metric.nearest(queries, USUAL_K, rows)
@@ -63,7 +63,7 @@ class FilteredSearch:
             return self.by_codes(queries, USUAL_K, rows)
 
         queries = self.metric.vectors.take(rows)
-        return Costs.measured(queries, len(self.index), exact, by_codes)
+        return Costs.measured(queries, total, exact, by_codes)
 
     def search(self, queries: Matrix, k: int, rows: Rows, costs: Costs) -> tuple[Matrix, Rows]:
         """By the way that costs less."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,10 @@ class Metric:
     rescorer: Rescorer
     vectors: VectorFile
     norms: VectorFile
+
+    def on(self, vectors: VectorFile) -> Metric:
+        """The metric over a vector file that has grown; this one's norms stay as they are."""
+        return replace(self, vectors=vectors, norms=self.norms.reopened())
 
     def scores(self, queries: Matrix, rows: Rows) -> Matrix:
         """Cosines (q, n) of queries (q, d) with the given rows (n,)."""

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
+from .arrays import Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
 from .costs import Costs
 from .filtered import FilteredSearch
 from .kinds import Kind
 from .metric import Metric
 from .progress import Progress, silent
-from .ranking import compacted, top_k
+from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
+SHARED_ROWS = 8192
+"""Rows added at most to codes that others are searching; beyond that a copy takes them."""
 
 
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
+
+    Those who search it see the rows of `vectors` and no others, although `grown` may add more to
+    the codes meanwhile.
 
     Parameters
     ----------
@@ -49,7 +54,27 @@ class ReducedIndex:
         self._timing = Lock()
 
     def __len__(self) -> int:
-        return len(self.index)
+        return min(len(self.index), len(self.vectors))
+
+    def grown(self, vectors: VectorFile, progress: Progress = silent) -> ReducedIndex:
+        """An index of the same vector file with more rows; this one keeps to its own."""
+        few = len(vectors) - len(self) <= SHARED_ROWS
+        index = self.index if few else self.index.copy()
+        metric = self.metric and self.metric.on(vectors)
+        grown = ReducedIndex(
+            self.reducer, index, vectors, metric=metric, candidates=self.candidates
+        )
+        grown._costs = self._costs
+        grown.extend(progress)
+        return grown
+
+    def kept(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
+        """The same reducer, metric and codebooks over a file with other rows; `extend` codes it."""
+        metric = None
+        if self.metric is not None and norms is not None:
+            metric = replace(self.metric, vectors=vectors, norms=norms)
+        index = self.index.copy(empty=True)
+        return ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
 
     def extend(self, progress: Progress = silent) -> None:
         """Add the rows that the vector file has and the codes or the norms have not."""
@@ -74,8 +99,8 @@ class ReducedIndex:
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
         k = min(k, len(self))
-        if not len(queries):
-            return _stack([], k)
+        if not k or not len(queries):
+            return best_of([], len(queries), k)
         if rows is not None:
             return self._among(queries, k, without(rows, exclude))
         if self.metric is None:
@@ -94,7 +119,7 @@ class ReducedIndex:
         """What its ways cost: timed when first asked, and again when the index has doubled."""
         with self._timing:
             if self._costs is None or len(self) > 2 * self._costs.total:
-                self._costs = self.filtered().timed()
+                self._costs = self.filtered().timed(len(self))
             return self._costs
 
     @property
@@ -118,39 +143,21 @@ class ReducedIndex:
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
         short = reduced(self.reducer, queries)
-        if not len(exclude):
-            return self.index.search(short, count)
         total, live = len(self), len(self) - len(exclude)
-        ask = min(total, ceil(count * total / max(live, 1)) + 16)
+        later = len(self.index) - total  # rows that are being added, for others to see
+        ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
-            scores, found = self.index.search(short, ask)
-            kept = (found >= 0) & ~_holds(exclude, found)
+            scores, found = self.index.search(short, min(ask, total + later))
+            hidden = (found >= total) | contains(exclude, found)
+            if not (len(exclude) or hidden.any()):
+                return scores[:, :count], found[:, :count]
+            kept = (found >= 0) & ~hidden
             if kept.sum(axis=1).min() >= min(count, live):
                 return compacted(scores, found, kept, count)
-            if ask == total:  # a graph or lists that were not all gone through
+            if ask >= total + later:  # a graph or lists that are not all gone through
                 return self.index.search(short, count, without(np.arange(total), exclude))
-            ask = min(total, 2 * ask)
-
-
-def without(rows: Rows, exclude: Rows) -> Rows:
-    """Sorted rows less sorted others, in the time of the shorter of the two, but for a copy.
-
-    >>> without(np.array([1, 4, 7]), np.array([0, 4])).tolist()
-    [1, 7]
-    """
-    if len(exclude) > len(rows):
-        return rows[~_holds(exclude, rows)]
-    there = exclude[_holds(rows, exclude)]
-    return np.delete(rows, np.searchsorted(rows, there)) if len(there) else rows
-
-
-def _holds(these: Rows, rows: Rows) -> NDArray[np.bool_]:
-    """Which of `rows`, of any shape, are among `these`, which are sorted."""
-    if not len(these):
-        return np.zeros(rows.shape, dtype=np.bool_)
-    place = np.minimum(np.searchsorted(these, rows), len(these) - 1)
-    held: NDArray[np.bool_] = these[place] == rows
-    return held
+            later = len(self.index) - total
+            ask *= 2
 
 
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from .errors import CorruptError
 
@@ -19,10 +19,9 @@ Arrays = dict[str, NDArray[Any]]
 def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
     header = {"kind": kind, "params": json.dumps(params)}
-    try:
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path, metadata=header)
-    except SafetensorError as error:  # what is left to fail is the disk
-        raise OSError(f"{path}: {error}") from error
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Not `save_file`: it writes to a private file of its own, which a kill would leave behind.
+    path.write_bytes(save(whole, metadata=header))
 
 
 def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .arrays import Matrix, Rows, as_matrix
 from .errors import CorruptError, InputError
 from .kinds import PQ_MOST_ROWS, Kind
+from .locks import SharedLock
 from .ranking import best_of, compacted, top_k
 
 ROUNDS_4BIT = 10
@@ -47,11 +48,13 @@ class VectorIndex(Protocol):
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]: ...
 
+    def copy(self, *, empty: bool = False) -> VectorIndex: ...
+
     def save(self, path: Path) -> None: ...
 
 
 class FaissIndex:
-    """A FAISS index of one `Kind`, by inner product.
+    """A FAISS index of one `Kind`, by inner product. Threads may search it while one adds to it.
 
     Parameters
     ----------
@@ -76,6 +79,7 @@ class FaissIndex:
                 f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
                 "that `slimdex build --help` lists or a FAISS factory string"
             ) from error
+        self._lock = SharedLock()
         self._tune()
 
     def _tune(self) -> None:
@@ -123,8 +127,18 @@ class FaissIndex:
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raises `InputError` for a factory string that can't."""
-        with _refusals():
+        with _refusals(), self._lock.exclusive():
             self._index.add(as_matrix(X, dim=self.dim))
+
+    def copy(self, *, empty: bool = False) -> FaissIndex:
+        """Another index with the same codebooks, and with the same rows unless `empty`."""
+        other = FaissIndex.__new__(FaissIndex)
+        other._lock = SharedLock()
+        with _refusals(), self._lock.shared():
+            other._index = faiss.clone_index(self._index)
+        if empty:
+            other._index.reset()
+        return other
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.
@@ -132,7 +146,7 @@ class FaissIndex:
         With `rows`, only those are looked at, and all of them are.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
-        with _refusals():
+        with _refusals(), self._lock.shared():
             return self._search(queries, k, rows)
 
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
@@ -259,7 +273,8 @@ class FaissIndex:
 
     def save(self, path: Path) -> None:
         """Write in FAISS's own format."""
-        with path.open("wb") as file:  # FAISS's own files do not notice a disk full at the end
+        # FAISS's own files do not notice a disk full at the end
+        with path.open("wb") as file, self._lock.shared():
             writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
             faiss.write_index(self._index, writer)
 
@@ -267,6 +282,7 @@ class FaissIndex:
     def load(cls, path: Path) -> FaissIndex:
         """Read what `save` wrote. Only for files whose checksum is known: FAISS trusts them."""
         index = cls.__new__(cls)
+        index._lock = SharedLock()
         try:
             index._index = faiss.read_index(str(path))
         except RuntimeError as error:

@@ -14,7 +14,8 @@ from indexes.errors import InputError
 from indexes.progress import Progress, silent
 from indexes.settings import Settings
 
-from .collection import Added, Collection
+from .changes import Added
+from .collection import Collection
 from .documents import Document
 from .encoder import Encoder
 from .given import GivenVectors, open_vectors

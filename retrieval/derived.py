@@ -69,7 +69,7 @@ def encode_rows(
     return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
 
 
-def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
+def load_index(folder: Path, state: State) -> ReducedIndex:
     """The index of a committed state, its files checked first; `extend` adds rows not coded yet.
 
     Raises
@@ -80,6 +80,7 @@ def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
     assert state.settings is not None
     for record in state.files.values():
         record.check(folder)
+    vectors = VectorFile(folder / state.vectors, state.dim, state.rows)
     return ReducedIndex(
         load_reducer(folder / state.files["reducer"].name),
         FaissIndex.load(folder / state.files["codes"].name),

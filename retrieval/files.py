@@ -39,7 +39,6 @@ def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
-        temporary.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it private
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))

@@ -14,8 +14,9 @@ from bench.methods import Method
 from bench.quality import Judge
 from bench.readme import section, sections_with_rows, write_section
 from bench.report import write_report
-from bench.results import FOLDER, ResultsFile, Row
+from bench.results import FOLDER, ResultsFile, Row, read_rows
 from bench.retrieval import Task, exact_answers, measured
+from bench.sts_tables import study_tables
 from bench.tables import beside_peers, codes_alone, every_row, headline
 from bench.versus import contenders, measure_peers
 from indexes.errors import InputError
@@ -93,6 +94,16 @@ def test_a_readme_section_stands_between_its_marks(
     with pytest.raises(InputError, match="expected <!-- results: begin -->"):
         write_section(path, "results", text)
     assert path.read_text() == "no marks"
+
+
+def test_long_tables_are_folded_and_short_ones_are_not() -> None:
+    rows = read_rows(FOLDER, "sts")
+    text = section("similarity", FOLDER)
+    for table in study_tables(rows):
+        folded = f"<details><summary><b>{table.title}</b></summary>\n\n{table.markdown()}\n\n</det"
+        shown = f"**{table.title}**\n\n{table.markdown()}"
+        assert (folded if len(table.rows) > 20 else shown) in text
+    assert 0 < text.count("<details>") == text.count("</details>") < len(study_tables(rows))
 
 
 @pytest.mark.parametrize("name", sections_with_rows(FOLDER))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.arrays import Matrix, Rows, normalize_rows
+from indexes.arrays import Matrix, Rows, normalize_rows, without
 from indexes.costs import Costs, Line
 from indexes.linear import Whitening
 from indexes.metric import Metric
 from indexes.ranking import compacted
-from indexes.reduced_index import ReducedIndex, without
+from indexes.reduced_index import ReducedIndex
 from indexes.vector_file import VectorFile
 from indexes.vector_index import FaissIndex
 
