@@ -18,6 +18,7 @@ from .database import Database, disk_error, one_line
 from .documents import OWN_COLUMNS, Document, content
 from .sql import identifier
 from .state import FORMAT, State
+from .where import checked, refusal
 
 SCHEMA = """
     CREATE TABLE documents(
@@ -242,23 +243,22 @@ class DocumentStore:
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
         """Rows 0 .. stop that a DuckDB expression holds for, in order, deleted ones included.
 
-        The expression is parsed as one: statements, limits and unbalanced brackets are refused.
+        Anything but an expression over the columns is refused: see `where.checked`.
 
         Raises
         ------
         RenumberedError
             If the rows are of another epoch.
         """
+        names = (*OWN_COLUMNS[1:4], *self._seen_columns)
+        where = checked(where, names)
         with self._database.reading(epoch) as cursor:
             try:
                 documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
                 found = documents.filter(where).project('"row"')
                 return np.sort(found.fetchnumpy()["row"].astype(np.int64))
             except duckdb.Error as error:
-                raise InputError(
-                    f"where {where!r}: {one_line(error)}; expected a condition on the columns "
-                    f"{', '.join((*OWN_COLUMNS[1:4], *self._seen_columns))}"
-                ) from error
+                raise refusal(where, one_line(error), names) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids; raises `InputError` for an unknown one."""
