@@ -270,13 +270,20 @@ def verify(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
-def repair(index: Dir, as_json: Json = False) -> None:
+def repair(
+    index: Dir,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
     from . import console
     from .integrity import repair as mend
 
     with console.progress() as progress:
-        mended = mend(index, progress)
+        mended = mend(index, progress, untrusted=untrusted)
     if as_json:
         console.print_json({"mended": mended})
     else:

@@ -16,6 +16,7 @@ from indexes.errors import CorruptError, InputError
 from .columns import as_stored, by_lower_name, restored, types_of
 from .database import Database, disk_error, one_line
 from .documents import OWN_COLUMNS, Document, content
+from .schema import check_plain, check_schema
 from .sql import identifier
 from .state import FORMAT, State
 from .where import checked, refusal
@@ -68,10 +69,7 @@ class DocumentStore:
         """
         database = Database(path, read_only=read_only)
         try:
-            found = database.fetch("SELECT format FROM state")
-            if found != [(FORMAT,)]:
-                version = found[0][0] if found else None
-                raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
+            _check(path, database)
             return cls(database)
         except duckdb.Error as error:
             database.close()
@@ -387,3 +385,20 @@ class DocumentStore:
     def _read_columns(self) -> dict[str, str]:
         described = self._database.fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
+
+
+def _check(path: Path, database: Database) -> None:
+    """Raise `CorruptError` for a catalog that is not as we make them, `InputError` for another
+    version's."""
+    with database.reading() as cursor:
+        try:
+            check_plain(cursor)
+            found = cursor.execute("SELECT format FROM state").fetchall()
+            if len(found) != 1:
+                raise CorruptError(f"its table 'state' has {len(found)} rows; expected one")
+            if found != [(FORMAT,)]:
+                version = found[0][0]
+                raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
+            check_schema(cursor, SCHEMA)
+        except CorruptError as error:
+            raise CorruptError(f"{path}: no slimdex catalog: {error}") from error
