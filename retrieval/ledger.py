@@ -59,9 +59,14 @@ class Ledger:
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
         check_folder(path)
-        ledger = cls(path, DocumentStore.open(path / CATALOG, read_only=read_only))
-        if not read_only:
-            ledger.remove_strays()
+        store = DocumentStore.open(path / CATALOG, read_only=read_only)
+        try:
+            ledger = cls(path, store)
+            if not read_only:
+                ledger.remove_strays()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     def vectors(self, rows: int | None = None) -> VectorFile:
