@@ -236,6 +236,20 @@ def compact(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
+def upgrade(index: Dir, as_json: Json = False) -> None:
+    """Bring an index of an older slimdex to the format of this one, as any change to it does."""
+    from . import console
+    from .collection import Collection
+    from .state import FORMAT
+
+    Collection.open(index).close()
+    if as_json:
+        console.print_json({"format": FORMAT})
+    else:
+        console.out.print(f"{index}: format {FORMAT}", soft_wrap=True, markup=False)
+
+
+@app.command()
 def info(index: Dir, as_json: Json = False) -> None:
     """What an index holds, how it was made and what it costs."""
     from . import console

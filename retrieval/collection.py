@@ -116,7 +116,11 @@ class Collection:
         if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()
             raise InputError(f"encoder {given}; this index was built with {expected}")
-        return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        try:
+            return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        except BaseException:
+            ledger.store.close()
+            raise
 
     def close(self) -> None:
         """Release the catalog for other processes."""

@@ -12,8 +12,8 @@ from indexes.settings import Settings
 
 from .files import OUR_FILES, FileRecord
 
-FORMAT = 1
-"""Version of the folder's layout and of the tables in the catalog."""
+FORMAT = 2
+"""Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""

@@ -178,11 +178,3 @@ def test_foreign_files(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "other")).close()
     with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other", read_only=True)
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
-    with duckdb.connect(str(tmp_path / "c")) as connection:
-        connection.execute("UPDATE state SET format = 2")
-    with pytest.raises(InputError, match="format 2; this slimdex reads format 1"):
-        DocumentStore.open(tmp_path / "c", read_only=True)

@@ -147,9 +147,8 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
             ],
             "a trigger, 't'",
         ),
-        (["DROP VIEW live", "CREATE VIEW live AS FROM documents"], "views are live"),
-        (["CREATE VIEW more AS SELECT 1"], "views are live, more"),
-        (["DROP VIEW live"], "views are none"),
+        (["CREATE VIEW live AS FROM documents"], "views are live"),
+        (["CREATE VIEW more AS SELECT 1"], "views are more"),
         (["CREATE TABLE more(x INT)"], "tables are .*more"),
         (["DROP TABLE blocks"], "tables are"),
         (["ALTER TABLE blocks ADD COLUMN x INT"], "'x' of the table 'blocks'"),
@@ -157,7 +156,6 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed, 'x'"),
         (
             [
-                "DROP VIEW live",
                 "ALTER TABLE state RENAME TO other",
                 "CREATE VIEW state AS SELECT count(*) FROM range(1000000000000000)",
             ],
@@ -166,7 +164,6 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         (
             [
                 "CREATE TABLE other AS SELECT * FROM documents",
-                "DROP VIEW live",
                 "DROP TABLE documents",
                 "CREATE VIEW documents AS SELECT * FROM other, range(1000000000000)",
             ],
@@ -174,7 +171,6 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         ),
         (
             [
-                "DROP VIEW live",
                 "DROP TABLE documents",
                 'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
                 "deleted BOOLEAN, x VARCHAR GENERATED ALWAYS AS (lower(id)))",
@@ -183,7 +179,6 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         ),
         (
             [
-                "DROP VIEW live",
                 "DROP TABLE documents",
                 'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
                 "deleted BOOLEAN, CHECK (id > ''))",
