@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -259,7 +260,7 @@ def test_states(opened: Collection, data: st.DataObject) -> None:
                 break
             place = place[key]
         if data.draw(st.booleans()):
-            place[key] = data.draw(ODD_VALUES)
+            place[key] = copy.deepcopy(data.draw(ODD_VALUES))
         else:
             del place[key]
         if not values:
@@ -307,6 +308,6 @@ def test_what_quietly_lets_through() -> None:
 
         quietly(fail)
     with pytest.raises(KeyError):
-        quietly(lambda: {}["x"])
+        quietly(lambda: dict[str, int]()["x"])
     with pytest.raises(AssertionError):
         quietly(lambda: (_ for _ in ()).throw(InputError("two\nlines")))
