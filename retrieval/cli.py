@@ -116,8 +116,6 @@ def build(
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
     opened = _open(sources, text, id, title, vectors)
-    if trust_remote_code:
-        console.note(f"code that comes with {model or DEFAULT_MODEL} is run, with your rights")
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
