@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
+from .errors import InputError
 from .kinds import Kind
 from .progress import Progress, silent
 from .reducer import Reducer
@@ -19,6 +20,9 @@ from .vector_index import FaissIndex, VectorIndex, best_of, top_k
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Rows added at most to codes that others are searching; beyond that a copy takes them."""
+
+LARGEST = float(np.finfo(np.float16).max)
+"""What a vector on disk can hold; squares of what is much more overflow."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,10 @@ class ReducedIndex:
         `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
+        if (largest := float(np.abs(queries).max(initial=0.0))) > LARGEST:
+            raise InputError(
+                f"queries: value {largest:g}; expected up to {LARGEST:g}, as vectors on disk have"
+            )
         k = min(k, len(self))
         if not k:
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
