@@ -35,8 +35,11 @@ def as_matrix(X: Any, *, dim: int | None = None, name: str = "vectors") -> Matri
     indexes.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
     try:
-        out = np.ascontiguousarray(X, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        if np.iscomplexobj(X):
+            raise TypeError("complex numbers")
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            out = np.ascontiguousarray(X, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{name}: expected rows of numbers, all of one length ({error})"
         ) from error

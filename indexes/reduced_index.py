@@ -10,6 +10,7 @@ import numpy as np
 
 from .arrays import Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
 from .costs import Costs
+from .errors import InputError
 from .filtered import FilteredSearch
 from .kinds import Kind
 from .metric import Metric
@@ -22,6 +23,9 @@ from .vector_index import FaissIndex, VectorIndex
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Rows added at most to codes that others are searching; beyond that a copy takes them."""
+
+LARGEST = float(np.finfo(np.float16).max)
+"""What a vector on disk can hold; squares of what is much more overflow."""
 
 
 class ReducedIndex:
@@ -98,6 +102,10 @@ class ReducedIndex:
         `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
+        if (largest := float(np.abs(queries).max(initial=0.0))) > LARGEST:
+            raise InputError(
+                f"queries: value {largest:g}; expected up to {LARGEST:g}, as vectors on disk have"
+            )
         k = min(k, len(self))
         if not k or not len(queries):
             return best_of([], len(queries), k)

@@ -285,8 +285,10 @@ class FaissIndex:
         index._lock = SharedLock()
         try:
             index._index = faiss.read_index(str(path))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
+        if index._index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise CorruptError(f"{path}: another metric; expected inner products")
         return index
 
 
@@ -315,6 +317,6 @@ def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
     return scores, rows
 
 
-def _reason(error: RuntimeError) -> str:
+def _reason(error: Exception) -> str:
     """The last clause of a FAISS message, which is the part about the input."""
-    return str(error).splitlines()[0].rsplit(": ", 1)[-1].strip()
+    return (str(error) or type(error).__name__).splitlines()[0].rsplit(": ", 1)[-1].strip()

@@ -18,8 +18,8 @@ from .changes import Added
 from .collection import Collection
 from .documents import Document
 from .encoder import Encoder
+from .files import CATALOG
 from .given import GivenVectors, open_vectors
-from .ledger import CATALOG
 from .sources import ColumnNames, Source, open_source
 
 

@@ -77,14 +77,16 @@ def refit(
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress)), notes
 
 
-def rebuild(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> Snapshot:
-    """The derived files anew; the reducer and the metric only if they are at fault."""
+def rebuild(
+    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
+) -> Snapshot:
+    """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
     settings, dim = ledger.state.settings, ledger.state.dim
     if settings is None:
         return snapshot
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
-    if not _fitted_files_are_whole(ledger):
+    if fit_anew or not _fitted_files_are_whole(ledger):
         try:
             settings, _ = state.requested.fitted(moments)
         except InputError:  # too few are left: what they were fitted on is still there

@@ -116,8 +116,6 @@ def build(
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
     opened = _open(sources, text, id, title, vectors)
-    if trust_remote_code:
-        console.note(f"code that comes with {model or DEFAULT_MODEL} is run, with your rights")
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
@@ -236,6 +234,20 @@ def compact(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
+def upgrade(index: Dir, as_json: Json = False) -> None:
+    """Bring an index of an older slimdex to the format of this one, as any change to it does."""
+    from . import console
+    from .collection import Collection
+    from .state import FORMAT
+
+    Collection.open(index).close()
+    if as_json:
+        console.print_json({"format": FORMAT})
+    else:
+        console.out.print(f"{index}: format {FORMAT}", soft_wrap=True, markup=False)
+
+
+@app.command()
 def info(index: Dir, as_json: Json = False) -> None:
     """What an index holds, how it was made and what it costs."""
     from . import console
@@ -270,13 +282,20 @@ def verify(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
-def repair(index: Dir, as_json: Json = False) -> None:
+def repair(
+    index: Dir,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
     from . import console
     from .integrity import repair as mend
 
     with console.progress() as progress:
-        mended = mend(index, progress)
+        mended = mend(index, progress, untrusted=untrusted)
     if as_json:
         console.print_json({"mended": mended})
     else:

@@ -116,7 +116,11 @@ class Collection:
         if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()
             raise InputError(f"encoder {given}; this index was built with {expected}")
-        return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        try:
+            return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        except BaseException:
+            ledger.store.close()
+            raise
 
     def close(self) -> None:
         """Release the catalog for other processes."""
@@ -377,10 +381,15 @@ class Collection:
             self._snapshot, notes = changes.refit(self._ledger, self._snapshot, settings, progress)
             return notes
 
-    def rebuild(self, progress: Progress = silent) -> None:
-        """Make the derived files anew; the reducer and the metric only if they are at fault."""
+    def rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
+        """Make the derived files anew; the reducer and the metric only if they are at fault.
+
+        Parameters
+        ----------
+        fit_anew : reducer and metric, too, whatever the files that there are.
+        """
         with self._changing():
-            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress)
+            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress, fit_anew)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

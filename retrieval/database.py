@@ -142,8 +142,13 @@ class Database:
         nothing; what is in the file is under its checksums. Another thread's query may be in the
         way, or the disk full: then it is done after a later commit, or when the file is closed.
         """
-        with suppress(duckdb.Error):
+        try:
             self._connection.execute("CHECKPOINT")
+        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
+            with suppress(Exception):
+                self._reopen()
+        except duckdb.Error:
+            pass
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():

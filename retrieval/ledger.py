@@ -8,7 +8,6 @@ old state, after 2 the new one.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,15 +22,9 @@ from indexes.moments import Moments
 from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
-from .files import publish, sync_folder
+from .files import CATALOG, OUR_FILES, check_folder, publish, sync_folder
 from .state import State
 from .store import DocumentStore
-
-CATALOG = "catalog.duckdb"
-OUR_FILES = re.compile(
-    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6,}\.(f16|f32|safetensors|faiss)(\.tmp)?"
-    r"|catalog\.duckdb\.new(\.wal.*)?"
-)
 
 
 class Ledger:
@@ -65,9 +58,15 @@ class Ledger:
         """An existing folder; a writer also clears away what a crash has left."""
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
-        ledger = cls(path, DocumentStore.open(path / CATALOG, read_only=read_only))
-        if not read_only:
-            ledger.remove_strays()
+        check_folder(path)
+        store = DocumentStore.open(path / CATALOG, read_only=read_only)
+        try:
+            ledger = cls(path, store)
+            if not read_only:
+                ledger.remove_strays()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     def vectors(self, rows: int | None = None) -> VectorFile:
@@ -86,7 +85,12 @@ class Ledger:
         if record is None:
             return Moments(self.state.dim)
         record.check(self.path)
-        return Moments.load(self.path / record.name)
+        moments = Moments.load(self.path / record.name)
+        if moments.dim != self.state.dim:
+            raise CorruptError(
+                f"{self.path / record.name}: {moments.dim} dimensions; expected {self.state.dim}"
+            )
+        return moments
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some rows' vectors, read from disk."""

@@ -20,8 +20,24 @@ SOURCES = (
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def _warned(trusted: bool) -> bool:
+    """Say what it means that a model's code is trusted."""
+    if trusted:
+        from . import console
+
+        console.note("code that comes with the model is run, with your rights")
+    return trusted
+
+
 Trust = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run Python code that comes with the model.")
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run Python code that comes with the model.",
+        callback=_warned,
+    ),
 ]
 Vectors = Annotated[
     str | None,

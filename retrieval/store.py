@@ -16,16 +16,20 @@ from indexes.errors import CorruptError, InputError
 from .columns import as_stored, by_lower_name, restored, types_of
 from .database import Database, disk_error, one_line
 from .documents import OWN_COLUMNS, Document, content
+from .migrations import NEEDS, check_format, migrate
+from .schema import check_plain, check_schema
 from .sql import identifier
 from .state import FORMAT, State
+from .where import checked, refusal
 
 SCHEMA = """
     CREATE TABLE documents(
         "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN
     );
-    CREATE TABLE state(format INTEGER, "rows" BIGINT, body JSON);
+    CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
 """
+INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
 LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
@@ -48,7 +52,7 @@ class DocumentStore:
         database = Database(path, read_only=False)
         try:
             database.execute(SCHEMA)
-            database.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
+            database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
             return cls(database)
         except duckdb.Error as error:  # nothing else is left that can fail
             database.close()
@@ -61,16 +65,14 @@ class DocumentStore:
         Raises
         ------
         InputError
-            If another process is writing, or the catalog is of a newer slimdex.
+            If another process is writing, or the catalog is of a newer slimdex; of an older one,
+            if it is opened for reading only: whoever may write migrates it.
         CorruptError
             If it is no catalog of ours, or damaged.
         """
         database = Database(path, read_only=read_only)
         try:
-            found = database.fetch("SELECT format FROM state")
-            if found != [(FORMAT,)]:
-                version = found[0][0] if found else None
-                raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
+            _check(path, database, read_only)
             return cls(database)
         except duckdb.Error as error:
             database.close()
@@ -242,23 +244,22 @@ class DocumentStore:
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
         """Rows 0 .. stop that a DuckDB expression holds for, in order, deleted ones included.
 
-        The expression is parsed as one: statements, limits and unbalanced brackets are refused.
+        Anything but an expression over the columns is refused: see `where.checked`.
 
         Raises
         ------
         RenumberedError
             If the rows are of another epoch.
         """
+        names = (*OWN_COLUMNS[1:4], *self._seen_columns)
+        where = checked(where, names)
         with self._database.reading(epoch) as cursor:
             try:
                 documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
                 found = documents.filter(where).project('"row"')
                 return np.sort(found.fetchnumpy()["row"].astype(np.int64))
             except duckdb.Error as error:
-                raise InputError(
-                    f"where {where!r}: {one_line(error)}; expected a condition on the columns "
-                    f"{', '.join((*OWN_COLUMNS[1:4], *self._seen_columns))}"
-                ) from error
+                raise refusal(where, one_line(error), names) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids; raises `InputError` for an unknown one."""
@@ -326,7 +327,8 @@ class DocumentStore:
                     * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
             )
             self._database.execute(
-                "INSERT INTO fresh.state VALUES (?, ?, ?)", [FORMAT, state.rows, state.to_json()]
+                INSERT_STATE.replace("INTO ", "INTO fresh."),
+                [FORMAT, NEEDS, state.rows, state.to_json()],
             )
             for file, found in blocks.items():
                 self._add_blocks("fresh.blocks", file, found)
@@ -387,3 +389,23 @@ class DocumentStore:
     def _read_columns(self) -> dict[str, str]:
         described = self._database.fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
+
+
+def _check(path: Path, database: Database, read_only: bool) -> None:
+    """Migrate an older catalog.
+
+    Raises `CorruptError` for a catalog that is not as we make them, `InputError` for another
+    version's.
+    """
+    try:
+        with database.reading() as cursor:
+            check_plain(cursor)
+        found = check_format(database, str(path), read_only=read_only)
+        if found < FORMAT:
+            migrate(database, found)
+        with database.reading() as cursor:
+            check_schema(cursor, SCHEMA)
+    except CorruptError as error:
+        if str(path) in str(error):  # it is damaged
+            raise
+        raise CorruptError(f"{path}: no slimdex catalog: {error}") from error

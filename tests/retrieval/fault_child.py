@@ -91,8 +91,8 @@ class Job:
     Attributes
     ----------
     operation, folder : what is done, and the folder that holds the index.
-    task : "run" the operation with a fault, "look" at what is there, or look and "redo" what is
-        missing of the operation.
+    task : "run" the operation with a fault, only "open" the index with one, "look" at what is
+        there, or look and "redo" what is missing of the operation.
     go_on : after a run, see what the same process can do once the fault is gone.
     states : for "redo", a file with what is seen before and after each change.
     action, kinds, at, forever, error, share, trace : as `faults_arm` has them.
@@ -138,7 +138,7 @@ class Child:
             ctypes.c_double(job.share),
             job.trace.encode(),
         )
-        {"run": self.run, "look": self.look, "redo": self.redo}[job.task]()
+        {"run": self.run, "open": self.open, "look": self.look, "redo": self.redo}[job.task]()
 
     def run(self) -> None:
         """The operation; should it fail, what the same process can do after that."""
@@ -146,6 +146,10 @@ class Child:
         say(points=self.faults.faults_disarm())
         if self.job.go_on:
             self.go_on(collection)
+
+    def open(self) -> None:
+        """A writer that changes nothing but what opening and closing do."""
+        opened(self.path).close()
 
     def operate(self) -> Collection | None:
         """The operation; if it fails in the middle, the collection as it then is."""

@@ -84,6 +84,10 @@ class Trial:
         go_on = fault.action in (Action.FAIL, Action.SHORT)
         return self.lab.do(Job(self.operation, str(folder), go_on=go_on, **asdict(fault), at=at))
 
+    def open(self, folder: Path, fault: Fault, at: int) -> Outcome:
+        """The next writer, with a fault too."""
+        return self.lab.do(Job(self.operation, str(folder), task="open", **asdict(fault), at=at))
+
     def look(self, folder: Path) -> Outcome:
         """What the next reader finds."""
         return self.lab.do(Job(self.operation, str(folder), task="look"))

@@ -21,8 +21,8 @@ import pytest
 
 from .fault_child import LAST, OPERATIONS
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
-from .faults import FAULTS, KILLS, Action, Fault, Forker, Outcome, compiled
-from .power_loss import Loss, losses
+from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled
+from .power_loss import ALL, Disk, Loss, losses
 
 pytestmark = pytest.mark.slow
 
@@ -91,16 +91,38 @@ def faulty(trial: Trial, random: Random) -> list[tuple[str, Point]]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -> None:
+    """Played again, the trace gives the very bytes that are on disk."""
+    trial = trials(operation)
+    disk = Disk.of(trial.base, trial.traced)
+    for call in trial.calls:
+        disk.play(call)
+    folder = Path(trial.traced)
+    assert disk.image(ALL) == {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+    assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".wal")}
+    assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".duckdb")}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_killed_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
     trial, random = trials(operation), Random(f"{SEED} {operation}")
     points = at_every_call(trial) + at_random_calls(trial, random)
+    twice = {
+        point: (random.choice(KILLS), random.randint(1, 8)) for point in points[-RANDOM // 4 :]
+    }
+    died_again: list[bool] = []
 
     def attempt(point: Point) -> str | None:
         folder = trial.lab.new(trial.base)
         outcome = trial.run(folder, *point)
         assert outcome.exit == -9, f"it ended before the kill at {point}"
+        if (again := twice.get(point)) is not None:  # more points than calls: not all are met
+            died_again.append(trial.open(folder, *again).exit == -9)
         fault = trial.fault(folder, outcome.acknowledged)
         shutil.rmtree(folder)
         return fault
@@ -111,8 +133,9 @@ def test_killed_nothing_acknowledged_is_lost(
     lost, half = (sum(fault == sort for _, fault in bad) for sort in (LOST, HALF))
     report(
         f"{operation}, seed {SEED}: killed {len(points)} times, at each of {len(trial.calls)} "
-        f"calls and {RANDOM} times at random, leaving {trial.distinct} different folders; "
-        f"{lost} with acknowledged documents lost, {half} with half-written states visible"
+        f"calls and {RANDOM} times at random, {sum(died_again)} of them again as the next writer "
+        f"opened; {trial.distinct} different folders; "
+        f"{lost} acknowledged lost, {half} half-written states visible"
     )
     assert not bad, described(trial, bad)
 
@@ -129,7 +152,7 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
         folder = trial.lab.new(trial.base)
         outcome = trial.run(folder, *point)
         reopened[str(bool(outcome.all("reopened")))] += 1
-        fault = fault_of(trial, point[0], outcome, trial.look(folder), names(folder))
+        fault = fault_of(trial, *point, outcome, trial.look(folder), names(folder))
         shutil.rmtree(folder)
         return fault
 
@@ -177,11 +200,12 @@ def test_power_lost_nothing_acknowledged_is_lost(
 
 
 def fault_of(
-    trial: Trial, fault: Fault, outcome: Outcome, next_reader: Outcome, left: set[str]
+    trial: Trial, fault: Fault, at: int, outcome: Outcome, next_reader: Outcome, left: set[str]
 ) -> str | None:
     """What is wrong with what a process went through, if anything is."""
     if outcome.exit:
         return f"a traceback: {outcome.all('bug')[0]}"
+    assert outcome.all("points") >= [at], "the fault did not happen"
     failed, acknowledged = outcome.all("failed"), outcome.acknowledged
     for error in failed + outcome.all("reopened"):
         if error["line"] is None:

@@ -155,16 +155,18 @@ def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
 
 
 def test_state_comes_back_as_it_was() -> None:
+    names = {"codes": "codes-000001.faiss"}
+    names |= {role: f"{role}-000001.safetensors" for role in ("moments", "reducer", "rescorer")}
     state = State(
         {"type": "t"},
         3,
         Settings(k=2),
         Settings(kind="flat"),
-        files={"codes": FileRecord("codes-000001.faiss", 3, "ab")},
+        files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
         norms="norms-000001.f32",
     )
     assert State.from_json(state.to_json()) == state
-    assert state.file_names == {"codes-000001.faiss", "norms-000001.f32", "vectors-000001.f16"}
+    assert state.file_names == {*names.values(), "norms-000001.f32", "vectors-000001.f16"}
     with pytest.raises(CorruptError, match="state in the catalog"):
         State.from_json('{"dim": 3}')
 
@@ -176,11 +178,3 @@ def test_foreign_files(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "other")).close()
     with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other", read_only=True)
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
-    with duckdb.connect(str(tmp_path / "c")) as connection:
-        connection.execute("UPDATE state SET format = 2")
-    with pytest.raises(InputError, match="format 2; this slimdex reads format 1"):
-        DocumentStore.open(tmp_path / "c", read_only=True)
