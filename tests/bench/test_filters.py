@@ -48,7 +48,7 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
     assert max(row["allowed"] for row in rows) == 800
     for row in rows:
         assert row["selectivity"] == row["allowed"] / 800
-        assert 0 < row["p50_ms_condition"] < row["p50_ms_total"]
+        assert 0 < row["p50_ms_condition"] <= row["p95_ms_condition"]
         assert 0 < row["p50_ms_exact"] <= row["p95_ms_exact"]
     (table,) = filters(rows)
     assert [line[0].value for line in table.rows] == sorted(row["selectivity"] for row in rows)

@@ -238,6 +238,19 @@ def test_hits_of_lists_that_were_not_looked_at_are_found_when_most_rows_are_dele
         assert (np.sort(found, axis=1) == np.arange(20)).all()
 
 
+def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
+    """A fast scan asked for every row leaves out those whose score is the least it can tell."""
+    index = codes_only["pq"]
+    _, found = index.search(X, N)
+    left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(found[i].tolist())]
+    assert left_out
+    for i, row in left_out[:20]:
+        for rows in (np.array([row]), np.arange(row % 2, N, 2)):
+            scores, found = index.search(X[i : i + 1], len(rows), rows)
+            assert (np.sort(found) == rows).all()
+            assert (np.diff(scores) <= 0).all()
+
+
 def test_metric_of_the_oracle(X: Matrix) -> None:
     """The oracle is `Whitening` at all dimensions: that of these tests has no column of its own."""
     assert Whitening(D, BETA, GAMMA).fit(X).n_components == D
