@@ -123,6 +123,34 @@ def peers(
 
 
 @app.command()
+def filters(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = Path("bench-results"),
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+) -> None:
+    """Search under conditions that allow few documents, or all: recall, and time by its parts."""
+    from retrieval import console
+
+    from .filters import measure_filters
+    from .machine import provenance
+    from .retrieval import results_file
+
+    chosen = _datasets(data, sets, models)
+    about = provenance(["duckdb"])
+    for task in _tasks(chosen, _encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "filters", out)
+        with console.progress() as progress:
+            measure_filters(task, results, about, progress=progress)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
 def encode(
     data: Annotated[
         Path | None,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
+from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
+from .arrays import Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
+from .costs import Costs
 from .errors import InputError
+from .filtered import FilteredSearch
 from .kinds import Kind
+from .metric import Metric
 from .progress import Progress, silent
+from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
-from .rescorer import Rescorer
 from .vector_file import VectorFile
-from .vector_index import FaissIndex, VectorIndex, best_of, top_k
+from .vector_index import FaissIndex, VectorIndex
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
@@ -23,23 +26,6 @@ SHARED_ROWS = 8192
 
 LARGEST = float(np.finfo(np.float16).max)
 """What a vector on disk can hold; squares of what is much more overflow."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What rescoring reads: the full-dimension metric, vectors and their lengths in it, on disk."""
-
-    rescorer: Rescorer
-    vectors: VectorFile
-    norms: VectorFile
-
-    def on(self, vectors: VectorFile) -> Metric:
-        """The metric over a vector file that has grown; this one's norms stay as they are."""
-        return replace(self, vectors=vectors, norms=self.norms.reopened())
-
-    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
-        """Cosines (q, n) of queries with the given rows (n,)."""
-        return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
 
 
 class ReducedIndex:
@@ -68,6 +54,8 @@ class ReducedIndex:
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
         self.metric, self.candidates = metric, candidates
+        self._costs: Costs | None = None
+        self._timing = Lock()
 
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
@@ -80,6 +68,7 @@ class ReducedIndex:
         grown = ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.candidates
         )
+        grown._costs = self._costs
         grown.extend(progress)
         return grown
 
@@ -109,7 +98,7 @@ class ReducedIndex:
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
-        k is cut to the number of rows. With `rows` the search is exact over those rows.
+        k is cut to the number of rows. With `rows` (sorted) the search is among those.
         `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
@@ -118,19 +107,28 @@ class ReducedIndex:
                 f"queries: value {largest:g}; expected up to {LARGEST:g}, as vectors on disk have"
             )
         k = min(k, len(self))
-        if not k:
-            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        if not k or not len(queries):
+            return best_of([], len(queries), k)
         if rows is not None:
-            rows = np.setdiff1d(rows, exclude, assume_unique=True)
-        if self.metric is None or not len(queries):
-            return self._nearest_codes(queries, k, rows, exclude)
-        if rows is not None:
-            chunks = (rows[part] for part in batches(len(rows)))
-            return best_of(((self.metric.scores(queries, c), c) for c in chunks), len(queries), k)
+            return self._among(queries, k, without(rows, exclude))
+        if self.metric is None:
+            return self._nearest_codes(queries, k, exclude)
         candidates = min(max(self.candidates, k), len(self))
-        _, found = self._nearest_codes(queries, candidates, None, exclude)
+        _, found = self._nearest_codes(queries, candidates, exclude)
         each = zip(queries, found, strict=True)
         return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
+
+    def filtered(self) -> FilteredSearch:
+        """The search among given rows, for an index that rescores."""
+        assert self.metric is not None
+        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
+
+    def costs(self) -> Costs:
+        """What its ways cost: timed when first asked, and again when the index has doubled."""
+        with self._timing:
+            if self._costs is None or len(self) > 2 * self._costs.total:
+                self._costs = self.filtered().timed(len(self))
+            return self._costs
 
     @property
     def nbytes(self) -> int:
@@ -143,27 +141,29 @@ class ReducedIndex:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
-    def _nearest_codes(
-        self, queries: Matrix, count: int, rows: Rows | None, exclude: Rows
-    ) -> tuple[Matrix, Rows]:
+    def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        if self.metric is None:
+            return self.index.search(reduced(self.reducer, queries), k, rows)
+        if len(rows) <= max(self.candidates, k):  # nothing to choose, and nothing to time
+            return self.metric.nearest(queries, k, rows)
+        return self.filtered().search(queries, k, rows, self.costs())
+
+    def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
         short = reduced(self.reducer, queries)
-        if rows is not None or not len(queries):
-            return self.index.search(short, count, rows)
         total, live = len(self), len(self) - len(exclude)
-        if 2 * live < total:
-            kept = np.setdiff1d(np.arange(total), exclude, assume_unique=True)
-            return self.index.search(short, count, kept)
         later = len(self.index) - total  # rows that are being added, for others to see
-        ask = ceil(count * total / live) + 16 + later if len(exclude) or later else count
+        ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
             scores, found = self.index.search(short, min(ask, total + later))
-            hidden = (found >= total) | _contains(exclude, found)
-            if not hidden.any():
+            hidden = (found >= total) | contains(exclude, found)
+            if not (len(exclude) or hidden.any()):
                 return scores[:, :count], found[:, :count]
-            found[hidden] = -1
-            if ask >= total + later or (found >= 0).sum(axis=1).min() >= min(count, live):
-                return _compact(scores, found, count)
+            kept = (found >= 0) & ~hidden
+            if kept.sum(axis=1).min() >= min(count, live):
+                return compacted(scores, found, kept, count)
+            if ask >= total + later:  # a graph or lists that are not all gone through
+                return self.index.search(short, count, without(np.arange(total), exclude))
             later = len(self.index) - total
             ask *= 2
 
@@ -194,15 +194,6 @@ def _rescored(metric: Metric, query: Matrix, found: Rows, k: int) -> tuple[Matri
     return top_k(metric.scores(query, rows), rows, k)
 
 
-def _contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
-    """Which of `rows` are among `values`, which are sorted."""
-    if not len(values):
-        return np.zeros(rows.shape, dtype=np.bool_)
-    places = np.minimum(np.searchsorted(values, rows), len(values) - 1)
-    contained: NDArray[np.bool_] = values[places] == rows
-    return contained
-
-
 def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     n = rows.shape[1]
     all_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
@@ -218,12 +209,3 @@ def _stack(results: list[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
     if len(padded) == 1:
         return padded[0]
     return np.vstack([s for s, _ in padded]), np.vstack([r for _, r in padded])
-
-
-def _compact(scores: Matrix, rows: Rows, count: int) -> tuple[Matrix, Rows]:
-    """Each query's found rows moved to the left, in order, and cut to `count`."""
-    kept = []
-    for score, row in zip(scores, rows, strict=True):
-        live = row >= 0
-        kept.append((score[live][None, :count], row[live][None, :count]))
-    return _stack(kept, count)

@@ -203,8 +203,8 @@ class Collection:
         Parameters
         ----------
         queries : one text or several.
-        where : a DuckDB expression on the documents' columns; the search among the documents
-            that it holds for is exact.
+        where : a DuckDB expression on the documents' columns; the search is among the documents
+            that it holds for.
         vectors : (q, dim), encoded elsewhere, in place of queries.
         """
         if (queries is None) == (vectors is None):

@@ -9,9 +9,10 @@ import numpy as np
 
 from indexes.catalog import kind_named, load_reducer
 from indexes.errors import CorruptError
+from indexes.metric import Metric
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import Metric, ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, trained
 from indexes.reducer import Reducer
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
