@@ -299,7 +299,7 @@ def updates(
     from .updates import measure_traffic, measure_updates
 
     sizes = tuple(int(size) for size in rows.split(","))
-    about, results = provenance(["duckdb"]), ResultsFile(out / "updates.jsonl")
+    about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
     with console.progress() as progress:
         measure_updates(results, about, sizes, progress)
         faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)

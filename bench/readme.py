@@ -10,7 +10,7 @@ from indexes.errors import InputError
 
 from .results import Row, read_rows
 from .sts_tables import reduction_tables, study_tables
-from .tables import Table, beside_peers, codes_alone, encoders, filters, headline
+from .tables import Table, beside_peers, codes_alone, encoders, filters, headline, updates
 
 MOST_LINES = 20
 """Lines of a table that is shown unfolded, at most."""
@@ -63,6 +63,7 @@ EXPERIMENTS = {
     "similarity": {"sts"},
     "reduction": {"reduction"},
     "filters": {"filters"},
+    "updates": {"updates"},
 }
 """Section -> what its rows come from, as their files are named."""
 SECTIONS: dict[str, Callable[[Path], list[str]]] = {
@@ -72,6 +73,9 @@ SECTIONS: dict[str, Callable[[Path], list[str]]] = {
     "reduction": partial(_plain_section, "reduction", reduction_tables),
     "filters": partial(
         _plain_section, "filters", filters, libraries=("duckdb", "faiss-cpu", "numpy")
+    ),
+    "updates": partial(
+        _plain_section, "updates", updates, libraries=("duckdb", "faiss-cpu", "numpy")
     ),
 }
 """Name in the marks -> paragraphs from a folder of rows."""

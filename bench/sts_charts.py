@@ -163,7 +163,8 @@ def _reducers(rows: Sequence[Row]) -> Chart | None:
     if not any(r["reducer"] not in ("whitening", "none") for r in own):
         return None
     plain = [r for r in rows if not r["fit"] and r["pooling"] == pooling]
-    x = alt.X("average:Q", title=AVERAGE, scale=alt.Scale(zero=False))
+    title = f"{AVERAGE} ({pooling}, k={quarter}; dashed: none)"
+    x = alt.X("average:Q", title=title, scale=alt.Scale(zero=False))
     bars = (
         alt.Chart(_data([r | {"kind": r["reducer"] == "whitening"} for r in own]))
         .mark_point(filled=True, size=110, opacity=1)

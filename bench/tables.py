@@ -155,6 +155,34 @@ def _filter_line(row: Row) -> list[Cell]:
     ]
 
 
+def updates(rows: Sequence[Row]) -> list[Table]:
+    """What changes cost by the size of the index, and searches while there are any."""
+    names = {"add_s": "add", "replace_s": "replace", "delete_s": "delete", "compact_s": "compact"}
+    changes = [
+        [_number(row["rows"], ",.0f"), *(_number(1000 * row[name], ",.0f") for name in names)]
+        for row in rows
+        if row["what"] == "changes"
+    ]
+    heads = ["threads", "while one writes", "searches/s", "p50 ms", "p99 ms"]
+    heads += ["changes", "compactions", "faults"]
+    traffic = [
+        [
+            _number(row["searching"], "d"),
+            _text("yes" if row["writing"] else "no"),
+            _number(row["searches_per_s"], ",.0f"),
+            *(_number(row[name], ",.1f") for name in ("p50_ms", "p99_ms")),
+            *(_number(row[name], ",d") for name in ("changes", "compactions", "faults")),
+        ]
+        for row in rows
+        if row["what"] == "traffic"
+    ]
+    documents = [f"{name} 100, ms" for name in list(names.values())[:3]]
+    return [
+        Table("Changes", "", ["documents", *documents, "compact, ms"], changes),
+        Table("Searches", "", heads, traffic),
+    ]
+
+
 def every_row(rows: Sequence[Row]) -> Table:
     """All rows with the columns that people compare."""
     columns: list[tuple[str, Callable[[Row], Any], str]] = [

@@ -49,7 +49,8 @@ class TiedAutoencoder:
     n_components : int
         Units of the bottleneck: at most d.
     hidden : int or None
-        Units of the layer before it; None takes twice the bottleneck's, which is the blog's.
+        Units of the layer before it, n_components to d; None takes twice the bottleneck's, which
+        is the blog's, or d.
     epochs, batch, learning_rate
         At most so many passes over the rows, so many rows a step.
     patience : int

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -248,16 +247,22 @@ class Collection:
     def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the newest snapshot, if need be of one that comes after it."""
         while True:
+            self._settle_if_in_doubt()
             snapshot = self._snapshot
             if snapshot.state.settings is None:
                 unfinished = "; an unfinished build: run it again" if self.state.source else ""
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot)
-            except RenumberedError:
-                time.sleep(0.001)  # a compaction is committed and about to show its snapshot
-            except CorruptError:
-                with self._writing:  # files may have gone while they were loaded
+            except RenumberedError:  # a compaction is committed and about to show its snapshot
+                if self._writing.acquire(timeout=0.001):
+                    try:
+                        self._settle()
+                    finally:
+                        self._writing.release()
+            except (CorruptError, OSError):  # files may have gone while they were loaded
+                with self._writing:
+                    self._settle()
                     if snapshot is self._snapshot:
                         raise
 
@@ -265,12 +270,24 @@ class Collection:
     def _changing(self) -> Iterator[None]:
         """Change the collection, alone. Should the disk fail, show what is then committed."""
         with self._writing:
+            self._settle()
             try:
                 yield
             except OSError:
-                if self.state.generation != self._snapshot.state.generation:
-                    self._snapshot = first_snapshot(self._ledger)
+                self._settle_if_in_doubt()
                 raise
+
+    def _settle_if_in_doubt(self) -> None:
+        """Or go on with what was committed before, while the disk still fails."""
+        if self._ledger.in_doubt:
+            with self._writing, suppress(OSError, CorruptError):
+                self._settle()
+
+    def _settle(self) -> None:
+        """See what is committed, where a failure has left that in doubt."""
+        self._ledger.settle()
+        if self.state.generation != self._snapshot.state.generation:
+            self._snapshot = first_snapshot(self._ledger)
 
     def add(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -40,6 +41,8 @@ DISK_ERRORS = (
     duckdb.ConnectionException,  # after one whose end is not known
 )
 """What DuckDB raises when the disk fails."""
+DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+"""What the system says then; a file that is damaged is opened without a word from it."""
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
 
@@ -85,21 +88,33 @@ class Database:
         except duckdb.Error as error:
             if "Could not set lock" in str(error):
                 raise _in_use(self.path) from error
+            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+                raise disk_error(self.path, error) from error
             raise CorruptError(
                 f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
             ) from error
         self._connection = self._base.cursor()
+        self._open = True
 
     def _disconnect(self) -> None:
+        self._open = False
         while self._idle:
             self._idle.pop().close()
         self._connection.close()
         self._base.close()
 
+    def _ensure_open(self) -> None:
+        """Try again what a failing disk has prevented; raises `OSError` if it still does."""
+        if not self._open and self._folder >= 0:
+            with self._replacing.exclusive():
+                if not self._open:
+                    self._connect()
+
     def close(self) -> None:
         """Let go of the file, once nobody reads."""
         with self._replacing.exclusive():
-            self._disconnect()
+            if self._open:
+                self._disconnect()
             if self._folder >= 0:
                 os.close(self._folder)
                 self._folder = -1
@@ -116,6 +131,7 @@ class Database:
             If the disk failed. Whether the transaction was committed is then for who reads the
             tables to see: the file was closed, if that can be, and opened again.
         """
+        self._ensure_open()
         try:
             self._connection.execute("BEGIN TRANSACTION")
             self._writer = threading.get_ident()
@@ -142,6 +158,8 @@ class Database:
         nothing; what is in the file is under its checksums. Another thread's query may be in the
         way, or the disk full: then it is done after a later commit, or when the file is closed.
         """
+        if not self._open:
+            return
         try:
             self._connection.execute("CHECKPOINT")
         except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
@@ -152,7 +170,8 @@ class Database:
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():
-            self._disconnect()
+            if self._open:
+                self._disconnect()
             self._connect()
 
     @property
@@ -178,6 +197,7 @@ class Database:
             if self._writer == threading.get_ident():
                 yield self._connection  # sees what this transaction has done
                 return
+            self._ensure_open()
             with self._replacing.shared():
                 if epoch is not None and epoch != self.epoch:
                     raise RenumberedError

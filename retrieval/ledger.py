@@ -28,11 +28,16 @@ from .store import DocumentStore
 
 
 class Ledger:
-    """A folder, its catalog and the state that the catalog holds."""
+    """A folder, its catalog and the state that the catalog holds.
+
+    Attributes
+    ----------
+    in_doubt : whether a failure has left it open what is committed: see `settle`.
+    """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
         self.path, self.store = path, store
-        self.state = store.state()
+        self.state, self.in_doubt = store.state(), False
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
@@ -145,7 +150,7 @@ class Ledger:
             with self.store.transaction():
                 yield
         except OSError:
-            self._read_again()
+            self._doubt()
             raise
 
     def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
@@ -154,7 +159,7 @@ class Ledger:
         try:
             self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
         except OSError:
-            self._read_again()
+            self._doubt()
             raise
         self.state = state
         self.remove_strays()
@@ -181,9 +186,17 @@ class Ledger:
             self.store.discard_from(self.state.rows)
             self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
 
-    def _read_again(self) -> None:
-        with suppress(Exception):  # the error that led here says more
+    def _doubt(self) -> None:
+        """After a failure it is for the catalog to say what is committed."""
+        self.in_doubt = True
+        with suppress(OSError, CorruptError):  # the error that led here says more
+            self.settle()
+
+    def settle(self) -> None:
+        """Read anew what a failure has left in doubt; raises `OSError` if the disk still fails."""
+        if self.in_doubt:
             self.state = self.store.state()
+            self.in_doubt = False
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name: a crash can leave some.

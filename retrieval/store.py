@@ -154,14 +154,25 @@ class DocumentStore:
         InputError
             If a column holds another kind of thing: numbers are not mixed with texts.
         """
-        existing = {name.lower(): name for name in self._columns}
+        existing, added = {name.lower(): name for name in self._columns}, False
         for name, type_ in columns.items():
             column = existing.get(name.lower())
             if column is None:
-                self._alter(f"ADD COLUMN {identifier(name)} {type_}")
+                self._database.execute(
+                    f"ALTER TABLE documents ADD COLUMN {identifier(name)} {type_}"
+                )
                 existing[name.lower()] = name
-            elif (wider := self._wider(column, type_)) != self._columns[column]:
-                self._alter(f"ALTER COLUMN {identifier(column)} TYPE {wider}")
+                added = True
+                continue
+            if column not in self._columns:  # just added, in other letters
+                self._altered()
+            if (wider := self._wider(column, type_)) != self._columns[column]:
+                self._database.execute(
+                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
+                )
+                self._altered()
+        if added:  # told once: thousands of columns would be told thousands of times
+            self._altered()
 
     def _wider(self, column: str, type_: str) -> str:
         """The type that holds a column's values and those of another type."""
@@ -178,8 +189,7 @@ class DocumentStore:
             raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
         return str(wider)
 
-    def _alter(self, change: str) -> None:
-        self._database.execute(f"ALTER TABLE documents {change}")
+    def _altered(self) -> None:
         self._columns = self._read_columns()
         if not self._database.in_transaction:
             self._seen_columns = self._columns
