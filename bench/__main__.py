@@ -123,6 +123,34 @@ def peers(
 
 
 @app.command()
+def filters(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = Path("bench-results"),
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+) -> None:
+    """Search under conditions that allow few documents, or all: recall, and time by its parts."""
+    from retrieval import console
+
+    from .filters import measure_filters
+    from .machine import provenance
+    from .retrieval import results_file
+
+    chosen = _datasets(data, sets, models)
+    about = provenance(["duckdb"])
+    for task in _tasks(chosen, _encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "filters", out)
+        with console.progress() as progress:
+            measure_filters(task, results, about, progress=progress)
+        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
 def encode(
     data: Annotated[
         Path | None,
@@ -252,6 +280,32 @@ def reduction(
             results = ResultsFile(out / f"reduction-{name}.jsonl")
             measure_reduction(name, task, results, about, progress)
         console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+
+
+@app.command()
+def updates(
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+        "10000,100000,1000000"
+    ),
+    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
+    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    out: Out = Path("bench-results"),
+) -> None:
+    """What changes cost in indexes of different size, and searches while changes go on."""
+    from retrieval import console
+
+    from .machine import provenance
+    from .results import ResultsFile
+    from .updates import measure_traffic, measure_updates
+
+    sizes = tuple(int(size) for size in rows.split(","))
+    about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
+    with console.progress() as progress:
+        measure_updates(results, about, sizes, progress)
+        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+    console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+    if faults:
+        raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
 
 
 @app.command()

@@ -13,8 +13,9 @@ import numpy as np
 
 from indexes.arrays import Matrix, Rows
 from indexes.catalog import kind_named
+from indexes.metric import Metric
 from indexes.moments import Moments
-from indexes.reduced_index import Metric, ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile

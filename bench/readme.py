@@ -10,7 +10,7 @@ from indexes.errors import InputError
 
 from .results import Row, read_rows
 from .sts_tables import reduction_tables, study_tables
-from .tables import Table, beside_peers, codes_alone, encoders, headline
+from .tables import Table, beside_peers, codes_alone, encoders, filters, headline, updates
 
 MOST_LINES = 20
 """Lines of a table that is shown unfolded, at most."""
@@ -38,12 +38,15 @@ def encoding_section(folder: Path) -> list[str]:
 
 
 def _plain_section(
-    experiment: str, tables: Callable[[Sequence[Row]], list[Table]], folder: Path
+    experiment: str,
+    tables: Callable[[Sequence[Row]], list[Table]],
+    folder: Path,
+    libraries: Sequence[str] = ("openvino", "torch", "numpy"),
 ) -> list[str]:
     """An experiment's tables, each with its title."""
     rows = read_rows(folder, experiment)
     parts = [text for table in tables(rows) for text in _titled(table)]
-    return [*parts, _measured_on(rows, ("openvino", "torch", "numpy"))]
+    return [*parts, _measured_on(rows, libraries)]
 
 
 def _titled(table: Table) -> list[str]:
@@ -59,6 +62,8 @@ EXPERIMENTS = {
     "encoding": {"encode"},
     "similarity": {"sts"},
     "reduction": {"reduction"},
+    "filters": {"filters"},
+    "updates": {"updates"},
 }
 """Section -> what its rows come from, as their files are named."""
 SECTIONS: dict[str, Callable[[Path], list[str]]] = {
@@ -66,6 +71,12 @@ SECTIONS: dict[str, Callable[[Path], list[str]]] = {
     "encoding": encoding_section,
     "similarity": partial(_plain_section, "sts", study_tables),
     "reduction": partial(_plain_section, "reduction", reduction_tables),
+    "filters": partial(
+        _plain_section, "filters", filters, libraries=("duckdb", "faiss-cpu", "numpy")
+    ),
+    "updates": partial(
+        _plain_section, "updates", updates, libraries=("duckdb", "faiss-cpu", "numpy")
+    ),
 }
 """Name in the marks -> paragraphs from a folder of rows."""
 

@@ -23,7 +23,7 @@ from indexes.arrays import Matrix, batches, normalize_rows
 from indexes.autoencoder import TiedAutoencoder
 from indexes.linear import AllButTheTop, Pca, RandomProjection, Truncate, Whitening
 from indexes.progress import Progress, silent
-from indexes.vector_index import best_of
+from indexes.ranking import best_of
 from retrieval.encoder import Encoder
 
 from .datasets import Dataset

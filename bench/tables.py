@@ -129,6 +129,60 @@ def _is_of(row: Row, task: tuple[str, str]) -> bool:
     return (row["set"], row["model"]) == task
 
 
+def filters(rows: Sequence[Row]) -> list[Table]:
+    """For each set and model: conditions from the most selective on, and what they cost."""
+    heads = ["allowed", "documents", "condition", "way", "recall@10", "condition, p50 ms"]
+    heads += ["search, p50 ms", "p95 ms", "always exactly", "p95 ms", "always by codes", "p95 ms"]
+    found = []
+    for task in dict.fromkeys((row["set"], row["model"]) for row in rows):
+        own = sorted((row for row in rows if _is_of(row, task)), key=lambda row: row["allowed"])
+        note = f"{own[0]['documents']:,} documents"
+        lines = [_filter_line(row) for row in own]
+        found.append(Table(f"{task[0]}, {task[1]}", note, heads, lines))
+    return found
+
+
+def _filter_line(row: Row) -> list[Cell]:
+    times = ["p50_ms_condition"]
+    times += [f"{p}_ms_{way}" for way in ("search", "exact", "codes") for p in ("p50", "p95")]
+    return [
+        _number(row["selectivity"], ".2%"),
+        _number(row["allowed"], ",.0f"),
+        _text(f"`{row['condition']}`"),
+        _text(row["way"]),
+        _number(row["recall@10_total"], ".4f"),
+        *(_number(row[name], ".2f") for name in times),
+    ]
+
+
+def updates(rows: Sequence[Row]) -> list[Table]:
+    """What changes cost by the size of the index, and searches while there are any."""
+    names = {"add_s": "add", "replace_s": "replace", "delete_s": "delete", "compact_s": "compact"}
+    changes = [
+        [_number(row["rows"], ",.0f"), *(_number(1000 * row[name], ",.0f") for name in names)]
+        for row in rows
+        if row["what"] == "changes"
+    ]
+    heads = ["threads", "while one writes", "searches/s", "p50 ms", "p99 ms"]
+    heads += ["changes", "compactions", "faults"]
+    traffic = [
+        [
+            _number(row["searching"], "d"),
+            _text("yes" if row["writing"] else "no"),
+            _number(row["searches_per_s"], ",.0f"),
+            *(_number(row[name], ",.1f") for name in ("p50_ms", "p99_ms")),
+            *(_number(row[name], ",d") for name in ("changes", "compactions", "faults")),
+        ]
+        for row in rows
+        if row["what"] == "traffic"
+    ]
+    documents = [f"{name} 100, ms" for name in list(names.values())[:3]]
+    return [
+        Table("Changes", "", ["documents", *documents, "compact, ms"], changes),
+        Table("Searches", "", heads, traffic),
+    ]
+
+
 def every_row(rows: Sequence[Row]) -> Table:
     """All rows with the columns that people compare."""
     columns: list[tuple[str, Callable[[Row], Any], str]] = [

@@ -1,6 +1,6 @@
 """Numbers: reduce rows, keep them in a few bytes each, find the nearest.
 
 This package has never heard of text, DuckDB or a model. Files import only files above them:
-errors, progress, arrays, tensors, moments, reducer, linear, autoencoder, kinds, vector_index,
-vector_file, rescorer, reduced_index, catalog, settings.
+errors, progress, locks, arrays, ranking, tensors, moments, reducer, linear, autoencoder, kinds,
+vector_index, vector_file, rescorer, metric, costs, filtered, reduced_index, catalog, settings.
 """

@@ -15,7 +15,7 @@ from .linear import principal_axes
 from .moments import Moments
 from .progress import Progress, silent
 from .reducer import RowFile
-from .tensors import load_tensors, save_tensors
+from .tensors import check_tensor, load_tensors, save_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +93,11 @@ class TiedAutoencoder:
         return cls(n_components)
 
     @property
+    def n_features(self) -> int:
+        """d, the dimensions of the rows that it was fitted to."""
+        return len(self.weights_[0])
+
+    @property
     def nbytes(self) -> int:
         """Resident bytes once fitted."""
         return sum(weights.nbytes for weights in self.weights_)
@@ -134,7 +139,14 @@ class TiedAutoencoder:
         kind, params, arrays = load_tensors(path)
         if kind != cls.name or set(arrays) != {"weights0", "weights1"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
-        reducer = cls(**params)
+        try:
+            reducer = cls(**params)
+        except TypeError as error:
+            raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
+        check_tensor(path, "weights0", arrays["weights0"], (None, None), np.float32)
+        hidden = arrays["weights0"].shape[1]
+        shape = (hidden, reducer.n_components)
+        check_tensor(path, "weights1", arrays["weights1"], shape, np.float32)
         reducer.weights_ = (arrays["weights0"], arrays["weights1"])
         return reducer
 

@@ -13,7 +13,7 @@ from .errors import CorruptError, InputError
 from .moments import Moments
 from .progress import Progress
 from .reducer import RowFile
-from .tensors import load_tensors, save_tensors
+from .tensors import check_tensor, load_tensors, save_tensors
 
 
 def principal_axes(
@@ -60,6 +60,11 @@ class Linear:
         return cls(n_components)
 
     @property
+    def n_features(self) -> int:
+        """d, the dimensions of the rows that it was fitted to."""
+        return len(self.shift_)
+
+    @property
     def nbytes(self) -> int:
         """Resident bytes once fitted."""
         return self.shift_.nbytes + self.components_.nbytes
@@ -97,9 +102,18 @@ class Linear:
         kind, params, arrays = load_tensors(path)
         if kind != cls.name or set(arrays) != {"shift", "components"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
-        reducer = cls(**params)
+        try:
+            reducer = cls(**params)
+        except TypeError as error:
+            raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
         reducer.shift_, reducer.components_ = arrays["shift"], arrays["components"]
+        reducer._check_arrays(path)
         return reducer
+
+    def _check_arrays(self, path: Path) -> None:
+        check_tensor(path, "shift", self.shift_, (None,), np.float32)
+        shape = (len(self.shift_), self.n_components)
+        check_tensor(path, "components", self.components_, shape, np.float32)
 
 
 class Whitening(Linear):
@@ -305,6 +319,9 @@ class Identity(Linear):
     def transform(self, X: Matrix) -> Matrix:
         """The rows themselves."""
         return as_matrix(X, dim=len(self.shift_))
+
+    def _check_arrays(self, path: Path) -> None:
+        check_tensor(path, "shift", self.shift_, (self.n_components,), np.float32)
 
 
 def _check_components(k: int, d: int) -> None:

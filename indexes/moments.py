@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arrays import Matrix, as_matrix, batches
 from .errors import CorruptError, InputError
-from .tensors import load_tensors, save_tensors
+from .tensors import check_tensor, load_tensors, save_tensors
 
 
 class Moments:
@@ -91,7 +91,12 @@ class Moments:
         kind, params, arrays = load_tensors(path)
         if kind != "moments" or set(arrays) != {"mean", "scatter"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected moments")
-        moments = cls(len(arrays["mean"]))
+        check_tensor(path, "mean", arrays["mean"], (None,), np.float64)
+        dim = len(arrays["mean"])
+        check_tensor(path, "scatter", arrays["scatter"], (dim, dim), np.float64)
+        if type(params.get("n")) is not int or not 0 <= params["n"] < 1 << 62:
+            raise CorruptError(f"{path}: n={params.get('n')!r}; expected a number of rows")
+        moments = cls(dim)
         moments.n, moments.mean, moments.scatter = params["n"], arrays["mean"], arrays["scatter"]
         return moments
 

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import ceil
+from threading import Lock
 
 import numpy as np
 
-from .arrays import Matrix, Rows, as_matrix, batches, normalize_rows
+from .arrays import Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
+from .costs import Costs
+from .errors import InputError
+from .filtered import FilteredSearch
 from .kinds import Kind
+from .metric import Metric
 from .progress import Progress, silent
+from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
-from .rescorer import Rescorer
 from .vector_file import VectorFile
-from .vector_index import FaissIndex, VectorIndex, best_of, top_k
+from .vector_index import FaissIndex, VectorIndex
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
+SHARED_ROWS = 8192
+"""Rows added at most to codes that others are searching; beyond that a copy takes them."""
 
-
-@dataclass(frozen=True)
-class Metric:
-    """What rescoring reads: the full-dimension metric, vectors and their lengths in it, on disk."""
-
-    rescorer: Rescorer
-    vectors: VectorFile
-    norms: VectorFile
-
-    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
-        """Cosines (q, n) of queries with the given rows (n,)."""
-        return self.rescorer.scores(queries, self.vectors.take(rows), self.norms.take(rows))
+LARGEST = float(np.finfo(np.float16).max)
+"""What a vector on disk can hold; squares of what is much more overflow."""
 
 
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
+
+    Those who search it see the rows of `vectors` and no others, although `grown` may add more to
+    the codes meanwhile.
 
     Parameters
     ----------
@@ -54,9 +54,31 @@ class ReducedIndex:
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
         self.metric, self.candidates = metric, candidates
+        self._costs: Costs | None = None
+        self._timing = Lock()
 
     def __len__(self) -> int:
-        return len(self.index)
+        return min(len(self.index), len(self.vectors))
+
+    def grown(self, vectors: VectorFile, progress: Progress = silent) -> ReducedIndex:
+        """An index of the same vector file with more rows; this one keeps to its own."""
+        few = len(vectors) - len(self) <= SHARED_ROWS
+        index = self.index if few else self.index.copy()
+        metric = self.metric and self.metric.on(vectors)
+        grown = ReducedIndex(
+            self.reducer, index, vectors, metric=metric, candidates=self.candidates
+        )
+        grown._costs = self._costs
+        grown.extend(progress)
+        return grown
+
+    def kept(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
+        """The same reducer, metric and codebooks over a file with other rows; `extend` codes it."""
+        metric = None
+        if self.metric is not None and norms is not None:
+            metric = replace(self.metric, vectors=vectors, norms=norms)
+        index = self.index.copy(empty=True)
+        return ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
 
     def extend(self, progress: Progress = silent) -> None:
         """Add the rows that the vector file has and the codes or the norms have not."""
@@ -76,22 +98,37 @@ class ReducedIndex:
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
-        k is cut to the number of rows. With `rows` the search is exact over those rows.
+        k is cut to the number of rows. With `rows` (sorted) the search is among those.
         `exclude` (sorted) never comes back.
         """
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
+        if (largest := float(np.abs(queries).max(initial=0.0))) > LARGEST:
+            raise InputError(
+                f"queries: value {largest:g}; expected up to {LARGEST:g}, as vectors on disk have"
+            )
         k = min(k, len(self))
+        if not k or not len(queries):
+            return best_of([], len(queries), k)
         if rows is not None:
-            rows = np.setdiff1d(rows, exclude, assume_unique=True)
-        if self.metric is None or not len(queries):
-            return self._nearest_codes(queries, k, rows, exclude)
-        if rows is not None:
-            chunks = (rows[part] for part in batches(len(rows)))
-            return best_of(((self.metric.scores(queries, c), c) for c in chunks), len(queries), k)
+            return self._among(queries, k, without(rows, exclude))
+        if self.metric is None:
+            return self._nearest_codes(queries, k, exclude)
         candidates = min(max(self.candidates, k), len(self))
-        _, found = self._nearest_codes(queries, candidates, None, exclude)
+        _, found = self._nearest_codes(queries, candidates, exclude)
         each = zip(queries, found, strict=True)
         return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
+
+    def filtered(self) -> FilteredSearch:
+        """The search among given rows, for an index that rescores."""
+        assert self.metric is not None
+        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
+
+    def costs(self) -> Costs:
+        """What its ways cost: timed when first asked, and again when the index has doubled."""
+        with self._timing:
+            if self._costs is None or len(self) > 2 * self._costs.total:
+                self._costs = self.filtered().timed(len(self))
+            return self._costs
 
     @property
     def nbytes(self) -> int:
@@ -104,24 +141,31 @@ class ReducedIndex:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
-    def _nearest_codes(
-        self, queries: Matrix, count: int, rows: Rows | None, exclude: Rows
-    ) -> tuple[Matrix, Rows]:
+    def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        if self.metric is None:
+            return self.index.search(reduced(self.reducer, queries), k, rows)
+        if len(rows) <= max(self.candidates, k):  # nothing to choose, and nothing to time
+            return self.metric.nearest(queries, k, rows)
+        return self.filtered().search(queries, k, rows, self.costs())
+
+    def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
         short = reduced(self.reducer, queries)
-        if rows is not None or not len(exclude) or not len(queries):
-            return self.index.search(short, count, rows)
         total, live = len(self), len(self) - len(exclude)
-        if live < total // 2:
-            kept = np.setdiff1d(np.arange(total), exclude, assume_unique=True)
-            return self.index.search(short, count, kept)
-        ask = min(total, ceil(count * total / live) + 16)
+        later = len(self.index) - total  # rows that are being added, for others to see
+        ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
-            scores, found = self.index.search(short, ask)
-            found[np.isin(found, exclude)] = -1
-            if ask == total or (found >= 0).sum(axis=1).min() >= min(count, live):
-                return _compact(scores, found, count)
-            ask = min(total, 2 * ask)
+            scores, found = self.index.search(short, min(ask, total + later))
+            hidden = (found >= total) | contains(exclude, found)
+            if not (len(exclude) or hidden.any()):
+                return scores[:, :count], found[:, :count]
+            kept = (found >= 0) & ~hidden
+            if kept.sum(axis=1).min() >= min(count, live):
+                return compacted(scores, found, kept, count)
+            if ask >= total + later:  # a graph or lists that are not all gone through
+                return self.index.search(short, count, without(np.arange(total), exclude))
+            later = len(self.index) - total
+            ask *= 2
 
 
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:
@@ -165,12 +209,3 @@ def _stack(results: list[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
     if len(padded) == 1:
         return padded[0]
     return np.vstack([s for s, _ in padded]), np.vstack([r for _, r in padded])
-
-
-def _compact(scores: Matrix, rows: Rows, count: int) -> tuple[Matrix, Rows]:
-    """Each query's found rows moved to the left, in order, and cut to `count`."""
-    kept = []
-    for score, row in zip(scores, rows, strict=True):
-        live = row >= 0
-        kept.append((score[live][None, :count], row[live][None, :count]))
-    return _stack(kept, count)

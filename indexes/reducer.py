@@ -38,6 +38,11 @@ class Reducer(Protocol):
     def n_components(self) -> int: ...
 
     @property
+    def n_features(self) -> int:
+        """d, the dimensions of the rows that it was fitted to."""
+        ...
+
+    @property
     def nbytes(self) -> int:
         """Resident bytes once fitted."""
         ...

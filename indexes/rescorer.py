@@ -18,7 +18,7 @@ from .arrays import Matrix, as_matrix
 from .errors import CorruptError
 from .linear import principal_axes
 from .moments import Moments
-from .tensors import load_tensors, save_tensors
+from .tensors import check_tensor, load_tensors, save_tensors
 
 
 class Rescorer:
@@ -77,6 +77,10 @@ class Rescorer:
         kind, _, arrays = load_tensors(path)
         if kind != "rescorer" or set(arrays) - {"gram"} != {"shift"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected a rescorer")
+        check_tensor(path, "shift", arrays["shift"], (None,), np.float32)
+        dim = len(arrays["shift"])
+        if "gram" in arrays:
+            check_tensor(path, "gram", arrays["gram"], (dim, dim), np.float32)
         return cls(arrays.get("gram"), arrays["shift"])
 
     def _times_gram(self, centred: Matrix) -> Matrix:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from .errors import CorruptError
 
@@ -19,10 +19,9 @@ Arrays = dict[str, NDArray[Any]]
 def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
     header = {"kind": kind, "params": json.dumps(params)}
-    try:
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, path, metadata=header)
-    except SafetensorError as error:  # what is left to fail is the disk
-        raise OSError(f"{path}: {error}") from error
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Not `save_file`: it writes to a private file of its own, which a kill would leave behind.
+    path.write_bytes(save(whole, metadata=header))
 
 
 def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
@@ -37,6 +36,26 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return header["kind"], json.loads(header["params"]), arrays
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        params = json.loads(header["params"])
+    # numpy has no type for some tensors; the rest is what broken JSON can raise
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptError(f"{path}: not a slimdex tensor file ({error})") from error
+    if not isinstance(params, dict):
+        raise CorruptError(f"{path}: parameters {params!r:.80}; expected names and values")
+    return header["kind"], params, arrays
+
+
+def check_tensor(
+    path: Path, name: str, array: NDArray[Any], shape: tuple[int | None, ...], dtype: DTypeLike
+) -> None:
+    """Raise `CorruptError` unless an array has this shape (None: any), type, and finite numbers."""
+    fits = len(array.shape) == len(shape) and all(
+        expected is None or (type(expected) is int and expected == found)
+        for expected, found in zip(shape, array.shape, strict=False)
+    )
+    if not fits or array.dtype != dtype:
+        raise CorruptError(
+            f"{path}: {name} is {array.dtype} {array.shape}; expected {np.dtype(dtype)} {shape}"
+        )
+    if not np.isfinite(array).all():
+        raise CorruptError(f"{path}: {name} has NaN or infinity; expected finite numbers")

@@ -72,11 +72,22 @@ class VectorFile:
         self.rows += len(X)
         self._map = None
 
+    def copy(self, path: Path, rows: Rows) -> VectorFile:
+        """A new file of the given rows, bit for bit and fsynced."""
+        with path.open("wb") as file:
+            for part in batches(len(rows), SCAN_ROWS):
+                file.write(self.map().take(rows[part], axis=0).data)
+            file.flush()
+            os.fsync(file.fileno())
+        return VectorFile(path, self.dim, len(rows), self.dtype)
+
+    def reopened(self) -> VectorFile:
+        """The same rows as a value of their own, which appends to this one do not change."""
+        return VectorFile(self.path, self.dim, self.rows, self.dtype)
+
     def take(self, rows: Rows) -> Matrix:
         """The given rows (n, dim) as float32, read through a memory map."""
-        if self._map is None:
-            self._map = self._mapped()
-        return _widened(self._map.take(rows, axis=0))
+        return _widened(self.map().take(rows, axis=0))
 
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
         """Rows start .. stop in chunks of float32, read so that no page stays mapped."""
@@ -99,6 +110,13 @@ class VectorFile:
             for part in batches(self.nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
                 data = file.read(part.stop - part.start)
                 yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
+
+    def map(self) -> NDArray[np.generic]:
+        """The rows (n, dim) in a memory map, which outlives the file's name."""
+        mapped = self._map  # another thread's append may forget it at any time
+        if mapped is None:
+            mapped = self._map = self._mapped()
+        return mapped
 
     def _mapped(self) -> NDArray[np.generic]:
         if self.rows == 0:

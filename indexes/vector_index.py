@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import faiss
 import numpy as np
+from numpy.typing import NDArray
 
-from .arrays import Matrix, Rows, as_matrix, batches
+from .arrays import Matrix, Rows, as_matrix
 from .errors import CorruptError, InputError
 from .kinds import PQ_MOST_ROWS, Kind
+from .locks import SharedLock
+from .ranking import best_of, compacted, top_k
 
 ROUNDS_4BIT = 10
 """Of k-means for 16 centroids: FAISS's 25 take three times as long and find no more neighbours."""
+FEW = 32
+"""One row in so many are few: it is quicker to decode and encode them than to sort all codes."""
 
 
 class VectorIndex(Protocol):
@@ -41,11 +48,13 @@ class VectorIndex(Protocol):
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]: ...
 
+    def copy(self, *, empty: bool = False) -> VectorIndex: ...
+
     def save(self, path: Path) -> None: ...
 
 
 class FaissIndex:
-    """A FAISS index of one `Kind`, by inner product.
+    """A FAISS index of one `Kind`, by inner product. Threads may search it while one adds to it.
 
     Parameters
     ----------
@@ -70,6 +79,7 @@ class FaissIndex:
                 f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
                 "that `slimdex build --help` lists or a FAISS factory string"
             ) from error
+        self._lock = SharedLock()
         self._tune()
 
     def _tune(self) -> None:
@@ -117,8 +127,18 @@ class FaissIndex:
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raises `InputError` for a factory string that can't."""
-        with _refusals():
+        with _refusals(), self._lock.exclusive():
             self._index.add(as_matrix(X, dim=self.dim))
+
+    def copy(self, *, empty: bool = False) -> FaissIndex:
+        """Another index with the same codebooks, and with the same rows unless `empty`."""
+        other = FaissIndex.__new__(FaissIndex)
+        other._lock = SharedLock()
+        with _refusals(), self._lock.shared():
+            other._index = faiss.clone_index(self._index)
+        if empty:
+            other._index.reset()
+        return other
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.
@@ -126,26 +146,107 @@ class FaissIndex:
         With `rows`, only those are looked at, and all of them are.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
-        with _refusals():
+        with _refusals(), self._lock.shared():
             return self._search(queries, k, rows)
 
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
             return _padded(*self._index.search(queries, k))
-        if (ivf := faiss.try_extract_index_ivf(self._index)) is not None:
-            params = faiss.SearchParametersIVF()
-            params.sel, params.nprobe = faiss.IDSelectorBatch(rows), ivf.nlist
-            return _padded(*self._index.search(queries, k, params=params))
-        return self._scan(queries, k, rows)
+        if not len(rows) or not len(queries):
+            return best_of([], len(queries), k)
+        if self._takes_rows:
+            found = _padded(*self._select(queries, k, rows))
+        elif len(rows) < len(self) // FEW and isinstance(self._core(), faiss.IndexPQFastScan):
+            found = self._copied(queries, k, rows)
+        else:
+            found = self._dropping(queries, k, rows)
+        return self._completed(queries, *found, rows)
 
-    def _scan(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Exact over the decoded codes of `rows`: fast-scan indexes take no selector."""
-        chunks = (rows[part] for part in batches(len(rows)))
-        return best_of(
-            ((queries @ self._index.reconstruct_batch(chunk).T, chunk) for chunk in chunks),
-            len(queries),
-            k,
-        )
+    def _completed(
+        self, queries: Matrix, scores: Matrix, found: Rows, rows: Rows
+    ) -> tuple[Matrix, Rows]:
+        """Answers that are short, filled up: fast scans never give back the very worst codes."""
+        count = (found >= 0).sum(axis=1)
+        wanted = min(found.shape[1], len(rows))
+        for i in np.flatnonzero(count < wanted):
+            have, missing = count[i], np.setdiff1d(rows, found[i])
+            rest, others = top_k(self._decoded(queries[i : i + 1], missing), missing, wanted - have)
+            last = scores[i, have - 1] if have else np.inf
+            scores[i, have:wanted], found[i, have:wanted] = np.minimum(rest[0], last), others[0]
+        return scores, found
+
+    def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
+        """Inner products (q, n) with decoded rows, or the least of unit rows where none can be."""
+        try:
+            products: Matrix = queries @ self._index.reconstruct_batch(rows).T
+        except RuntimeError:  # inverted lists do not know where a row is
+            return np.full((len(queries), len(rows)), -1, dtype=np.float32)
+        return products
+
+    @cached_property
+    def _takes_rows(self) -> bool:
+        """Whether FAISS can be told which rows to look at: some kinds refuse, or take no notice."""
+        last = len(self) - 1
+        try:
+            _, found = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
+        except RuntimeError:
+            return False
+        return bool(found.tolist() == [[last, -1]])
+
+    def _select(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """All of `rows` and no other, by FAISS's selector."""
+        index, core = self._index, self._core()
+        bits = np.packbits(self._mask(rows), bitorder="little")
+        params: Any = faiss.SearchParameters()
+        if (ivf := faiss.try_extract_index_ivf(index)) is not None:
+            params = faiss.SearchParametersIVF()
+            params.nprobe = ivf.nlist
+        elif isinstance(core, faiss.IndexHNSW):  # the graph would miss some
+            index, queries = core.storage, self._transformed(queries)
+        selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs know the C++ signature only
+        params.sel = selector(bits)
+        scores, found = index.search(queries, k, params=params)
+        return scores, found
+
+    def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Ask for more codes, until enough of them are of `rows`; the others are dropped."""
+        allowed, wanted = self._mask(rows), min(k, len(rows))
+        ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
+        while True:
+            scores, found = self._index.search(queries, ask)
+            kept = allowed[found] & (found >= 0)
+            if ask == len(self) or kept.sum(axis=1).min() >= wanted:
+                return compacted(scores, found, kept, k)
+            ask = min(len(self), 2 * ask)
+
+    def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """The same codes in an index of their own: a decoded row is encoded as it was."""
+        index = faiss.clone_index(self._without_rows)
+        with _threads_worth(len(rows)):
+            index.add(self._index.reconstruct_batch(rows))
+            scores, found = _padded(*index.search(queries, k))
+        return scores, np.where(found < 0, -1, rows[found])
+
+    @cached_property
+    def _without_rows(self) -> Any:
+        index = faiss.clone_index(self._index)
+        index.reset()
+        return index
+
+    def _mask(self, rows: Rows) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[rows] = True
+        return mask
+
+    def _transformed(self, queries: Matrix) -> Matrix:
+        """Queries as they come out of the transformations before the core."""
+        index = self._index
+        while isinstance(index, faiss.IndexPreTransform):
+            chain: Any = index.chain
+            for i in range(chain.size()):
+                queries = faiss.downcast_VectorTransform(chain.at(i)).apply(queries)
+            index = faiss.downcast_index(index.index)
+        return queries
 
     @property
     def nbytes(self) -> int:
@@ -172,7 +273,8 @@ class FaissIndex:
 
     def save(self, path: Path) -> None:
         """Write in FAISS's own format."""
-        with path.open("wb") as file:  # FAISS's own files do not notice a disk full at the end
+        # FAISS's own files do not notice a disk full at the end
+        with path.open("wb") as file, self._lock.shared():
             writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
             faiss.write_index(self._index, writer)
 
@@ -180,51 +282,19 @@ class FaissIndex:
     def load(cls, path: Path) -> FaissIndex:
         """Read what `save` wrote. Only for files whose checksum is known: FAISS trusts them."""
         index = cls.__new__(cls)
+        index._lock = SharedLock()
         try:
             index._index = faiss.read_index(str(path))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
+        if index._index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise CorruptError(f"{path}: another metric; expected inner products")
         return index
-
-
-def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
-    """The k best of scores (q, n) that belong to `rows` (n,), best first.
-
-    >>> top_k(np.array([[.1, .9, .5]], dtype=np.float32), np.array([4, 5, 6]), 2)[1].tolist()
-    [[5, 6]]
-    """
-    k = min(k, scores.shape[1])
-    if len(scores) == 1 and k:  # the usual case, which plain indexing serves twice as fast
-        nearest = np.argpartition(-scores[0], k - 1)[:k]
-        nearest = nearest[np.argsort(-scores[0, nearest], kind="stable")]
-        return scores[:, nearest], rows[nearest][None]
-    best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
-    found = np.take_along_axis(scores, best, axis=1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
-
-
-def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
-    """The k best of scores (queries, n_i) for rows (n_i,) that come in chunks, padded.
-
-    >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
-    >>> best_of(chunks, 1, 2)[1].tolist()
-    [[1, 2]]
-    """
-    scores = np.full((queries, k), -np.inf, dtype=np.float32)
-    rows = np.full((queries, k), -1, dtype=np.int64)
-    for chunk_scores, chunk_rows in chunks:
-        found, found_rows = top_k(chunk_scores, chunk_rows, k)
-        both, both_rows = np.hstack([scores, found]), np.hstack([rows, found_rows])
-        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        scores = np.take_along_axis(both, order, axis=1)
-        rows = np.take_along_axis(both_rows, order, axis=1)
-    return scores, rows
 
 
 @contextmanager
 def _threads_worth(rows: int) -> Iterator[None]:
-    """One thread for k-means on few rows: its rounds are shorter than waking the others."""
+    """One thread for work on few rows: it is shorter than waking the others."""
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if rows <= PQ_MOST_ROWS else threads)
     try:
@@ -247,6 +317,6 @@ def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
     return scores, rows
 
 
-def _reason(error: RuntimeError) -> str:
+def _reason(error: Exception) -> str:
     """The last clause of a FAISS message, which is the part about the input."""
-    return str(error).splitlines()[0].rsplit(": ", 1)[-1].strip()
+    return (str(error) or type(error).__name__).splitlines()[0].rsplit(": ", 1)[-1].strip()

@@ -1,9 +1,9 @@
 """Documents: text in, hits out.
 
-Files import only files above them: documents, columns, sql, files, pooling, models,
-sentence_folder, tokens, runtimes, conversions, network, encoder, given, docstrings, sources,
-state, store, derived, ledger, ingest, collection, building, facts, integrity, evaluation, demo,
-console, exits, cli.
+Files import only files above them: documents, columns, sql, where, files, pooling, model_folder,
+models, sentence_folder, tokens, runtimes, conversions, network, encoder, given, docstrings,
+sources, state, database, migrations, schema, store, derived, ledger, ingest, snapshot, changes,
+collection, building, facts, integrity, evaluation, demo, console, exits, options, cli.
 """
 
 from __future__ import annotations

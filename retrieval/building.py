@@ -14,11 +14,12 @@ from indexes.errors import InputError
 from indexes.progress import Progress, silent
 from indexes.settings import Settings
 
-from .collection import Added, Collection
+from .changes import Added
+from .collection import Collection
 from .documents import Document
 from .encoder import Encoder
+from .files import CATALOG
 from .given import GivenVectors, open_vectors
-from .ledger import CATALOG
 from .sources import ColumnNames, Source, open_source
 
 

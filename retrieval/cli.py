@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,11 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .exits import BAD_INPUT, one_line_errors, say
+from .options import (
+    KINDS,
+    POOLINGS,
+    REDUCERS,
+    Dir,
+    Id,
+    Json,
+    Specs,
+    Text,
+    Title,
+    Trust,
+    Vectors,
+    Where,
+)
 
 if TYPE_CHECKING:
     from .building import Sources
-    from .collection import Added, Collection
-    from .documents import Hit
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,31 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Semantic search in a fraction of the memory.",
 )
-
-KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
-POOLINGS = (
-    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
-)
-REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
-SOURCES = (
-    "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
-    "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
-)
-
-Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
-Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Trust = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run Python code that comes with the model.")
-]
-Vectors = Annotated[
-    str | None,
-    typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
-]
-Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
-Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
-Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
-Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
 
 
 @app.command()
@@ -131,8 +116,6 @@ def build(
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
     opened = _open(sources, text, id, title, vectors)
-    if trust_remote_code:
-        console.note(f"code that comes with {model or DEFAULT_MODEL} is run, with your rights")
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
@@ -150,7 +133,7 @@ def build(
     with console.progress() as progress:
         collection, added = build_index(out, opened, make_encoder, settings, progress)
     with collection:
-        _report(collection, added, as_json)
+        console.show_index(collection, added, as_json)
 
 
 @app.command()
@@ -180,10 +163,10 @@ def search(
     queries = queries or [f"vector {i + 1}" for i in range(len(found))]
     if as_json:
         answers = [
-            {"query": query, "hits": [_hit(hit) for hit in hits]}
+            {"query": query, "hits": [console.hit_json(hit) for hit in hits]}
             for query, hits in zip(queries, found, strict=True)
         ]
-        _print_json({"queries": answers})
+        console.print_json({"queries": answers})
         return
     for query, hits in zip(queries, found, strict=True):
         console.show_hits(query, hits)
@@ -209,7 +192,7 @@ def add(
     with Collection.open(index, trust_remote_code=trust_remote_code) as collection:
         with console.progress() as progress:
             added = add_sources(collection, opened, progress)
-        _report(collection, added, as_json)
+        console.show_index(collection, added, as_json)
 
 
 @app.command()
@@ -225,11 +208,43 @@ def delete(
 
     with Collection.open(index) as collection:
         deleted = collection.delete(ids or None, where=where)
-        left = len(collection)
+        left, gone = len(collection), len(collection.deleted)
     if as_json:
-        _print_json({"deleted": deleted, "documents": left})
+        console.print_json({"deleted": deleted, "documents": left})
     else:
         console.out.print(f"{deleted:,} deleted, {left:,} left")
+        if gone > left:
+            console.note(f"{gone:,} rows still take space: `slimdex compact {index}` frees it")
+
+
+@app.command()
+def compact(index: Dir, as_json: Json = False) -> None:
+    """Free the space of deleted and replaced documents, on disk and in memory."""
+    from . import console
+    from .collection import Collection
+
+    with Collection.open(index) as collection:
+        with console.progress() as progress:
+            freed = collection.compact(progress=progress)
+        left = len(collection)
+    if as_json:
+        console.print_json({"freed": freed, "documents": left})
+    else:
+        console.out.print(f"{freed:,} rows freed, {left:,} documents left")
+
+
+@app.command()
+def upgrade(index: Dir, as_json: Json = False) -> None:
+    """Bring an index of an older slimdex to the format of this one, as any change to it does."""
+    from . import console
+    from .collection import Collection
+    from .state import FORMAT
+
+    Collection.open(index).close()
+    if as_json:
+        console.print_json({"format": FORMAT})
+    else:
+        console.out.print(f"{index}: format {FORMAT}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -242,9 +257,9 @@ def info(index: Dir, as_json: Json = False) -> None:
     with Collection.open(index, read_only=True) as collection:
         facts = facts_of(collection)
     if as_json:
-        _print_json(facts)
+        console.print_json(facts)
     else:
-        flat = {k: v if not isinstance(v, dict) else _inline(v) for k, v in facts.items()}
+        flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
         console.show_pairs(flat)
 
 
@@ -256,7 +271,7 @@ def verify(index: Dir, as_json: Json = False) -> None:
 
     faults = find_faults(index)
     if as_json:
-        _print_json({"faults": faults})
+        console.print_json({"faults": faults})
     elif not faults:
         console.out.print(f"{index}: all files and numbers are right")
     else:
@@ -267,15 +282,22 @@ def verify(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
-def repair(index: Dir, as_json: Json = False) -> None:
+def repair(
+    index: Dir,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
     from . import console
     from .integrity import repair as mend
 
     with console.progress() as progress:
-        mended = mend(index, progress)
+        mended = mend(index, progress, untrusted=untrusted)
     if as_json:
-        _print_json({"mended": mended})
+        console.print_json({"mended": mended})
     else:
         for fault in mended:
             console.out.print(f"was: {fault}", soft_wrap=True, markup=False)
@@ -316,7 +338,7 @@ def reduce(
             notes = collection.reduce(settings, progress=progress)
         for line in notes:
             console.note(line)
-        _report(collection, None, as_json)
+        console.show_index(collection, None, as_json)
 
 
 @app.command("eval")
@@ -355,7 +377,7 @@ def evaluate(
         else:
             report = evaluate_self(collection, sample=sample, progress=progress)
     if as_json:
-        _print_json(report)
+        console.print_json(report)
     else:
         console.out.print(f"{report['queries']:,} queries, {report['documents']:,} documents\n")
         console.show_measures({name: report[name] for name in ("index", "exact")})
@@ -393,58 +415,6 @@ def _is_complete(path: Path) -> bool:
         return False
     with Collection.open(path, read_only=True) as collection:
         return collection.state.settings is not None
-
-
-def _report(collection: Collection, added: Added | None, as_json: bool) -> None:
-    from . import console
-    from .facts import facts as facts_of
-
-    facts = facts_of(collection)
-    if added is not None:
-        facts |= {"added": added.documents, "replaced": added.replaced}
-        for line in added.notes:
-            console.note(line)
-    if as_json:
-        _print_json(facts)
-        return
-    line = f"{facts['documents']:,} documents in {collection.path}"
-    if added is not None and added.replaced:
-        line += f", {added.replaced:,} replaced"
-    memory = facts["memory"]
-    console.out.print(
-        f"{line}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
-        f"(float32: {4 * collection.state.dim})",
-        soft_wrap=True,
-        markup=False,
-    )
-
-
-def _inline(values: dict[str, Any]) -> str:
-    shown = {k: f"{v:,.0f}" if "bytes" in k else v for k, v in values.items()}
-    return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {
-        "id": hit.id,
-        "score": round(hit.score, 6),
-        "title": hit.title,
-        "text": hit.text,
-        "metadata": dict(hit.metadata),
-    }
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """A value with NaN and infinity, which JSON has not, as null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(name): _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

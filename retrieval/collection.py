@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from threading import RLock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from indexes.arrays import Matrix, Rows
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import NO_ROWS, ReducedIndex
+from indexes.reduced_index import ReducedIndex
 from indexes.settings import Settings
-from indexes.vector_file import BLOCK_BYTES, VectorFile
+from indexes.vector_file import VectorFile
 
-from . import ingest
-from .derived import encode_rows, fit, load_index, save_codes
+from . import changes, ingest
+from .changes import Added
+from .database import RenumberedError
 from .documents import Document, Hit
 from .encoder import Encoder, TransformerEncoder, encode_queries, encoder_from_spec
 from .given import GIVEN, GivenEncoder, GivenVectors, as_given
 from .ledger import Ledger
+from .snapshot import Snapshot, first_snapshot
 from .state import State
 from .store import DocumentStore
 
-
-@dataclass(frozen=True)
-class Added:
-    """What an addition did: documents added, how many of them took the place of an older one."""
-
-    documents: int
-    replaced: int
-    notes: list[str]
+T = TypeVar("T")
 
 
 class Collection:
     """Documents that can be searched by meaning.
+
+    One process writes to a collection, or any number of processes read it. In one process any
+    number of threads may search one `Collection` while others change it: each search sees one
+    committed state from beginning to end, and changes wait for each other.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "notes.index"
@@ -54,9 +56,8 @@ class Collection:
         self, ledger: Ledger, encoder: Encoder | None, *, trust_remote_code: bool = False
     ) -> None:
         self._ledger, self._encoder, self._trusted = ledger, encoder, trust_remote_code
-        self._index: ReducedIndex | None = None
-        self._saved_rows = 0  # rows in the file of codes; the index in memory may have more
-        self._deleted: Rows | None = None
+        self._snapshot = first_snapshot(ledger)
+        self._writing, self._loading = RLock(), RLock()
 
     @classmethod
     def create(
@@ -114,7 +115,11 @@ class Collection:
         if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()
             raise InputError(f"encoder {given}; this index was built with {expected}")
-        return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        try:
+            return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+        except BaseException:
+            ledger.store.close()
+            raise
 
     def close(self) -> None:
         """Release the catalog for other processes."""
@@ -132,7 +137,7 @@ class Collection:
         self.close()
 
     def __len__(self) -> int:
-        return self.state.rows - len(self.deleted)
+        return len(self._snapshot)
 
     @property
     def path(self) -> Path:
@@ -162,13 +167,14 @@ class Collection:
     @property
     def encoder(self) -> Encoder:
         """The encoder that the collection was built with."""
-        if self._encoder is None:
-            self._encoder = (
-                GivenEncoder(self.state.dim)
-                if self._has_no_encoder
-                else encoder_from_spec(self.state.encoder, trust_remote_code=self._trusted)
-            )
-        return self._encoder
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = (
+                    GivenEncoder(self.state.dim)
+                    if self._has_no_encoder
+                    else encoder_from_spec(self.state.encoder, trust_remote_code=self._trusted)
+                )
+            return self._encoder
 
     @property
     def _has_no_encoder(self) -> bool:
@@ -177,22 +183,12 @@ class Collection:
     @property
     def index(self) -> ReducedIndex:
         """The vectors' index; raises `InputError` while there are no documents."""
-        if self._index is None:
-            if self.state.settings is None:
-                unfinished = "; an unfinished build: run it again" if self.state.source else ""
-                raise InputError(f"{self.path} holds no documents yet{unfinished}")
-            index = load_index(self.path, self.state, self.vectors)
-            self._saved_rows = len(index)
-            index.extend()
-            self._index = index
-        return self._index
+        return self._with_snapshot(lambda snapshot: snapshot.index)
 
     @property
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
-        if self._deleted is None:
-            self._deleted = self._ledger.deleted()
-        return self._deleted
+        return self._snapshot.deleted
 
     def search(
         self,
@@ -207,29 +203,91 @@ class Collection:
         Parameters
         ----------
         queries : one text or several.
-        where : a DuckDB expression on the documents' columns; the search among the documents
-            that it holds for is exact.
+        where : a DuckDB expression on the documents' columns; the search is among the documents
+            that it holds for.
         vectors : (q, dim), encoded elsewhere, in place of queries.
         """
         if (queries is None) == (vectors is None):
             raise InputError("search: expected either queries or vectors")
         texts = [queries] if isinstance(queries, str) else list(queries or ())
-        index = self.index  # what is wrong with the folder should be said before a model is loaded
-        allowed = self._allowed(k, where)
-        if vectors is None:
-            vectors = encode_queries(self.encoder, texts)
-        scores, rows = index.search(vectors, k, allowed, self.deleted)
-        documents = self.store.documents(sorted({int(row) for row in rows.flat if row >= 0}))
+        _ = self.index  # what is wrong with the folder should be said before a model is loaded
+        encoded = encode_queries(self.encoder, texts) if vectors is None else vectors
+        return self._with_snapshot(lambda snapshot: self._hits(snapshot, encoded, k, where))
+
+    def search_vectors(
+        self, queries: Matrix, k: int = 10, where: str | None = None
+    ) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) for encoded queries (q, d), padded with -inf and -1.
+
+        The rows are those of the moment: `compact` gives documents other numbers.
+        """
+        return self._with_snapshot(lambda snapshot: self._nearest(snapshot, queries, k, where))
+
+    def _hits(
+        self, snapshot: Snapshot, queries: Matrix, k: int, where: str | None
+    ) -> list[list[Hit]]:
+        scores, rows = self._nearest(snapshot, queries, k, where)
+        found = sorted({int(row) for row in rows.flat if row >= 0})
+        documents = self.store.documents(found, snapshot.epoch)
         return [
             [_hit(documents[int(row)], score) for score, row in zip(s, r, strict=True) if row >= 0]
             for s, r in zip(scores, rows, strict=True)
         ]
 
-    def search_vectors(
-        self, queries: Matrix, k: int = 10, where: str | None = None
+    def _nearest(
+        self, snapshot: Snapshot, queries: Matrix, k: int, where: str | None
     ) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) for encoded queries (q, d), padded with -inf and -1."""
-        return self.index.search(queries, k, self._allowed(k, where), self.deleted)
+        if k < 1:
+            raise InputError(f"k={k}; expected 1 or more results")
+        allowed = None
+        if where is not None:
+            allowed = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+        return snapshot.index.search(queries, k, allowed, snapshot.deleted)
+
+    def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
+        """What `read` makes of the newest snapshot, if need be of one that comes after it."""
+        while True:
+            self._settle_if_in_doubt()
+            snapshot = self._snapshot
+            if snapshot.state.settings is None:
+                unfinished = "; an unfinished build: run it again" if self.state.source else ""
+                raise InputError(f"{self.path} holds no documents yet{unfinished}")
+            try:
+                return read(snapshot)
+            except RenumberedError:  # a compaction is committed and about to show its snapshot
+                if self._writing.acquire(timeout=0.001):
+                    try:
+                        self._settle()
+                    finally:
+                        self._writing.release()
+            except (CorruptError, OSError):  # files may have gone while they were loaded
+                with self._writing:
+                    self._settle()
+                    if snapshot is self._snapshot:
+                        raise
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change the collection, alone. Should the disk fail, show what is then committed."""
+        with self._writing:
+            self._settle()
+            try:
+                yield
+            except OSError:
+                self._settle_if_in_doubt()
+                raise
+
+    def _settle_if_in_doubt(self) -> None:
+        """Or go on with what was committed before, while the disk still fails."""
+        if self._ledger.in_doubt:
+            with self._writing, suppress(OSError, CorruptError):
+                self._settle()
+
+    def _settle(self) -> None:
+        """See what is committed, where a failure has left that in doubt."""
+        self._ledger.settle()
+        if self.state.generation != self._snapshot.state.generation:
+            self._snapshot = first_snapshot(self._ledger)
 
     def add(
         self,
@@ -241,6 +299,9 @@ class Collection:
         progress: Progress = silent,
     ) -> Added:
         """Add documents; one with the id of an older one takes its place.
+
+        What has not changed is not encoded again: where only metadata differ, the vector is kept,
+        and a document that is the same in every column is left out.
 
         Either all of them are added or none is seen. What was encoded before an interruption is
         kept: see `resume`.
@@ -261,8 +322,11 @@ class Collection:
         given = None if vectors is None else as_given(vectors)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
-        ingest.stage(self._ledger, documents, columns, source, given)
-        return self.resume(progress, given)
+        with self._changing():
+            unchanged = ingest.stage(self._ledger, documents, columns, source, given)
+            if not self.state.unfinished:
+                return Added(0, 0, [], unchanged)
+            return replace(self.resume(progress, given), unchanged=unchanged)
 
     def resume(
         self, progress: Progress = silent, vectors: GivenVectors | NDArray[Any] | None = None
@@ -271,20 +335,23 @@ class Collection:
 
         If vectors were given for it, they are to be given again.
         """
-        if not self.state.unfinished:
-            raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
-        given = None if vectors is None else as_given(vectors)
-        ingest.encode_pending(self._ledger, self.encoder, progress, given)
-        return self._commit_pending(progress)
+        with self._changing():
+            if not self.state.unfinished:
+                raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
+            given = None if vectors is None else as_given(vectors)
+            ingest.encode_pending(self._ledger, self.encoder, progress, given)
+            self._snapshot, added = changes.add_pending(self._ledger, self._snapshot, progress)
+            return added
 
     def request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
-        if self.state.settings is not None:
-            raise InputError(f"{self.path} holds documents; expected an unfinished build")
-        state = replace(self.state, requested=settings.checked(self.state.dim))
-        if state.unfinished:
-            state.requested.check_count(state.staged)
-        self._ledger.commit(state)
+        with self._changing():
+            if self.state.settings is not None:
+                raise InputError(f"{self.path} holds documents; expected an unfinished build")
+            state = replace(self.state, requested=settings.checked(self.state.dim))
+            if state.unfinished:
+                state.requested.check_count(state.staged)
+            self._ledger.commit(state)
 
     def delete(self, ids: Sequence[str] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id or by a condition; returns how many.
@@ -296,117 +363,50 @@ class Collection:
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
-        store, ledger = self.store, self._ledger
-        rows = store.rows_where(where) if where is not None else store.rows_of(list(ids or []))
-        if len(rows):
-            moments = ledger.moments().subtract(ledger.moments_of(rows))
-            ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
-            self._deleted = None
-        return len(rows)
+        with self._changing():
+            if where is None:
+                rows = self.store.rows_of(list(ids or []))
+            else:
+                found = self.store.rows_where(where, self._snapshot.state.rows)
+                rows = np.setdiff1d(found, self.deleted, assume_unique=True)
+            if len(rows):
+                self._snapshot = changes.delete(self._ledger, self._snapshot, rows)
+            return len(rows)
+
+    def compact(self, *, progress: Progress = silent) -> int:
+        """Free what deleted and replaced documents take on disk and in memory; returns how many.
+
+        Answers stay the same, since codes are not trained again (but for graphs, kind hnsw,
+        which are built anew). The folder needs room for the new files beside the old.
+
+        Raises
+        ------
+        CorruptError
+            If vectors are damaged.
+        """
+        with self._changing():
+            gone = len(self.deleted)
+            if gone:
+                self._snapshot = changes.compact(self._ledger, self._snapshot, progress)
+            return gone
 
     def reduce(self, settings: Settings, *, progress: Progress = silent) -> list[str]:
         """Reduce the vectors anew, without encoding; returns what the user should know."""
-        if not len(self):
-            raise InputError(f"{self.path} holds no documents; expected some to fit a reducer on")
-        requested, moments = settings.checked(self.state.dim), self.moments
-        fitted, notes = requested.fitted(moments)
-        state = replace(self._ledger.next_state(), requested=requested)
-        self._encode_and_commit(
-            fit(self.path, state, self.vectors, moments, fitted, progress), progress
-        )
-        return notes
+        with self._changing():
+            if not len(self):
+                raise InputError(f"{self.path} holds no documents; expected some to fit on")
+            self._snapshot, notes = changes.refit(self._ledger, self._snapshot, settings, progress)
+            return notes
 
-    def rebuild(self, progress: Progress = silent) -> None:
-        """Make the derived files anew; the reducer and the metric only if they are at fault."""
-        ledger, settings = self._ledger, self.state.settings
-        if settings is None:
-            return
-        moments = ledger.moments_of(ledger.live_rows())
-        state = ledger.with_moments(ledger.next_state(), moments)
-        if not self._fitted_files_are_whole():
-            try:
-                settings, _ = state.requested.fitted(moments)
-            except InputError:  # too few are left: what they were fitted on is still there
-                moments = Moments.of(self.vectors.scan(), state.dim)
-            state = fit(self.path, state, self.vectors, moments, settings, progress)
-        self._encode_and_commit(state, progress)
+    def rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
+        """Make the derived files anew; the reducer and the metric only if they are at fault.
 
-    def _allowed(self, k: int, where: str | None) -> Rows | None:
-        if k < 1:
-            raise InputError(f"k={k}; expected 1 or more results")
-        return None if where is None else self.store.rows_where(where)
-
-    def _commit_pending(self, progress: Progress) -> Added:
-        """Bring moments, codes and norms up to date, then let readers see it all at once."""
-        ledger, old = self._ledger, self.state
-        vectors, replaced = ledger.vectors(old.staged), self.store.replaced_rows(old.rows)
-        moments = Moments.of(vectors.scan(old.rows), old.dim).merge(ledger.moments())
-        moments.subtract(ledger.moments_of(replaced))
-        settings, notes = self._outgrown(moments)
-        state = replace(ledger.next_state(), rows=old.staged, source=None)
-        state = ledger.with_moments(state, moments)
-        if settings is None:
-            self._extend_and_commit(state, vectors, replaced, progress)
-        else:
-            state = fit(self.path, state, vectors, moments, settings, progress)
-            self._encode_and_commit(state, progress, replaced)
-        if empty := self.store.count_empty(old.rows):
-            notes.append(f"{empty} of {old.staged - old.rows} documents have no text")
-        return Added(old.staged - old.rows, len(replaced), notes)
-
-    def _outgrown(self, moments: Moments) -> tuple[Settings | None, list[str]]:
-        """Settings to derive anew with: at first, or when a small corpus has grown; and notes."""
-        state = self.state
-        if state.settings is None:
-            return state.requested.fitted(moments)
-        if state.settings == state.requested.resolved(state.dim):
-            return None, []
-        try:
-            fitted, notes = state.requested.fitted(moments)
-        except InputError:  # deletions left fewer dimensions than were asked for
-            return None, []
-        return (fitted, notes) if fitted != state.settings else (None, [])
-
-    def _extend_and_commit(
-        self, state: State, vectors: VectorFile, replaced: Rows, progress: Progress
-    ) -> None:
-        """Add the new rows to the codes and norms that there are."""
-        index, self._index = self._on(vectors), None  # loaded again should anything fail
-        norms = index.metric.norms if index.metric else None
-        first_block = norms.nbytes // BLOCK_BYTES if norms else 0
-        if norms is not None:
-            self._ledger.check_tail(norms)
-        index.extend(progress)
-        state, saved_rows = save_codes(self.path, state, index, self._saved_rows)
-        self._ledger.commit(state, delete=replaced, appended=norms, first_block=first_block)
-        self._index, self._saved_rows, self._deleted = index, saved_rows, None
-
-    def _on(self, vectors: VectorFile) -> ReducedIndex:
-        """The index over a vector file that has grown."""
-        index = self.index
-        index.vectors = vectors
-        if index.metric is not None:
-            index.metric = replace(index.metric, vectors=vectors)
-        return index
-
-    def _encode_and_commit(
-        self, state: State, progress: Progress, replaced: Rows = NO_ROWS
-    ) -> None:
-        """Code all rows by the fitted files that the state names."""
-        vectors = self._ledger.vectors(state.rows)
-        index, state = encode_rows(self.path, state, vectors, progress)
-        norms = index.metric.norms if index.metric else None
-        self._ledger.commit(state, delete=replaced, appended=norms)
-        self._index, self._saved_rows, self._deleted = index, len(index), None
-
-    def _fitted_files_are_whole(self) -> bool:
-        files = self.state.files
-        try:
-            for role in {"reducer", "rescorer"} & files.keys():
-                files[role].check(self.path)
-        except CorruptError:
-            return False
-        return True
+        Parameters
+        ----------
+        fit_anew : reducer and metric, too, whatever the files that there are.
+        """
+        with self._changing():
+            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress, fit_anew)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

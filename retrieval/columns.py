@@ -39,6 +39,8 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "
                 f"{', '.join(OWN_COLUMNS)}"
             )
+        if not _is_unicode(name):
+            raise InputError(f"document {document.id!r}: metadata {name!r}; expected Unicode")
         # numpy's numbers and dates know their Python values
         out[name.lower()] = name, value.item() if isinstance(value, np.generic) else value
     return out
@@ -67,14 +69,32 @@ def as_stored(value: Any, type_: str) -> Any:
     if value is None:
         return None
     if type_ == "JSON":
-        return value if isinstance(value, str) and _is_json(value) else json.dumps(value)
+        return value if isinstance(value, str) and _is_json(value) else _as_json(value)
     return str(value) if type_ == "VARCHAR" else value
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
+            "and dicts of these"
+        ) from error
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return False
     return True
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -26,6 +28,11 @@ from rich.text import Text
 from indexes.progress import Progress
 
 from .documents import Hit
+from .facts import facts as facts_of
+
+if TYPE_CHECKING:
+    from .changes import Added
+    from .collection import Collection
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -143,3 +150,62 @@ def _number(measure: str, value: float) -> str:
     if "bytes" in measure:
         return f"{value:,.0f}"
     return f"{value:.2f}" if measure.endswith("_ms") else f"{value:.4f}"
+
+
+def show_index(collection: Collection, added: Added | None, as_json: bool) -> None:
+    """What an index holds after a change to it, and what it costs."""
+    facts = facts_of(collection)
+    if added is not None:
+        facts |= {
+            "added": added.documents,
+            "replaced": added.replaced,
+            "unchanged": added.unchanged,
+        }
+        for line in added.notes:
+            note(line)
+    if as_json:
+        print_json(facts)
+        return
+    line = f"{facts['documents']:,} documents in {collection.path}"
+    if added is not None and added.replaced:
+        line += f", {added.replaced:,} replaced"
+    if added is not None and added.unchanged:
+        line += f", {added.unchanged:,} unchanged"
+    memory = facts["memory"]
+    out.print(
+        f"{line}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
+        f"(float32: {4 * collection.state.dim})",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def inline(values: dict[str, Any]) -> str:
+    """Names and values on one line."""
+    shown = {k: f"{v:,.0f}" if "bytes" in k else v for k, v in values.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON has it."""
+    return {
+        "id": hit.id,
+        "score": round(hit.score, 6),
+        "title": hit.title,
+        "text": hit.text,
+        "metadata": dict(hit.metadata),
+    }
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object, and nothing else, on stdout."""
+    print(json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """A value with NaN and infinity, which JSON has not, as null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from indexes.catalog import kind_named, load_reducer
+from indexes.errors import CorruptError
+from indexes.metric import Metric
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
-from indexes.reduced_index import Metric, ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, trained
+from indexes.reducer import Reducer
 from indexes.rescorer import Rescorer
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
@@ -54,7 +57,7 @@ def encode_rows(
     settings = state.settings
     assert settings is not None
     number = f"{state.generation:06d}"
-    reducer = load_reducer(folder / state.files["reducer"].name)
+    reducer = _reducer(folder, state)
     norms = f"norms-{number}.f32" if settings.candidates else None
     index = ReducedIndex(
         reducer,
@@ -68,7 +71,7 @@ def encode_rows(
     return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
 
 
-def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
+def load_index(folder: Path, state: State) -> ReducedIndex:
     """The index of a committed state, its files checked first; `extend` adds rows not coded yet.
 
     Raises
@@ -79,9 +82,16 @@ def load_index(folder: Path, state: State, vectors: VectorFile) -> ReducedIndex:
     assert state.settings is not None
     for record in state.files.values():
         record.check(folder)
+    reducer = _reducer(folder, state)
+    codes = FaissIndex.load(folder / state.files["codes"].name)
+    _expect(folder, state, "codes", codes.dim, reducer.n_components)
+    if len(codes) > state.rows:
+        name = folder / state.files["codes"].name
+        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.rows}")
+    vectors = VectorFile(folder / state.vectors, state.dim, state.rows)
     return ReducedIndex(
-        load_reducer(folder / state.files["reducer"].name),
-        FaissIndex.load(folder / state.files["codes"].name),
+        reducer,
+        codes,
         vectors,
         metric=_metric(folder, state, vectors, state.norms, state.rows),
         candidates=state.settings.candidates,
@@ -109,4 +119,18 @@ def _metric(
     if norms is None:
         return None
     rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+    _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
     return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, np.float32))
+
+
+def _reducer(folder: Path, state: State) -> Reducer:
+    """The reducer that the state names, known to take its vectors."""
+    reducer = load_reducer(folder / state.files["reducer"].name)
+    _expect(folder, state, "reducer", reducer.n_features, state.dim)
+    return reducer
+
+
+def _expect(folder: Path, state: State, role: str, found: int, expected: int) -> None:
+    if found != expected:
+        name = folder / state.files[role].name
+        raise CorruptError(f"{name}: {found} dimensions; expected {expected}")

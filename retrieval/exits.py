@@ -36,7 +36,7 @@ def one_line_errors() -> Iterator[None]:
         if type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED:
             say(STOPPED)
             raise SystemExit(INTERRUPTED) from None
-        line = _explained(error)
+        line = explained(error)
         if line is None:
             raise
         say(line)
@@ -48,7 +48,7 @@ def say(line: str) -> None:
     print(f"error: {' '.join(line.split())}", file=sys.stderr)
 
 
-def _explained(error: Exception) -> str | None:
+def explained(error: Exception) -> str | None:
     """The line for an error that the user can act on; None for a bug."""
     from indexes.errors import InputError
 

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from indexes.errors import CorruptError
+
+CATALOG = "catalog.duckdb"
+OUR_FILES = re.compile(
+    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6,}\.(f16|f32|safetensors|faiss)(\.tmp)?"
+    r"|catalog\.duckdb\.new(\.wal.*)?"
+)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `CorruptError` unless all that is ours in an index's folder lies in it.
+
+    In a stranger's folder, a link under a name that we write to would have us write elsewhere,
+    and a pipe would be waited on for ever.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(CATALOG) and not OUR_FILES.fullmatch(entry.name):
+                continue
+            is_spill = entry.name == f"{CATALOG}.tmp" and entry.is_dir(follow_symlinks=False)
+            if not is_spill and not entry.is_file(follow_symlinks=False):
+                kind = "a link" if entry.is_symlink() else "no file"
+                raise CorruptError(
+                    f"{entry.path}: {kind}; expected a plain file in an index's folder"
+                )
 
 
 @dataclass(frozen=True)
@@ -39,7 +64,6 @@ def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
-        temporary.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes it private
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))

@@ -203,8 +203,9 @@ def load_array(path: Path) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: {error}; expected a .npy file of numbers") from error
+    except Exception as error:  # numpy reads the header as Python, which has many ways to fail
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: {reason}; expected a .npy file of numbers") from error
     return array
 
 

@@ -37,8 +37,11 @@ def stage(
     columns: Sequence[Mapping[str, str]],
     source: str,
     vectors: GivenVectors | None = None,
-) -> None:
+) -> int:
     """Write documents to the catalog in one transaction, unseen by readers.
+
+    Those that are there already and the same in every column are left out, unless they come with
+    vectors; returns how many.
 
     Raises
     ------
@@ -53,14 +56,16 @@ def stage(
                 f"{vectors.name}: {vectors.dim} dimensions; expected {ledger.state.dim}"
             )
         check_vectors(vectors)
-    staged, iterator = first, iter(documents)
-    with store.transaction():
+    staged, iterator, unchanged = first, iter(documents), list[int]()
+    with ledger.transaction():
         ledger.forget_pending()
         for types in columns:
             store.ensure_columns(types)
         typed = {name.lower() for types in columns for name in types}
         while batch := list(islice(iterator, INSERTED)):
             store.insert(staged, [_checked(document) for document in batch], typed)
+            if vectors is None and first:
+                unchanged += store.unchanged(staged, staged + len(batch))
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
@@ -71,12 +76,17 @@ def stage(
             )
         if (twice := store.duplicate_id(first)) is not None:
             raise InputError(f"id {twice!r} stands twice; expected each id once")
-        state = replace(ledger.state, staged=staged, encoded=first, source=source)
+        if unchanged:
+            store.drop_rows(unchanged, first)
+            staged -= len(unchanged)
+        pending = source if staged > first else None
+        state = replace(ledger.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)
         if state.settings is None:
             state.requested.check_count(staged)
         store.set_state(state)
     ledger.state = state
+    return len(unchanged)
 
 
 def encode_pending(
@@ -97,7 +107,7 @@ def encode_pending(
         vectors.append(encoded)
         sync_folder(ledger.path)
         state = replace(state, encoded=len(vectors))
-        with store.transaction():
+        with ledger.transaction():
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
             store.set_state(state)
         ledger.state = state
@@ -117,14 +127,20 @@ def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
 
 
 def _encoded(ledger: Ledger, encoder: Encoder, window: slice, progress: Progress) -> Matrix:
-    """Vectors of the documents of a window, encoded."""
+    """Vectors of the documents of a window: kept where the text is as it was, else encoded."""
     state = ledger.state
     contents = ledger.store.contents(window.start, window.stop)
     encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
-    done = window.start - state.rows
-    for step in steps([len(text) for text in contents], _step_characters(encoder)):
-        found = encoder.encode([contents[i] for i in step])
-        encoded[step] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
+    same = ledger.store.same_texts(window.start, window.stop) if state.rows else {}
+    if same:
+        kept = np.array(list(same.values()), dtype=np.int64)
+        encoded[np.array(list(same)) - window.start] = ledger.vectors().take(kept)
+    todo = [i for i in range(len(contents)) if window.start + i not in same]
+    done = window.stop - len(todo) - state.rows
+    for step in steps([len(contents[i]) for i in todo], _step_characters(encoder)):
+        positions = [todo[i] for i in step]
+        found = encoder.encode([contents[i] for i in positions])
+        encoded[positions] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
         done += len(step)
         progress("encoding", done, state.staged - state.rows)
     return encoded

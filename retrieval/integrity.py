@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from indexes.errors import CorruptError
+from indexes.catalog import KINDS
+from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from .collection import Collection
-from .ledger import CATALOG
+from .files import CATALOG
 
 
 def verify(path: str | Path) -> list[str]:
@@ -29,21 +30,46 @@ def verify(path: str | Path) -> list[str]:
         )
 
 
-def repair(path: str | Path, progress: Progress = silent) -> list[str]:
+def repair(path: str | Path, progress: Progress = silent, *, untrusted: bool = False) -> list[str]:
     """Rebuild what `verify` finds at fault; returns the faults that were mended.
+
+    Parameters
+    ----------
+    untrusted : rebuild all that is derived from documents and vectors, whether at fault or not,
+        and read none of it first. Whoever made a FAISS file can have put anything in it, and its
+        checksum in the catalog too.
 
     Raises
     ------
     CorruptError
         If the catalog or the vectors are damaged: they are the truth, and nothing is changed.
+    InputError
+        If an untrusted index asks for a FAISS factory string of its own.
     """
     with Collection.open(path) as collection:
         if lost := _catalog_faults(collection) + vector_faults(collection):
             raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
+        if untrusted:
+            return _replaced(collection, progress)
         faults = _derived_faults(collection)
         if faults:
             collection.rebuild(progress)
         return faults
+
+
+def _replaced(collection: Collection, progress: Progress) -> list[str]:
+    """Make all derived files anew; returns a line for each that was there."""
+    state = collection.state
+    if (kind := state.requested.kind) not in KINDS:
+        raise InputError(
+            f"{collection.path}: kind {kind!r} is a factory string of its maker's; expected one "
+            f"of {', '.join(KINDS)} (choose one by `slimdex reduce {collection.path} --kind`)"
+        )
+    if state.settings is None:
+        return []
+    collection.rebuild(progress, fit_anew=True)
+    names = sorted(state.file_names - {state.vectors})
+    return [f"{collection.path / name}: untrusted" for name in names]
 
 
 def vector_faults(collection: Collection) -> list[str]:

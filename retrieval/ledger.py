@@ -8,8 +8,9 @@ old state, after 2 the new one.
 from __future__ import annotations
 
 import os
-import re
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,22 +22,22 @@ from indexes.moments import Moments
 from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
-from .files import publish, sync_folder
+from .files import CATALOG, OUR_FILES, check_folder, publish, sync_folder
 from .state import State
 from .store import DocumentStore
 
-CATALOG = "catalog.duckdb"
-OUR_FILES = re.compile(
-    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6}\.(f16|f32|safetensors|faiss)(\.tmp)?"
-)
-
 
 class Ledger:
-    """A folder, its catalog and the state that the catalog holds."""
+    """A folder, its catalog and the state that the catalog holds.
+
+    Attributes
+    ----------
+    in_doubt : whether a failure has left it open what is committed: see `settle`.
+    """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
         self.path, self.store = path, store
-        self.state = store.state()
+        self.state, self.in_doubt = store.state(), False
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
@@ -62,9 +63,15 @@ class Ledger:
         """An existing folder; a writer also clears away what a crash has left."""
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
-        ledger = cls(path, DocumentStore.open(path / CATALOG, read_only=read_only))
-        if not read_only:
-            ledger._remove_strays()
+        check_folder(path)
+        store = DocumentStore.open(path / CATALOG, read_only=read_only)
+        try:
+            ledger = cls(path, store)
+            if not read_only:
+                ledger.remove_strays()
+        except BaseException:
+            store.close()
+            raise
         return ledger
 
     def vectors(self, rows: int | None = None) -> VectorFile:
@@ -83,7 +90,12 @@ class Ledger:
         if record is None:
             return Moments(self.state.dim)
         record.check(self.path)
-        return Moments.load(self.path / record.name)
+        moments = Moments.load(self.path / record.name)
+        if moments.dim != self.state.dim:
+            raise CorruptError(
+                f"{self.path / record.name}: {moments.dim} dimensions; expected {self.state.dim}"
+            )
+        return moments
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some rows' vectors, read from disk."""
@@ -93,7 +105,7 @@ class Ledger:
 
     def live_rows(self) -> Rows:
         """Rows of documents that are not deleted."""
-        return np.setdiff1d(np.arange(self.state.rows), self.deleted(), assume_unique=True)
+        return np.delete(np.arange(self.state.rows), self.deleted())
 
     def next_state(self) -> State:
         """The state to commit next: this one, with a new number for its files."""
@@ -120,7 +132,7 @@ class Ledger:
         delete : rows that are deleted with it.
         appended : a file of rows whose blocks from `first_block` on are new.
         """
-        with self.store.transaction():
+        with self.transaction():
             if len(delete):
                 self.store.delete_rows(delete)
             if appended is not None:
@@ -129,17 +141,41 @@ class Ledger:
             self.store.forget_blocks(state.file_names)
             self.store.set_state(state)
         self.state = state
-        self._remove_strays()
+        self.remove_strays()
 
-    def check_tail(self, file: VectorFile) -> None:
-        """Raise `CorruptError` if a file's last block is damaged.
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One of the store's; should the disk fail in it, `state` becomes what is then there."""
+        try:
+            with self.store.transaction():
+                yield
+        except OSError:
+            self._doubt()
+            raise
 
-        An append gives that block a new checksum, which must not vouch for old damage.
+    def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
+        """Make a state the truth whose rows, in new files, are those that are not deleted."""
+        sync_folder(self.path)
+        try:
+            self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
+        except OSError:
+            self._doubt()
+            raise
+        self.state = state
+        self.remove_strays()
+
+    def check(self, file: VectorFile, first: int = 0, where: str = "") -> None:
+        """Raise `CorruptError` if a block of a file of rows, from `first` on, is damaged.
+
+        Who gives a block a new checksum must not vouch for old damage.
         """
-        first = file.nbytes // BLOCK_BYTES
         known = self.store.blocks(file.path.name)
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
-            raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
+            raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
+
+    def check_tail(self, file: VectorFile) -> None:
+        """Raise `CorruptError` if the block that an append will change is damaged."""
+        self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
 
     def forget_pending(self) -> None:
         """Drop an addition that was not finished, as part of the transaction of another one."""
@@ -150,9 +186,26 @@ class Ledger:
             self.store.discard_from(self.state.rows)
             self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
 
-    def _remove_strays(self) -> None:
-        """Delete files of ours that the state does not name: a crash can leave some."""
+    def _doubt(self) -> None:
+        """After a failure it is for the catalog to say what is committed."""
+        self.in_doubt = True
+        with suppress(OSError, CorruptError):  # the error that led here says more
+            self.settle()
+
+    def settle(self) -> None:
+        """Read anew what a failure has left in doubt; raises `OSError` if the disk still fails."""
+        if self.in_doubt:
+            self.state = self.store.state()
+            self.in_doubt = False
+
+    def remove_strays(self) -> None:
+        """Delete files of ours that the state does not name: a crash can leave some.
+
+        One that can't be deleted does no harm, and the commit before it stands: it is left to the
+        next time.
+        """
         named = self.state.file_names
-        for path in self.path.iterdir():
-            if OUR_FILES.fullmatch(path.name) and path.name not in named:
-                path.unlink()
+        with suppress(OSError):
+            for path in self.path.iterdir():
+                if OUR_FILES.fullmatch(path.name) and path.name not in named:
+                    path.unlink()

@@ -14,6 +14,7 @@ from pathlib import Path
 from indexes.errors import CorruptError, InputError
 
 from .files import sha256
+from .model_folder import check_model_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
@@ -98,10 +99,9 @@ def weights_sha256(folder: Path) -> str:
     InputError
         If there are no safetensors: weights in pickles could run code.
     """
+    check_model_folder(folder)
     files = sorted(folder.glob("*.safetensors"))
     single = folder / "model.safetensors"
-    if not files:
-        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder")
     chosen = [single] if single in files else files
     found = [_sha256_at(file, file.stat().st_size, file.stat().st_mtime_ns) for file in chosen]
     return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()

@@ -22,6 +22,7 @@ from indexes.arrays import Matrix
 from indexes.errors import InputError
 
 from .conversions import Facts
+from .model_folder import check_model_folder
 from .models import ModelFiles
 from .pooling import POOLER, Pooling, pool
 from .runtimes import CPU_TOKENS
@@ -199,6 +200,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
     """
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
+    check_model_folder(folder)
     options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **options)

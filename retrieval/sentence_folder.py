@@ -6,13 +6,14 @@ the length of texts stand in files beside it. Nothing here runs code from the fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from indexes.errors import InputError
+
+from .model_folder import read_json
 
 MODULES = "modules.json"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
@@ -92,21 +93,21 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     InputError
         If a file is broken, or the folder has a module that slimdex does not have.
     """
-    modules = _read(folder / MODULES, list) if (folder / MODULES).is_file() else []
+    modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
     kinds = [_kind(module, folder) for module in modules]
     transformer = folder
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
     limits: dict[str, Any] = {}
     for path in sorted(transformer.glob("sentence_*_config.json")):  # named after the model once
-        limits |= _read(path)
+        limits |= read_json(path)
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
     said = folder / "config_sentence_transformers.json"
     plain = SentenceFolder(
         transformer,
-        prompts=_prompts(_read(said), said) if said.is_file() else Prompts(),
+        prompts=_prompts(read_json(said), said) if said.is_file() else Prompts(),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
     )
@@ -118,7 +119,7 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
             "Pooling (or give a pooling, which leaves out all modules but the transformer)"
         )
     pooling = _inside(folder, modules[1]) / "config.json"
-    if plain.prompts != Prompts() and _read(pooling).get("include_prompt") is False:
+    if plain.prompts != Prompts() and read_json(pooling).get("include_prompt") is False:
         raise InputError(f"{pooling}: include_prompt false; expected one that pools its prompts")
     return replace(
         plain,
@@ -134,7 +135,7 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
     if kind != "Dense":
         raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
     place = _inside(folder, module)
-    config = _read(place / "config.json")
+    config = read_json(place / "config.json")
     activation = str(config.get("activation_function", "torch.nn.Tanh"))
     name = activation.rpartition(".")[2]
     if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
@@ -150,7 +151,7 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
 
 
 def _pooling(path: Path) -> str:
-    config = _read(path)
+    config = read_json(path)
     modes = config.get("pooling_mode")
     if modes is None:
         modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
@@ -188,17 +189,8 @@ def _kind(module: Any, folder: Path) -> str:
 
 def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
     """The folder of a module, which may not lie elsewhere."""
-    place = (folder / str(module.get("path", ""))).resolve()
-    if not place.is_relative_to(folder.resolve()):
+    path = str(module.get("path", ""))
+    place = folder if "\0" in path else (folder / path).resolve()
+    if "\0" in path or not place.is_relative_to(folder.resolve()):
         raise InputError(f"{folder / MODULES}: path {module['path']!r}; expected one in the folder")
     return place
-
-
-def _read(path: Path, expected: type = dict) -> Any:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; expected JSON") from error
-    if not isinstance(found, expected):
-        raise InputError(f"{path}: {type(found).__name__}; expected a JSON {expected.__name__}")
-    return found

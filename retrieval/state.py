@@ -6,13 +6,18 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from indexes.catalog import REDUCERS
 from indexes.errors import CorruptError
 from indexes.settings import Settings
 
-from .files import FileRecord
+from .files import OUR_FILES, FileRecord
 
-FORMAT = 1
-"""Version of the folder's layout and of the tables in the catalog."""
+FORMAT = 2
+"""Version of the folder's layout and of the tables in the catalog; see `migrations`."""
+
+MOST_DIM = 1 << 20
+"""Dimensions of a vector: no encoder comes near."""
+_LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,70 @@ class State:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises `CorruptError` if a field is missing or unknown."""
+        """Raises `CorruptError` if a field is missing or unknown, or can't be what it says."""
         try:
             values = json.loads(text)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
-            return cls(**values)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise CorruptError(f"state in the catalog: {error}") from error
+            state = cls(**values)
+            state._check()
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())
+            raise CorruptError(f"state in the catalog: {reason}") from error
+        return state
+
+    def _check(self) -> None:
+        """Raise `TypeError` or `ValueError` for what slimdex would never have written.
+
+        The names are opened and removed: in a stranger's catalog they could lead elsewhere.
+        """
+        for name, least in _LEAST.items():
+            _whole(name, getattr(self, name), least)
+        for name, largest in (("rows", self.staged), ("encoded", self.staged), ("dim", MOST_DIM)):
+            if getattr(self, name) > largest:
+                raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
+        if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
+            raise TypeError("encoder and given; expected an object and true or false")
+        if self.source is not None and not isinstance(self.source, str):
+            raise TypeError(f"source={self.source!r}; expected a text")
+        for settings in (self.requested, self.settings):
+            if settings is not None:
+                _check_settings(settings, self.dim)
+        _check_name("vectors", self.vectors)
+        if self.norms is not None:
+            _check_name("norms", self.norms)
+        for role, record in self.files.items():
+            _check_name(role, record.name)
+            _whole(f"bytes of {role}", record.bytes, 0)
+            if not isinstance(record.sha256, str):
+                raise TypeError(f"sha256 of {role}; expected a text")
+        fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
+        if self.settings is not None and (missing := fitted - self.files.keys()):
+            raise ValueError(f"no file of {min(missing)}")
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if type(value) is not int or not least <= value < 1 << 62:
+        raise ValueError(f"{name}={value!r}; expected a whole number, {least} or more")
+
+
+def _check_name(role: str, name: Any) -> None:
+    found = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
+    if found is None or found[1] != role or found[3]:
+        raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+
+
+def _check_settings(settings: Settings, dim: int) -> None:
+    """Numbers and names of the right types; whether they suit each other is seen when fitted."""
+    if settings.k is not None:
+        _whole("k", settings.k, 1)
+    _whole("candidates", settings.candidates, 0)
+    for name in ("beta", "gamma"):
+        value = getattr(settings, name)
+        if type(value) not in (int, float) or not -10 <= value <= 10:
+            raise ValueError(f"{name}={value!r}; expected a number")
+    if not isinstance(settings.kind, str) or settings.reducer not in REDUCERS:
+        raise ValueError(f"kind={settings.kind!r}, reducer={settings.reducer!r}; expected ours")
+    if settings.k is not None and settings.k > dim:
+        raise ValueError(f"k={settings.k}; expected at most {dim}")

@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import duckdb
 import numpy as np
 
-from indexes.arrays import Rows
+from indexes.arrays import Rows, batches
 from indexes.errors import CorruptError, InputError
 
 from .columns import as_stored, by_lower_name, restored, types_of
+from .database import Database, disk_error, one_line
 from .documents import OWN_COLUMNS, Document, content
+from .migrations import NEEDS, check_format, migrate
+from .schema import check_plain, check_schema
 from .sql import identifier
 from .state import FORMAT, State
+from .where import checked, refusal
 
-CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": False,  # a filter must not read files
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "memory_limit": "1GB",  # more than that spills to disk
-    "lock_configuration": True,
-}
 SCHEMA = """
     CREATE TABLE documents(
         "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN
     );
-    CREATE TABLE state(format INTEGER, "rows" BIGINT, body JSON);
+    CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
-    CREATE VIEW live AS
-        SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state);
 """
-_WRITERS: WeakValueDictionary[Path, DocumentStore] = WeakValueDictionary()
-"""Stores open for writing here: DuckDB keeps out other processes' writers, not our own."""
+INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
+LIVE = """(
+    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
+)"""
+"""Documents that readers see."""
+ASKED_AT_ONCE = 65_536
+"""Ids looked up in one query."""
 
 
 class DocumentStore:
-    """The catalog of an index. Writers hold the file alone; readers share it with readers."""
+    """The catalog of an index: what its tables hold. Any thread may read, one at a time writes."""
 
-    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
-        self._path, self._connection = path, connection
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._columns = self._read_columns()
+        self._seen_columns = self._columns  # what is committed, as other threads see it
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
         """A new catalog with no documents."""
-        connection = duckdb.connect(str(path), config=CONFIG)
-        connection.execute(SCHEMA)
-        connection.execute("INSERT INTO state VALUES (?, 0, ?)", [FORMAT, state.to_json()])
-        return cls(path, connection)
+        database = Database(path, read_only=False)
+        try:
+            database.execute(SCHEMA)
+            database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
+            return cls(database)
+        except duckdb.Error as error:  # nothing else is left that can fail
+            database.close()
+            raise disk_error(path, error) from error
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
@@ -62,58 +65,55 @@ class DocumentStore:
         Raises
         ------
         InputError
-            If another process is writing, or the catalog is of a newer slimdex.
+            If another process is writing, or the catalog is of a newer slimdex; of an older one,
+            if it is opened for reading only: whoever may write migrates it.
         CorruptError
             If it is no catalog of ours, or damaged.
         """
-        if not read_only and path.resolve() in _WRITERS:
-            raise InputError(f"{path.parent}: this process is writing to it; expected one writer")
+        database = Database(path, read_only=read_only)
         try:
-            connection = duckdb.connect(str(path), read_only=read_only, config=CONFIG)
+            _check(path, database, read_only)
+            return cls(database)
         except duckdb.Error as error:
-            raise _open_error(path, error) from error
-        try:
-            found = connection.execute("SELECT format FROM state").fetchall()
-        except duckdb.Error as error:
-            connection.close()
-            raise _open_error(path, error) from error
-        if found != [(FORMAT,)]:
-            connection.close()
-            version = found[0][0] if found else None
-            raise InputError(f"{path}: format {version}; this slimdex reads format {FORMAT}")
-        store = cls(path, connection)
-        if not read_only:
-            _WRITERS[path.resolve()] = store
-        return store
+            database.close()
+            raise CorruptError(
+                f"{path}: no slimdex catalog, or damaged ({one_line(error)})"
+            ) from error
+        except BaseException:
+            database.close()
+            raise
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
-        if _WRITERS.get(self._path.resolve()) is self:
-            del _WRITERS[self._path.resolve()]
+        self._database.close()
+
+    @property
+    def epoch(self) -> int:
+        """Grows when `compact` numbers the rows anew."""
+        return self._database.epoch
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing, on disk when it ends."""
-        self._connection.execute("BEGIN TRANSACTION")
         try:
-            yield
-            self._connection.execute("COMMIT")
+            with self._database.transaction():
+                yield
         except BaseException:
-            self._rollback()
+            self._columns = self._seen_columns
             raise
+        self._seen_columns = self._columns
 
     @property
     def columns(self) -> dict[str, str]:
         """The user's own columns: name -> DuckDB type."""
-        return dict(self._columns)
+        return dict(self._seen_columns)
 
     def state(self) -> State:
-        ((body,),) = self._fetch("SELECT body FROM state")
+        ((body,),) = self._database.fetch("SELECT body FROM state")
         return State.from_json(body)
 
     def set_state(self, state: State) -> None:
-        self._connection.execute(
+        self._database.execute(
             'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
         )
 
@@ -140,9 +140,11 @@ class DocumentStore:
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
         sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
         try:
-            self._connection.execute(sql, [column for _, _, column in values])
+            self._database.execute(sql, [column for _, _, column in values])
         except (duckdb.Error, TypeError, OverflowError) as error:
-            raise InputError(f"a column's value does not fit its type: {_line(error)}") from error
+            raise InputError(
+                f"a column's value does not fit its type: {one_line(error)}"
+            ) from error
 
     def ensure_columns(self, columns: Mapping[str, str]) -> None:
         """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
@@ -152,14 +154,25 @@ class DocumentStore:
         InputError
             If a column holds another kind of thing: numbers are not mixed with texts.
         """
-        existing = {name.lower(): name for name in self._columns}
+        existing, added = {name.lower(): name for name in self._columns}, False
         for name, type_ in columns.items():
             column = existing.get(name.lower())
             if column is None:
-                self._alter(f"ADD COLUMN {identifier(name)} {type_}")
+                self._database.execute(
+                    f"ALTER TABLE documents ADD COLUMN {identifier(name)} {type_}"
+                )
                 existing[name.lower()] = name
-            elif (wider := self._wider(column, type_)) != self._columns[column]:
-                self._alter(f"ALTER COLUMN {identifier(column)} TYPE {wider}")
+                added = True
+                continue
+            if column not in self._columns:  # just added, in other letters
+                self._altered()
+            if (wider := self._wider(column, type_)) != self._columns[column]:
+                self._database.execute(
+                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
+                )
+                self._altered()
+        if added:  # told once: thousands of columns would be told thousands of times
+            self._altered()
 
     def _wider(self, column: str, type_: str) -> str:
         """The type that holds a column's values and those of another type."""
@@ -176,17 +189,18 @@ class DocumentStore:
             raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
         return str(wider)
 
-    def _alter(self, change: str) -> None:
-        self._connection.execute(f"ALTER TABLE documents {change}")
+    def _altered(self) -> None:
         self._columns = self._read_columns()
+        if not self._database.in_transaction:
+            self._seen_columns = self._columns
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on."""
-        self._connection.execute('DELETE FROM documents WHERE "row" >= ?', [row])
+        self._database.execute('DELETE FROM documents WHERE "row" >= ?', [row])
 
     def duplicate_id(self, first_row: int) -> str | None:
         """An id that stands twice among the rows from first_row on."""
-        found = self._fetch(
+        found = self._database.fetch(
             'SELECT id FROM documents WHERE "row" >= ? GROUP BY id HAVING count(*) > 1 LIMIT 1',
             [first_row],
         )
@@ -194,7 +208,7 @@ class DocumentStore:
 
     def count_empty(self, first_row: int) -> int:
         """Documents from first_row on that have neither text nor title."""
-        ((count,),) = self._fetch(
+        ((count,),) = self._database.fetch(
             'SELECT count(*) FROM documents WHERE "row" >= ? '
             "AND NOT regexp_matches(title || text, '\\S')",
             [first_row],
@@ -203,147 +217,205 @@ class DocumentStore:
 
     def contents(self, start: int, stop: int) -> list[str]:
         """What is encoded of the documents start .. stop."""
-        rows = self._fetch(
+        rows = self._database.fetch(
             'SELECT title, text FROM documents WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
             [start, stop],
         )
         return [content(title, text) for title, text in rows]
 
-    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """The documents of the given rows, by row."""
-        own = "".join(f", {identifier(column)}" for column in self._columns)
-        found = self._fetch(
+    def documents(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
+        """The documents of the given rows, by row.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        columns = self._seen_columns
+        own = "".join(f", {identifier(column)}" for column in columns)
+        found = self._database.fetch(
             f'SELECT "row", id, title, text{own} FROM documents '
             'WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
             [[int(row) for row in rows]],
+            epoch,
         )
         return {
-            row: Document(id, text, title, restored(self._columns, own))
+            row: Document(id, text, title, restored(columns, own))
             for row, id, title, text, *own in found
         }
 
     def ids(self, stop: int) -> list[str]:
         """The ids of rows 0 .. stop, deleted ones included."""
-        rows = self._fetch('SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop])
+        rows = self._database.fetch(
+            'SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop]
+        )
         return [id for (id,) in rows]
 
-    def rows_where(self, where: str) -> Rows:
-        """Live rows that a DuckDB expression holds for, in order.
+    def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
+        """Rows 0 .. stop that a DuckDB expression holds for, in order, deleted ones included.
 
-        The expression is parsed as one: statements, limits and unbalanced brackets are refused.
+        Anything but an expression over the columns is refused: see `where.checked`.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
         """
-        try:
-            found = self._connection.view("live").filter(where).project('"row"')
-            return np.sort(found.fetchnumpy()["row"].astype(np.int64))
-        except duckdb.Error as error:
-            raise InputError(
-                f"where {where!r}: {_line(error)}; expected a condition on the columns "
-                f"{', '.join((*OWN_COLUMNS[1:4], *self._columns))}"
-            ) from error
+        names = (*OWN_COLUMNS[1:4], *self._seen_columns)
+        where = checked(where, names)
+        with self._database.reading(epoch) as cursor:
+            try:
+                documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
+                found = documents.filter(where).project('"row"')
+                return np.sort(found.fetchnumpy()["row"].astype(np.int64))
+            except duckdb.Error as error:
+                raise refusal(where, one_line(error), names) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids; raises `InputError` for an unknown one."""
-        found = self._fetch(
-            'SELECT id, "row" FROM live WHERE id IN (SELECT unnest(?::VARCHAR[]))', [list(ids)]
-        )
-        known = dict(found)
+        known = {id: row for id, row, *_ in self._live(ids)}
         if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
-        return np.sort(np.array([row for _, row in found], dtype=np.int64))
+        return np.array(sorted(known.values()), dtype=np.int64)
 
     def replaced_rows(self, first_row: int) -> Rows:
         """Live rows whose id comes again from first_row on."""
-        return self._rows(
-            'SELECT "row" FROM live WHERE id IN (SELECT id FROM documents WHERE "row" >= ?) '
-            'ORDER BY "row"',
-            [first_row],
+        again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
+        rows = [row for _, row, *_ in self._live([id for (id,) in again])]
+        return np.array(sorted(rows), dtype=np.int64)
+
+    def same_texts(self, start: int, stop: int) -> dict[int, int]:
+        """Rows start .. stop -> the live row of the same id, where title and text are the same."""
+        new = self._database.fetch(
+            'SELECT id, "row", title, text FROM documents WHERE "row" >= ? AND "row" < ?',
+            [start, stop],
         )
+        old = {id: rest for id, *rest in self._live([id for id, *_ in new], "title, text")}
+        return {row: old[id][0] for id, row, *texts in new if id in old and old[id][1:] == texts}
+
+    def unchanged(self, start: int, stop: int) -> list[int]:
+        """Rows start .. stop that are in every column as the live row of the same id."""
+        ids = self._database.fetch(
+            'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [start, stop]
+        )
+        own = [identifier(column) for column in ("title", "text", *self._columns)]
+        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
+        found = self._database.fetch(
+            f"""WITH old AS MATERIALIZED (
+                SELECT * FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))
+            )
+            SELECT new."row" FROM documents new JOIN old USING (id)
+            WHERE new."row" >= ? AND new."row" < ? AND {same}""",
+            [[id for (id,) in ids], start, stop],
+        )
+        return [row for (row,) in found]
+
+    def drop_rows(self, rows: Sequence[int], first: int) -> None:
+        """Remove rows from among those from `first` on, and close the gaps that they leave."""
+        self._database.execute(
+            'DELETE FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [list(rows)]
+        )
+        self._database.execute(
+            """UPDATE documents SET "row" = numbered.new FROM (
+                SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
+                FROM documents WHERE "row" >= ?
+            ) numbered WHERE documents."row" = numbered.old AND numbered.old <> numbered.new""",
+            [first, first],
+        )
+
+    def compact(self, state: State, blocks: Mapping[str, Sequence[tuple[int, str]]]) -> None:
+        """A new catalog in this one's place, without deleted documents: the commit of `compact`.
+
+        The others are numbered anew, in the same order. `blocks` are the checksums of its files.
+        """
+        with self._database.attached("fresh") as new:
+            for sql in SCHEMA.split(";")[1:]:
+                self._database.execute(sql.replace("CREATE TABLE ", "CREATE TABLE fresh."))
+            self._database.execute(
+                """CREATE TABLE fresh.documents AS
+                SELECT (row_number() OVER (ORDER BY "row") - 1)::BIGINT AS "row",
+                    * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
+            )
+            self._database.execute(
+                INSERT_STATE.replace("INTO ", "INTO fresh."),
+                [FORMAT, NEEDS, state.rows, state.to_json()],
+            )
+            for file, found in blocks.items():
+                self._add_blocks("fresh.blocks", file, found)
+        self._database.replace_with(new)
 
     def delete_rows(self, rows: Rows) -> None:
         """Mark rows as deleted."""
-        self._connection.execute(
+        self._database.execute(
             'UPDATE documents SET deleted = true WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
             [rows.tolist()],
         )
 
     def deleted_rows(self) -> Rows:
         """Rows marked as deleted, in order."""
-        return self._rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
+        return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
 
     def read_all(self) -> None:
         """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
         for table in ("documents", "state", "blocks"):
-            self._fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
+            self._database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
     def count_documents(self, stop: int) -> int:
         """Documents in rows 0 .. stop, each row counted once, deleted ones included."""
-        ((count,),) = self._fetch(
+        ((count,),) = self._database.fetch(
             'SELECT count(DISTINCT "row") FROM documents WHERE "row" >= 0 AND "row" < ?', [stop]
         )
         return int(count)
 
     def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
         """Checksums of a file's blocks, in place of all from block `first` on."""
-        self._connection.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
-        self._connection.execute(
-            "INSERT INTO blocks SELECT ?, unnest(?::BIGINT[]), unnest(?::VARCHAR[])",
+        self._database.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
+        self._add_blocks("blocks", file, blocks)
+
+    def _add_blocks(self, table: str, file: str, blocks: Sequence[tuple[int, str]]) -> None:
+        self._database.execute(
+            f"INSERT INTO {table} SELECT ?, unnest(?::BIGINT[]), unnest(?::VARCHAR[])",
             [file, [block for block, _ in blocks], [digest for _, digest in blocks]],
         )
 
     def blocks(self, file: str) -> dict[int, str]:
         """Checksum of each block of a file."""
-        return dict(self._fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))
+        return dict(self._database.fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))
 
     def forget_blocks(self, keep: set[str]) -> None:
         """Drop the checksums of files that are not in `keep`."""
-        self._connection.execute(
+        self._database.execute(
             "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
         )
 
-    def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query; DuckDB's checksums are tried as it reads."""
-        try:
-            return self._connection.execute(sql, list(values)).fetchall()
-        except duckdb.Error as error:
-            raise self._read_error(error) from error
-
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """The "row" column of a query."""
-        try:
-            found = self._connection.execute(sql, list(values)).fetchnumpy()
-        except duckdb.Error as error:
-            raise self._read_error(error) from error
-        rows: Rows = found["row"].astype(np.int64)
-        return rows
-
-    def _read_error(self, error: duckdb.Error) -> Exception:
-        damaged = "Corrupt" in str(error) or "checksum" in str(error)
-        return CorruptError(f"{self._path}: damaged ({_line(error)})") if damaged else error
+    def _live(self, ids: Sequence[str], columns: str = "") -> list[Any]:
+        """(id, row, further columns) of the live documents that have one of the ids."""
+        further = f", {columns}" if columns else ""
+        # A join with the table's own staged rows would read every text; a list of ids does not.
+        sql = f'SELECT id, "row"{further} FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
+        parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
+        return [row for part in parts for row in self._database.fetch(sql, [part])]
 
     def _read_columns(self) -> dict[str, str]:
-        described = self._fetch("DESCRIBE documents")
+        described = self._database.fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
 
-    def _rollback(self) -> None:
-        try:
-            self._connection.execute("ROLLBACK")
-        except duckdb.Error:
-            pass  # the error that led here says more
-        else:
-            self._columns = self._read_columns()
 
+def _check(path: Path, database: Database, read_only: bool) -> None:
+    """Migrate an older catalog.
 
-def _open_error(path: Path, error: duckdb.Error) -> InputError:
-    message = str(error)
-    if "different configuration" in message:
-        return InputError(f"{path.parent}: this process is writing to it; expected no writer")
-    if "Could not set lock" in message:
-        process = re.search(r"PID (\d+)", message)
-        who = f"process {process[1]}" if process else "another process"
-        return InputError(f"{path.parent}: {who} is using it; expected no other writer")
-    return CorruptError(f"{path}: no slimdex catalog, or damaged ({_line(error)})")
-
-
-def _line(error: Exception) -> str:
-    """The part of a DuckDB message that says what is wrong, on one line."""
-    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
+    Raises `CorruptError` for a catalog that is not as we make them, `InputError` for another
+    version's.
+    """
+    try:
+        with database.reading() as cursor:
+            check_plain(cursor)
+        found = check_format(database, str(path), read_only=read_only)
+        if found < FORMAT:
+            migrate(database, found)
+        with database.reading() as cursor:
+            check_schema(cursor, SCHEMA)
+    except CorruptError as error:
+        if str(path) in str(error):  # it is damaged
+            raise
+        raise CorruptError(f"{path}: no slimdex catalog: {error}") from error

@@ -56,14 +56,26 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback]
-    assert len(names) == 10
+    assert len(names) == 12
     for name in names:
         assert re.search(rf"slimdex {name}\b|make {name}\b|slimdex {name}`", README), name
 
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "build", "search", "add", "delete", "info", "verify", "repair", "reduce", "eval"],
+    [
+        "demo",
+        "build",
+        "search",
+        "add",
+        "delete",
+        "info",
+        "verify",
+        "repair",
+        "reduce",
+        "upgrade",
+        "eval",
+    ],
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from typer.testing import CliRunner

@@ -38,7 +38,7 @@ def refused(*words: object, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", ["retrieval", "peers", "encode", "sts", "reduction", "report", "readme"]
+    "command", ["retrieval", "peers", "filters", "encode", "sts", "reduction", "report", "readme"]
 )
 def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import kind_named
 from indexes.linear import Whitening
+from indexes.metric import Metric
 from indexes.moments import Moments
-from indexes.reduced_index import Metric, ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, trained
 from indexes.rescorer import Rescorer
 from indexes.vector_file import VectorFile
 

@@ -11,7 +11,8 @@ import pytest
 from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import KINDS, kind_named
 from indexes.errors import CorruptError, InputError
-from indexes.vector_index import FaissIndex, top_k
+from indexes.ranking import top_k
+from indexes.vector_index import FaissIndex
 
 # Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.
 RECALL = {

@@ -20,11 +20,11 @@ import indexes.linear
 import indexes.moments
 import indexes.rescorer
 import indexes.tensors
+import retrieval.database
 import retrieval.ingest
 from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
-from retrieval.store import DocumentStore
 from tests.encoders import WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
@@ -47,6 +47,11 @@ def delete(path: Path) -> None:
         collection.delete(GONE)
 
 
+def compact(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.compact()
+
+
 def reduce(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         collection.reduce(Settings(kind="sq8", k=8, beta=1.0))
@@ -56,6 +61,7 @@ OPERATIONS: dict[str, Callable[[Path], None]] = {
     "build": build,
     "add": add,
     "delete": delete,
+    "compact": compact,
     "reduce": reduce,
 }
 
@@ -85,29 +91,37 @@ def run(operation: str, path: Path, kill_at: int, to_parent: Connection) -> None
     for module in (indexes.moments, indexes.linear, indexes.rescorer):
         setattr(module, "save_tensors", stepped(indexes.tensors.save_tensors))  # noqa: B010
     setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
-    original: Callable[..., None] = DocumentStore.__init__
+    connected = retrieval.database._connected
 
-    def with_steps(self: DocumentStore, path: Path, connection: Any) -> None:
-        original(self, path, _Stepping(connection, step))
+    def with_steps(path: Path, read_only: bool) -> Any:
+        return _Stepping(connected(path, read_only), step)
 
-    setattr(DocumentStore, "__init__", with_steps)  # noqa: B010
+    setattr(retrieval.database, "_connected", with_steps)  # noqa: B010
     OPERATIONS[operation](path)
     to_parent.send(steps)
 
 
 class _Stepping:
-    """A DuckDB connection that counts transactions."""
+    """A DuckDB connection that counts transactions, files attached and its own end."""
 
     def __init__(self, connection: Any, step: Callable[[], None]) -> None:
         self._connection, self._step = connection, step
 
     def execute(self, sql: str, *values: Any) -> Any:
-        if not sql.startswith(("BEGIN", "COMMIT")):
+        if not sql.startswith(("BEGIN", "COMMIT", "ATTACH", "DETACH", "CREATE")):
             return self._connection.execute(sql, *values)
         self._step()
         result = self._connection.execute(sql)
         self._step()
         return result
+
+    def cursor(self) -> _Stepping:
+        return _Stepping(self._connection.cursor(), self._step)
+
+    def close(self) -> None:
+        self._step()
+        self._connection.close()
+        self._step()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)

@@ -14,7 +14,7 @@ from indexes.linear import Whitening
 from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
-from retrieval.ledger import OUR_FILES
+from retrieval.files import OUR_FILES
 from tests.encoders import WordEncoder
 
 SMALL = [

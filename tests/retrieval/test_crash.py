@@ -75,6 +75,33 @@ def test_killed_at_every_step(operation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_compaction_killed_at_every_step(tmp_path: Path) -> None:
+    base, done = tmp_path / "base", tmp_path / "done"
+    crash_child.build(base)
+    crash_child.add(base)
+    crash_child.delete(base)
+    shutil.copytree(base, done)
+    before = answers(base)
+    steps = attempt("compact", done, kill_at=0)
+    assert steps is not None
+    assert steps > 20
+    freed = []
+    for kill_at in range(1, steps + 1):
+        path = tmp_path / str(kill_at)
+        shutil.copytree(base, path)
+        assert attempt("compact", path, kill_at) is None, "it ended before the kill"
+        assert verify(path) == []
+        assert answers(path) == before, f"killed at step {kill_at}"
+        with Collection.open(path, WordEncoder()) as collection:
+            freed.append(not len(collection.deleted))
+            collection.compact()
+        assert {file.name for file in path.iterdir()} == {file.name for file in done.iterdir()}
+        assert answers(path) == before
+    assert freed == sorted(freed), "once committed it stays so"
+    assert set(freed) == {False, True}
+
+
+@pytest.mark.slow
 def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     steps = attempt("build", whole, kill_at=0)

@@ -45,7 +45,7 @@ def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
     found = store.documents([1, 0])
     assert found[0].metadata["d"] == date(2020, 1, 1)
     assert found[1].metadata["l"] == {"k": [1]}
-    assert store.rows_where("\"odd name\" = 'x' OR f < 1").tolist() == [0, 1]
+    assert store.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
 
 
 def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
@@ -122,18 +122,20 @@ def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     fill(store, Document("a", "one", metadata={"n": 4}))
     with pytest.raises(InputError) as raised:
-        store.rows_where(where)
+        store.rows_where(where, 9)
     message = str(raised.value)
     assert message.startswith(f"where {where!r}: ")
     assert "expected a condition on the columns id, title, text, n" in message
     assert "\n" not in message
-    assert store.rows_where("n = 4").tolist() == [0]
+    assert store.rows_where("n = 4", 9).tolist() == [0]
 
 
-def test_conditions_see_live_documents_only(store: DocumentStore) -> None:
+def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(
+    store: DocumentStore,
+) -> None:
     fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
     store.delete_rows(np.array([1]))
-    assert store.rows_where("n >= 0").tolist() == [0, 2, 3]
+    assert store.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
     assert store.rows_of(["3", "0"]).tolist() == [0, 3]
     for gone in ("1", "4", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
@@ -153,16 +155,18 @@ def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
 
 
 def test_state_comes_back_as_it_was() -> None:
+    names = {"codes": "codes-000001.faiss"}
+    names |= {role: f"{role}-000001.safetensors" for role in ("moments", "reducer", "rescorer")}
     state = State(
         {"type": "t"},
         3,
         Settings(k=2),
         Settings(kind="flat"),
-        files={"codes": FileRecord("codes-000001.faiss", 3, "ab")},
+        files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
         norms="norms-000001.f32",
     )
     assert State.from_json(state.to_json()) == state
-    assert state.file_names == {"codes-000001.faiss", "norms-000001.f32", "vectors-000001.f16"}
+    assert state.file_names == {*names.values(), "norms-000001.f32", "vectors-000001.f16"}
     with pytest.raises(CorruptError, match="state in the catalog"):
         State.from_json('{"dim": 3}')
 
@@ -174,11 +178,3 @@ def test_foreign_files(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "other")).close()
     with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other", read_only=True)
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
-    with duckdb.connect(str(tmp_path / "c")) as connection:
-        connection.execute("UPDATE state SET format = 2")
-    with pytest.raises(InputError, match="format 2; this slimdex reads format 1"):
-        DocumentStore.open(tmp_path / "c", read_only=True)

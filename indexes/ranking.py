@@ -1,0 +1,60 @@
+"""Ranking: the best of scores, in order; -inf and -1 stand where there are no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Matrix, Rows
+
+
+def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
+    """The k best of scores (q, n) that belong to `rows` (n,), best first.
+
+    >>> top_k(np.array([[.1, .9, .5]], dtype=np.float32), np.array([4, 5, 6]), 2)[1].tolist()
+    [[5, 6]]
+    """
+    k = min(k, scores.shape[1])
+    if len(scores) == 1 and k:  # the usual case, which plain indexing serves twice as fast
+        nearest = np.argpartition(-scores[0], k - 1)[:k]
+        nearest = nearest[np.argsort(-scores[0, nearest], kind="stable")]
+        return scores[:, nearest], rows[nearest][None]
+    best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
+    found = np.take_along_axis(scores, best, axis=1)
+    order = np.argsort(-found, axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
+
+
+def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
+    """The k best of scores (queries, n_i) for rows (n_i,) that come in chunks, padded.
+
+    >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
+    >>> best_of(chunks, 1, 2)[1].tolist()
+    [[1, 2]]
+    """
+    scores = np.full((queries, k), -np.inf, dtype=np.float32)
+    rows = np.full((queries, k), -1, dtype=np.int64)
+    for chunk_scores, chunk_rows in chunks:
+        found, found_rows = top_k(chunk_scores, chunk_rows, k)
+        both, both_rows = np.hstack([scores, found]), np.hstack([rows, found_rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(both, order, axis=1)
+        rows = np.take_along_axis(both_rows, order, axis=1)
+    return scores, rows
+
+
+def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tuple[Matrix, Rows]:
+    """The first k of each query's (q, n) that are kept, in their order, padded with -inf and -1.
+
+    >>> kept = np.array([[False, True, True]])
+    >>> compacted(np.array([[.3, .2, .1]]), np.array([[7, 8, 9]]), kept, 4)[1].tolist()
+    [[8, 9, -1, -1]]
+    """
+    out_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
+    out_rows = np.full((len(scores), k), -1, dtype=np.int64)
+    for i, own in enumerate(kept):
+        first = np.flatnonzero(own)[:k]
+        out_scores[i, : len(first)], out_rows[i, : len(first)] = scores[i, first], rows[i, first]
+    return out_scores, out_rows

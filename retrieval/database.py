@@ -1,0 +1,298 @@
+"""Database: one DuckDB file, a connection for whoever writes and cursors for threads that read."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from indexes.arrays import Rows
+from indexes.errors import CorruptError, InputError
+from indexes.locks import SharedLock
+
+from .files import sync_folder
+from .sql import literal
+
+LIMITS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "memory_limit": "1GB",  # more than that spills to disk
+}
+LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
+"""A filter must not read files."""
+NEW = ".new"
+"""After the file's name: the file that is to take its place."""
+SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB writes beside a file of that name."""
+DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.TransactionException,  # of a commit
+    duckdb.ConnectionException,  # after one whose end is not known
+)
+"""What DuckDB raises when the disk fails."""
+DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+"""What the system says then; a file that is damaged is opened without a word from it."""
+_WRITING: set[Path] = set()
+"""Folders that this process writes to, to tell the user so."""
+
+
+class RenumberedError(Exception):
+    """The rows asked for have other numbers by now: search again."""
+
+
+class Database:
+    """A DuckDB file of which one process writes, alone, or any number of processes read.
+
+    The folder is locked, too: while the file is replaced by another, DuckDB's own lock on it
+    keeps nobody out.
+
+    Attributes
+    ----------
+    epoch : grows when `replace_with` puts another file in this one's place.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.path, self.epoch = path, 0
+        self._read_only = read_only
+        self._replacing = SharedLock()
+        self._writer: int | None = None
+        self._idle = deque[duckdb.DuckDBPyConnection]()
+        self._folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            self._connect()
+        except BaseException:
+            os.close(self._folder)
+            raise
+        if not read_only:
+            _WRITING.add(path.parent.resolve())
+
+    def _connect(self) -> None:
+        mode = fcntl.LOCK_SH if self._read_only else fcntl.LOCK_EX
+        try:
+            fcntl.flock(self._folder, mode | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _in_use(self.path) from error
+        try:
+            self._base = _connected(self.path, self._read_only)
+        except duckdb.Error as error:
+            if "Could not set lock" in str(error):
+                raise _in_use(self.path) from error
+            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+                raise disk_error(self.path, error) from error
+            raise CorruptError(
+                f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
+            ) from error
+        self._connection = self._base.cursor()
+        self._open = True
+
+    def _disconnect(self) -> None:
+        self._open = False
+        while self._idle:
+            self._idle.pop().close()
+        self._connection.close()
+        self._base.close()
+
+    def _ensure_open(self) -> None:
+        """Try again what a failing disk has prevented; raises `OSError` if it still does."""
+        if not self._open and self._folder >= 0:
+            with self._replacing.exclusive():
+                if not self._open:
+                    self._connect()
+
+    def close(self) -> None:
+        """Let go of the file, once nobody reads."""
+        with self._replacing.exclusive():
+            if self._open:
+                self._disconnect()
+            if self._folder >= 0:
+                os.close(self._folder)
+                self._folder = -1
+                if not self._read_only:
+                    _WRITING.discard(self.path.parent.resolve())
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing, on disk when it ends. Other threads see what was before.
+
+        Raises
+        ------
+        OSError
+            If the disk failed. Whether the transaction was committed is then for who reads the
+            tables to see: the file was closed, if that can be, and opened again.
+        """
+        self._ensure_open()
+        try:
+            self._connection.execute("BEGIN TRANSACTION")
+            self._writer = threading.get_ident()
+            yield
+            self._connection.execute("COMMIT")
+            self._writer = None
+            sync_folder(self.path.parent)  # for the log's name: DuckDB leaves it to the system
+        except BaseException as error:
+            with suppress(duckdb.Error):  # the error that led here says more
+                self._connection.execute("ROLLBACK")
+            self._writer = None
+            if isinstance(error, (*DISK_ERRORS, OSError)):
+                with suppress(Exception):
+                    self._reopen()  # after some errors DuckDB refuses everything else
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            raise
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move what was committed from the log into the file.
+
+        DuckDB takes a log that lost its end for one whose last writer was killed, and says
+        nothing; what is in the file is under its checksums. Another thread's query may be in the
+        way, or the disk full: then it is done after a later commit, or when the file is closed.
+        """
+        if not self._open:
+            return
+        try:
+            self._connection.execute("CHECKPOINT")
+        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
+            with suppress(Exception):
+                self._reopen()
+        except duckdb.Error:
+            pass
+
+    def _reopen(self) -> None:
+        with self._replacing.exclusive():
+            if self._open:
+                self._disconnect()
+            self._connect()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._writer is not None
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Change something, as the one writer."""
+        self._connection.execute(sql, list(values))
+
+    @contextmanager
+    def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for this thread, on the file of that epoch.
+
+        Raises
+        ------
+        RenumberedError
+            If another file has taken its place.
+        CorruptError
+            If what is read is damaged.
+        """
+        try:
+            if self._writer == threading.get_ident():
+                yield self._connection  # sees what this transaction has done
+                return
+            self._ensure_open()
+            with self._replacing.shared():
+                if epoch is not None and epoch != self.epoch:
+                    raise RenumberedError
+                cursor = self._idle.pop() if self._idle else self._base.cursor()
+                try:
+                    yield cursor
+                finally:
+                    self._idle.append(cursor)
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
+
+    def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
+        """All rows of a query; DuckDB's checksums are tried as it reads."""
+        with self.reading(epoch) as cursor:
+            return cursor.execute(sql, list(values)).fetchall()
+
+    def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """The "row" column of a query."""
+        with self.reading() as cursor:
+            found = cursor.execute(sql, list(values)).fetchnumpy()
+        rows: Rows = found["row"].astype(np.int64)
+        return rows
+
+    @contextmanager
+    def attached(self, name: str) -> Iterator[Path]:
+        """A new, empty file beside this one, under a name for SQL; whole on disk at the end."""
+        new = self.path.with_name(self.path.name + NEW)
+        for end in SIDE_FILES:
+            new.with_name(new.name + end).unlink(missing_ok=True)  # a crash can leave some
+        try:
+            self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
+            yield new
+            self.execute(f"DETACH {name}")
+        except BaseException as error:
+            with suppress(Exception):
+                self._reopen()  # which detaches it, too
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            raise
+
+    def replace_with(self, new: Path) -> None:
+        """Let another file take this one's place, in one step, while nobody reads."""
+        with new.open("rb") as file:
+            os.fsync(file.fileno())
+        with self._replacing.exclusive():
+            self._disconnect()
+            try:
+                log = self.path.with_name(self.path.name + ".wal")
+                if log.exists():  # it would be applied to the new file
+                    raise OSError(f"{log}: DuckDB could not write it back")
+                os.replace(new, self.path)
+                self.epoch += 1
+                sync_folder(self.path.parent)
+            finally:
+                self._connect()
+
+    def _read_error(self, error: duckdb.Error) -> Exception:
+        if isinstance(error, DISK_ERRORS):
+            return disk_error(self.path, error)
+        damaged = "Corrupt" in str(error) or "checksum" in str(error)
+        return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
+
+
+def disk_error(path: Path, error: duckdb.Error) -> OSError:
+    """What DuckDB says when reading or writing failed."""
+    return OSError(f"{path}: {one_line(error)}")
+
+
+def one_line(error: Exception) -> str:
+    """The part of a DuckDB message that says what is wrong, on one line."""
+    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
+
+
+def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """A connection that can read and write no file but this one and what is to replace it."""
+    if read_only:
+        return duckdb.connect(str(path), read_only=True, config=LOCKED)
+    connection = duckdb.connect(str(path), config=LIMITS)
+    new = str(path.absolute()) + NEW
+    allowed = ", ".join(literal(new + end) for end in SIDE_FILES)
+    connection.execute(f"SET allowed_paths = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _in_use(path: Path) -> InputError:
+    if path.parent.resolve() in _WRITING:
+        return InputError(f"{path.parent}: this process is writing to it; expected no writer")
+    who = "this process, or another,"
+    try:  # DuckDB knows which
+        duckdb.connect(str(path), config=LOCKED).close()
+    except duckdb.Error as error:
+        process = re.search(r"PID (\d+)", str(error))
+        who = f"process {process[1]}" if process else who
+    return InputError(f"{path.parent}: {who} is using it; expected no other writer")

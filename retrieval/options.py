@@ -1,0 +1,49 @@
+"""Options that several commands of the command line share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
+POOLINGS = (
+    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
+)
+REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
+SOURCES = (
+    "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
+    "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
+)
+
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
+Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def _warned(trusted: bool) -> bool:
+    """Say what it means that a model's code is trusted."""
+    if trusted:
+        from . import console
+
+        console.note("code that comes with the model is run, with your rights")
+    return trusted
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run Python code that comes with the model.",
+        callback=_warned,
+    ),
+]
+Vectors = Annotated[
+    str | None,
+    typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
+]
+Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
+Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
+Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
+Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]

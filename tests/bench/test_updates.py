@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.results import ResultsFile
+from bench.updates import DIM, documents, measure_updates, search_while_writing, vectors_of
+from retrieval.collection import Collection
+from retrieval.given import GivenEncoder
+from retrieval.integrity import verify
+
+
+def test_changes_are_measured_once(tmp_path: Path) -> None:
+    results = ResultsFile(tmp_path / "updates.jsonl")
+    for _ in range(2):
+        measure_updates(results, {}, (700,))
+    (row,) = results.rows.values()
+    assert row["rows"] == 700
+    assert all(row[name] > 0 for name in ("add_s", "replace_s", "delete_s", "compact_s"))
+
+
+@pytest.mark.parametrize(
+    ("threads", "seconds"), [(4, 1.5), pytest.param(32, 60.0, marks=pytest.mark.slow)]
+)
+def test_threads_search_while_one_writes(
+    tmp_path: Path, threads: int, seconds: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.index"
+    with Collection.create(path, GivenEncoder(DIM)) as collection:
+        collection.add(documents(0, 2000), vectors=vectors_of(0, 2000))
+        traffic = search_while_writing(collection, threads, seconds)
+    assert traffic.faults == []
+    assert traffic.searches > threads
+    assert traffic.changes >= 3
+    assert verify(path) == []
+    with capsys.disabled():
+        rate = traffic.searches / traffic.seconds
+        print(
+            f"\n{threads} threads, {traffic.seconds:.0f} s: {traffic.searches} searches "
+            f"({rate:.0f}/s), {traffic.changes} changes, {traffic.compactions} compactions"
+        )

@@ -1,0 +1,180 @@
+"""What a loss of power can leave, played from a trace of the calls that a process made.
+
+POSIX promises no more than this: a file's bytes are as they were at its last fsync, and a folder's
+names as at the folder's. Of what was done since, any part may be there: each write or none, and
+each change of a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from .faults import Call, Kind
+
+Image = dict[str, bytes | None]
+"""Path -> bytes, or None for a folder."""
+Write = tuple[int, bytes | None]
+"""Bytes at an offset; None cuts or lengthens the file to it."""
+Naming = tuple[str, "Node | None"]
+"""What a name means from now on; None removes it."""
+
+
+@dataclass
+class File:
+    """Bytes that are durable, and what was done since."""
+
+    durable: bytes = b""
+    since: list[Write] = field(default_factory=list)
+
+    def left(self, keep: Keep) -> bytes:
+        found = bytearray(self.durable)
+        for at, data in keep.writes(self.since):
+            end = at if data is None else max(len(found), at + len(data))
+            found = found[:end].ljust(end, b"\0")
+            if data is not None:
+                found[at : at + len(data)] = data
+        return bytes(found)
+
+    def sync(self) -> None:
+        self.durable, self.since = self.left(ALL), []
+
+
+@dataclass
+class Folder:
+    """Names that are durable, and the changes since; those of one call stay together."""
+
+    durable: dict[str, Node] = field(default_factory=dict)
+    since: list[list[Naming]] = field(default_factory=list)
+
+    def left(self, keep: Keep) -> dict[str, Node]:
+        found = dict(self.durable)
+        for change in keep.namings(self.since):
+            for name, node in change:
+                found.pop(name, None)
+                if node is not None:
+                    found[name] = node
+        return found
+
+    def sync(self) -> None:
+        self.durable, self.since = self.left(ALL), []
+
+
+Node = File | Folder
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which of the changes that are not durable survive."""
+
+    writes: Callable[[list[Write]], list[Write]]
+    namings: Callable[[list[list[Naming]]], list[list[Naming]]]
+
+
+ALL = Keep(writes=lambda since: since, namings=lambda since: since)
+KEEPS = {
+    "nothing": Keep(writes=lambda since: [], namings=lambda since: []),
+    "names": Keep(writes=lambda since: [], namings=lambda since: since),
+    "bytes": Keep(writes=lambda since: since, namings=lambda since: []),
+    "all": ALL,
+}
+
+
+def some(random: Random) -> Keep:
+    """Any of the writes and of the names' changes."""
+    return Keep(
+        writes=lambda since: [write for write in since if random.random() < 0.5],
+        namings=lambda since: [change for change in since if random.random() < 0.5],
+    )
+
+
+@dataclass
+class Disk:
+    """A folder as its files and names are now."""
+
+    path: str
+    root: Folder
+
+    @classmethod
+    def of(cls, base: Path, path: str) -> Disk:
+        """A copy of a folder, as if at another path, all of it durable."""
+
+        def node(path: Path) -> Node:
+            if path.is_file():
+                return File(path.read_bytes())
+            return Folder({child.name: node(child) for child in path.iterdir()})
+
+        root = node(base)
+        assert isinstance(root, Folder)
+        return cls(path, root)
+
+    def node(self, path: str) -> Node:
+        found: Node = self.root
+        for name in Path(path).relative_to(self.path).parts:
+            assert isinstance(found, Folder)
+            found = found.left(ALL)[name]
+        return found
+
+    def play(self, call: Call) -> None:
+        if call.kind == Kind.SYNC:
+            self.node(call.path).sync()
+        elif call.kind in (Kind.WRITE, Kind.TRUNCATE):
+            file = self.node(call.path)
+            assert isinstance(file, File)
+            file.since.append((call.offset, call.data if call.kind == Kind.WRITE else None))
+        elif call.kind == Kind.RENAME:
+            assert Path(call.path).parent == Path(call.second).parent
+            moved: list[Naming] = [(Path(call.path).name, None)]
+            self._change(call.path, [*moved, (Path(call.second).name, self.node(call.path))])
+        else:
+            made: dict[Kind, Callable[[], Node]] = {Kind.CREATE: File, Kind.MKDIR: Folder}
+            make = made.get(call.kind)
+            self._change(call.path, [(Path(call.path).name, make() if make else None)])
+
+    def _change(self, path: str, change: list[Naming]) -> None:
+        folder = self.node(str(Path(path).parent))
+        assert isinstance(folder, Folder)
+        folder.since.append(change)
+
+    def image(self, keep: Keep) -> Image:
+        """What is found after the power was lost now."""
+
+        def paths(folder: Folder, at: str) -> Iterator[tuple[str, bytes | None]]:
+            for name, node in folder.left(keep).items():
+                if isinstance(node, File):
+                    yield at + name, node.left(keep)
+                else:
+                    yield at + name, None
+                    yield from paths(node, f"{at}{name}/")
+
+        return dict(sorted(paths(self.root, "")))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of power: after how many calls, how much was acknowledged then, and what is left."""
+
+    calls: int
+    kept: str
+    acknowledged: int
+    image: Image
+
+    def write(self, folder: Path) -> None:
+        for name, data in self.image.items():
+            (folder / name).mkdir() if data is None else (folder / name).write_bytes(data)
+
+
+def losses(base: Path, path: str, trace: list[Call], random: Random) -> list[Loss]:
+    """After each call, with none, all or some of what was not durable; each outcome once."""
+    disk, acknowledged, found = Disk.of(base, path), 0, dict[int, Loss]()
+    for n, call in enumerate(trace):
+        if call.kind == Kind.MARK:
+            acknowledged += 1
+        else:
+            disk.play(call)
+        for kept, keep in (KEEPS | {"some": some(random)}).items():
+            loss = Loss(n + 1, kept, acknowledged, disk.image(keep))
+            found.setdefault(hash((acknowledged, *loss.image.items())), loss)
+    return list(found.values())

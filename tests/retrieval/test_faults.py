@@ -1,0 +1,236 @@
+"""Real processes whose calls to the kernel go wrong: killed, cut short, refused.
+
+What a kill leaves is decided by the calls made before it, and by nothing else: no file is changed
+through a memory map. So a kill at a random call, before it, after it or after a random part of a
+write's bytes, is as good as one at a random time, and none falls where nothing happens.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from .fault_child import LAST, OPERATIONS
+from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
+from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled
+from .power_loss import ALL, Disk, Loss, losses
+
+pytestmark = pytest.mark.slow
+
+SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
+"""Another one each time; that of a failure is printed and can be given again."""
+RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
+"""Random kills of each operation, beside those at every call; and as many faults."""
+WORKERS = 2
+
+Point = tuple[Fault, int]
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Trial]]:
+    folder = tmp_path_factory.mktemp("faults")
+    try:
+        library = compiled(folder)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    made: dict[str, Trial] = {}
+    with ExitStack() as stack:
+        lab = Lab(folder, [stack.enter_context(Forker(library)) for _ in range(WORKERS)])
+
+        def trial(operation: str) -> Trial:
+            if operation not in made:
+                made[operation] = Trial(lab, operation)
+            return made[operation]
+
+        yield trial
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}", end="")
+
+    return say
+
+
+def at_every_call(trial: Trial) -> list[Point]:
+    return [(KILLS[0], n + 1) for n in range(len(trial.calls))]
+
+
+def at_random_calls(trial: Trial, random: Random) -> list[Point]:
+    def point() -> Point:
+        fault = replace(random.choice(KILLS), share=random.random())
+        return fault, random.randrange(len(trial.calls)) + 1
+
+    return [point() for _ in range(RANDOM)]
+
+
+def faulty(trial: Trial, random: Random) -> list[tuple[str, Point]]:
+    """Every call that each sort of fault is for, or some; then short writes of all sizes."""
+    points = [
+        (name, (fault, n + 1))
+        for name, fault in FAULTS.items()
+        for n in range(sum(bool(call.kind & fault.kinds) for call in trial.calls))
+    ]
+    chosen = random.sample(points, min(RANDOM, len(points)))
+    short = [(name, point) for name, point in points if point[0].action == Action.SHORT]
+    while len(chosen) < RANDOM:
+        name, (fault, n) = random.choice(short)
+        chosen.append((name, (replace(fault, share=random.random()), n)))
+    return chosen
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -> None:
+    """Played again, the trace gives the very bytes that are on disk."""
+    trial = trials(operation)
+    disk = Disk.of(trial.base, trial.traced)
+    for call in trial.calls:
+        disk.play(call)
+    folder = Path(trial.traced)
+    assert disk.image(ALL) == {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+    assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".wal")}
+    assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".duckdb")}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_killed_nothing_acknowledged_is_lost(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    points = at_every_call(trial) + at_random_calls(trial, random)
+    twice = {
+        point: (random.choice(KILLS), random.randint(1, 8)) for point in points[-RANDOM // 4 :]
+    }
+    died_again: list[bool] = []
+
+    def attempt(point: Point) -> str | None:
+        folder = trial.lab.new(trial.base)
+        outcome = trial.run(folder, *point)
+        assert outcome.exit == -9, f"it ended before the kill at {point}"
+        if (again := twice.get(point)) is not None:  # more points than calls: not all are met
+            died_again.append(trial.open(folder, *again).exit == -9)
+        fault = trial.fault(folder, outcome.acknowledged)
+        shutil.rmtree(folder)
+        return fault
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(zip(points, pool.map(attempt, points), strict=True))
+    bad = [(point, fault) for point, fault in found if fault]
+    lost, half = (sum(fault == sort for _, fault in bad) for sort in (LOST, HALF))
+    report(
+        f"{operation}, seed {SEED}: killed {len(points)} times, at each of {len(trial.calls)} "
+        f"calls and {RANDOM} times at random, {sum(died_again)} of them again as the next writer "
+        f"opened; {trial.distinct} different folders; "
+        f"{lost} acknowledged lost, {half} half-written states visible"
+    )
+    assert not bad, described(trial, bad)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_failing_calls_end_in_one_line_and_lose_nothing(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    points = faulty(trial, random)
+    reopened = Counter[str]()
+
+    def attempt(point: Point) -> str | None:
+        folder = trial.lab.new(trial.base)
+        outcome = trial.run(folder, *point)
+        reopened[str(bool(outcome.all("reopened")))] += 1
+        fault = fault_of(trial, *point, outcome, trial.look(folder), names(folder))
+        shutil.rmtree(folder)
+        return fault
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(zip(points, pool.map(attempt, [point for _, point in points]), strict=True))
+    bad = [(point, fault) for (_, point), fault in found if fault]
+    sorts = Counter(name for name, _ in points)
+    report(
+        f"{operation}, seed {SEED}: {len(points)} faults, "
+        + ", ".join(f"{number} {name}" for name, number in sorts.items())
+        + f"; reopened after {reopened['True']}; {len(bad)} with a fault of ours"
+    )
+    assert not bad, described(trial, bad)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_power_lost_nothing_acknowledged_is_lost(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    possible = losses(trial.base, trial.traced, trial.trace, random)
+    chosen = random.sample(possible, min(RANDOM, len(possible)))
+
+    def attempt(loss: Loss) -> str | None:
+        folder = trial.lab.new()
+        loss.write(folder)
+        fault = trial.fault(folder, loss.acknowledged)
+        shutil.rmtree(folder)
+        return fault
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(zip(chosen, pool.map(attempt, chosen), strict=True))
+    bad = [(loss, fault) for loss, fault in found if fault]
+    lost, half = (sum(fault == sort for _, fault in bad) for sort in (LOST, HALF))
+    report(
+        f"{operation}, seed {SEED}: power lost {len(chosen)} times, of {len(possible)} outcomes "
+        f"that differ after {len(trial.calls)} calls; {lost} with acknowledged documents lost, "
+        f"{half} with half-written states visible"
+    )
+    assert not bad, "\n".join(
+        f"after {loss.calls}, {trial.trace[loss.calls - 1].kind.name} "
+        f"{Path(trial.trace[loss.calls - 1].path).name}, kept {loss.kept}: {fault}"
+        for loss, fault in bad
+    )
+
+
+def fault_of(
+    trial: Trial, fault: Fault, at: int, outcome: Outcome, next_reader: Outcome, left: set[str]
+) -> str | None:
+    """What is wrong with what a process went through, if anything is."""
+    if outcome.exit:
+        return f"a traceback: {outcome.all('bug')[0]}"
+    assert outcome.all("points") >= [at], "the fault did not happen"
+    failed, acknowledged = outcome.all("failed"), outcome.acknowledged
+    for error in failed + outcome.all("reopened"):
+        if error["line"] is None:
+            return f"a traceback: {error['error'].splitlines()[-1]}"
+    if failed and fault.action == Action.SHORT:
+        return f"a short write fails: {failed[0]['line']}"
+    before, after = outcome.all("seen")
+    if before not in trial.states[acknowledged : acknowledged + 2]:
+        return LOST if before in trial.states[:acknowledged] else HALF
+    if after["documents"] != before["documents"] | as_seen({d.id: d for d in LAST}):
+        return "the next addition is not what is seen"
+    if next_reader.all("faults") != [[]]:
+        return f"verify: {next_reader.all('faults')}"
+    if next_reader.all("seen") != [after]:
+        return "another process sees something else"
+    if left != trial.names:
+        return f"files that nobody removes: {left ^ trial.names}"
+    return None
+
+
+def described(trial: Trial, bad: list[tuple[Point, str]]) -> str:
+    """A line for each fault that was found, with the call at which it comes out."""
+    lines = []
+    for (fault, n), what in bad:
+        call = [call for call in trial.calls if call.kind & fault.kinds][n - 1]
+        where = f"{fault.action.name} {fault.error or ''}{' on' if fault.forever else ''} at {n}"
+        lines.append(f"{where}, {call.kind.name} {Path(call.path).name}: {what}")
+    return "\n".join(lines)

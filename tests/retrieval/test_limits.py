@@ -1,0 +1,106 @@
+"""What ids, texts, columns and values may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexes.errors import InputError
+from indexes.settings import Settings
+from retrieval.collection import Collection
+from retrieval.documents import Document
+from retrieval.integrity import verify
+from tests.encoders import WordEncoder
+
+IDS = [
+    "😀",
+    "a\0b",
+    "a\0c",
+    "\u202eabc",
+    "é",
+    "e\u0301",
+    "",
+    " ",
+    "'\"\\",
+    "\n",
+    "\U0010ffff",
+    "\ufeff",
+]
+IDS += ["x" * 1_000_000, "x" * 999_999 + "y", "A", "a", "ß", "SS", "-1", "NULL"]  # fmt: skip
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    return Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
+
+
+def test_ids_of_any_unicode_are_kept_apart(collection: Collection) -> None:
+    collection.add([Document(id, f"text{i}", metadata={"n": i}) for i, id in enumerate(IDS)])
+    for i, id in enumerate(IDS):
+        (hit,) = collection.search("text", k=1, where=f"n = {i}")[0]
+        assert hit.id == id
+    collection.delete(IDS[:3])
+    left = {hit.id for hit in collection.search("text", k=len(IDS))[0]}
+    assert left == set(IDS[3:])
+    assert collection.add([Document(IDS[-1], "new")]).replaced == 1
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        Document("\ud800", "t"),
+        Document("a", "\udfff"),
+        Document("a", "t", title="\ud800"),
+        Document("a", "t", metadata={"x": "\ud800"}),
+        Document("a", "t", metadata={"\ud800": 1}),
+        Document("a", "t", metadata={"x": {"y": "\ud800"}}),
+        Document("a", "t", metadata={"x": 10**50}),
+        Document("a", "t", metadata={"x": {1, 2}}),
+        Document("a", "t", metadata={"x": object()}),
+        Document("a", "t", metadata={"x": {(1, 2): 3}}),
+    ],
+)
+def test_what_no_column_holds(collection: Collection, document: Document) -> None:
+    with pytest.raises(InputError) as raised:
+        collection.add([Document("first", "t"), document])
+    assert "\n" not in str(raised.value)
+    assert len(collection) == 0
+    collection.add([Document("first", "t"), Document("second", "u")])
+    assert len(collection) == 2
+
+
+def test_a_list_in_itself(collection: Collection) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(InputError, match="Circular"):
+        collection.add([Document("a", "t", metadata={"x": endless})])
+
+
+def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
+    texts = [f"word{i} " + chr(97 + i) * 1_000_000 for i in range(10)]
+    collection.add([Document(str(i), text) for i, text in enumerate(texts)])
+    found = collection.search("word3", k=10)[0]
+    assert {hit.id: hit.text for hit in found} == {str(i): text for i, text in enumerate(texts)}
+
+
+@pytest.mark.slow
+def test_a_thousand_columns(collection: Collection) -> None:
+    metadata = {f"column {i}": i for i in range(1000)}
+    documents = [Document(str(i), f"word{i}", metadata=metadata if i < 2 else {}) for i in range(9)]
+    collection.add(documents)
+    (hits,) = collection.search("word1", k=9, where='"column 999" = 999')
+    assert {hit.id for hit in hits} == {"0", "1"}
+    assert hits[0].metadata == metadata
+    collection.compact()
+    path = collection.path
+    collection.close()
+    assert verify(path) == []
+
+
+def test_new_columns_in_other_letters(collection: Collection) -> None:
+    collection.add(
+        [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]
+    )
+    assert collection.store.columns == {"Year": "DOUBLE"}
