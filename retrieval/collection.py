@@ -274,7 +274,8 @@ class Collection:
             try:
                 yield
             except OSError:
-                self._settle_if_in_doubt()
+                with suppress(OSError, CorruptError):  # the disk may still fail
+                    self._settle()
                 raise
 
     def _settle_if_in_doubt(self) -> None:
