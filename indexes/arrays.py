@@ -15,6 +15,8 @@ Matrix = NDArray[np.float32]
 Rows = NDArray[np.int64]
 """Row numbers; -1 stands for "no row"."""
 
+LARGEST = float(np.finfo(np.float16).max)
+"""What a number of a vector on disk can be; squares of what is much more overflow."""
 SCAN_ROWS = 8192
 """Rows read at a time when a whole file is gone through: 12 MB of float32 at 384 dimensions."""
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 import numpy as np
 
-from .arrays import Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
+from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
 from .costs import Costs
 from .errors import InputError
 from .filtered import FilteredSearch
@@ -23,9 +23,6 @@ from .vector_index import FaissIndex, VectorIndex
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Rows added at most to codes that others are searching; beyond that a copy takes them."""
-
-LARGEST = float(np.finfo(np.float16).max)
-"""What a vector on disk can hold; squares of what is much more overflow."""
 
 
 class ReducedIndex:
@@ -78,7 +75,9 @@ class ReducedIndex:
         if self.metric is not None and norms is not None:
             metric = replace(self.metric, vectors=vectors, norms=norms)
         index = self.index.copy(empty=True)
-        return ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
+        kept = ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
+        kept._costs = self._costs
+        return kept
 
     def extend(self, progress: Progress = silent) -> None:
         """Add the rows that the vector file has and the codes or the norms have not."""
@@ -157,7 +156,7 @@ class ReducedIndex:
         while True:
             scores, found = self.index.search(short, min(ask, total + later))
             hidden = (found >= total) | contains(exclude, found)
-            if not (len(exclude) or hidden.any()):
+            if not (len(exclude) or hidden.any() or (found[:, :count] < 0).any()):
                 return scores[:, :count], found[:, :count]
             kept = (found >= 0) & ~hidden
             if kept.sum(axis=1).min() >= min(count, live):

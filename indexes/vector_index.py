@@ -101,7 +101,7 @@ class FaissIndex:
         InputError
             If this kind of index has no such parameter.
         """
-        with _refusals(f"parameters {parameters!r}"):
+        with _refusals(f"parameters {parameters!r}"), self._lock.exclusive():
             space: Any = faiss.ParameterSpace()  # FAISS's own stub takes its overload for another
             space.set_index_parameters(self._index, parameters)
 
@@ -258,7 +258,8 @@ class FaissIndex:
             total += len(data)
 
         writer = faiss.PyCallbackIOWriter(count)  # type: ignore[attr-defined]
-        faiss.write_index(self._index, writer)
+        with self._lock.shared():
+            faiss.write_index(self._index, writer)
         return total
 
     @property

@@ -84,6 +84,9 @@ def rebuild(
     settings, dim = ledger.state.settings, ledger.state.dim
     if settings is None:
         return snapshot
+    if not ledger.state.rows:  # nothing to fit on: the next addition does it
+        ledger.commit(replace(ledger.next_state(), settings=None, norms=None, files={}))
+        return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
     if fit_anew or not _fitted_files_are_whole(ledger):

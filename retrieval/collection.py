@@ -271,9 +271,11 @@ class Collection:
         """Change the collection, alone. Should the disk fail, show what is then committed."""
         with self._writing:
             self._settle()
+            if self.store.in_transaction:  # of this thread: others wait
+                raise InputError(f"{self.path}: a change is under way; expected one at a time")
             try:
                 yield
-            except OSError:
+            except BaseException:
                 with suppress(OSError, CorruptError):  # the disk may still fail
                     self._settle()
                 raise
@@ -287,7 +289,9 @@ class Collection:
     def _settle(self) -> None:
         """See what is committed, where a failure has left that in doubt."""
         self._ledger.settle()
-        if self.state.generation != self._snapshot.state.generation:
+        shown = self._snapshot
+        now = (self.state.generation, self.store.epoch)
+        if now != (shown.state.generation, shown.epoch):
             self._snapshot = first_snapshot(self._ledger)
 
     def add(

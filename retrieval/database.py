@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import duckdb
 import numpy as np
@@ -23,10 +24,12 @@ from indexes.locks import SharedLock
 from .files import sync_folder
 from .sql import literal
 
+MEMORY = "SLIMDEX_MEMORY"
+"""A variable of the environment: what DuckDB may take."""
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "memory_limit": "1GB",  # more than that spills to disk
+    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more than that spills to disk
 }
 LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
 """A filter must not read files."""
@@ -39,8 +42,9 @@ DISK_ERRORS = (
     duckdb.FatalException,
     duckdb.TransactionException,  # of a commit
     duckdb.ConnectionException,  # after one whose end is not known
+    duckdb.OutOfMemoryException,
 )
-"""What DuckDB raises when the disk fails."""
+"""What DuckDB raises when the disk fails, or the memory that it may take."""
 DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
 """What the system says then; a file that is damaged is opened without a word from it."""
 _WRITING: set[Path] = set()
@@ -74,8 +78,10 @@ class Database:
         except BaseException:
             os.close(self._folder)
             raise
-        if not read_only:
-            _WRITING.add(path.parent.resolve())
+        written = None if read_only else path.parent.resolve()
+        if written is not None:
+            _WRITING.add(written)
+        self._unlock = finalize(self, _let_go, self._folder, written)  # if nobody closes it
 
     def _connect(self) -> None:
         mode = fcntl.LOCK_SH if self._read_only else fcntl.LOCK_EX
@@ -105,7 +111,9 @@ class Database:
 
     def _ensure_open(self) -> None:
         """Try again what a failing disk has prevented; raises `OSError` if it still does."""
-        if not self._open and self._folder >= 0:
+        if not self._unlock.alive:
+            raise InputError(f"{self.path.parent} was closed; expected an open collection")
+        if not self._open:
             with self._replacing.exclusive():
                 if not self._open:
                     self._connect()
@@ -115,11 +123,7 @@ class Database:
         with self._replacing.exclusive():
             if self._open:
                 self._disconnect()
-            if self._folder >= 0:
-                os.close(self._folder)
-                self._folder = -1
-                if not self._read_only:
-                    _WRITING.discard(self.path.parent.resolve())
+            self._unlock()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -259,12 +263,20 @@ class Database:
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, DISK_ERRORS):
             return disk_error(self.path, error)
-        damaged = "Corrupt" in str(error) or "checksum" in str(error)
+        damaged = is_damage(error)
         return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    """Whether a block that was read has another checksum than it should."""
+    return "Corrupt" in str(error) or "checksum" in str(error)
 
 
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
     """What DuckDB says when reading or writing failed."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        more = f"DuckDB may take {LIMITS['memory_limit']}; {MEMORY}=4GB, or more, allows it that"
+        return OSError(f"{path}: texts too long for the memory ({one_line(error)}): {more}")
     return OSError(f"{path}: {one_line(error)}")
 
 
@@ -289,10 +301,26 @@ def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
 def _in_use(path: Path) -> InputError:
     if path.parent.resolve() in _WRITING:
         return InputError(f"{path.parent}: this process is writing to it; expected no writer")
-    who = "this process, or another,"
-    try:  # DuckDB knows which
-        duckdb.connect(str(path), config=LOCKED).close()
-    except duckdb.Error as error:
-        process = re.search(r"PID (\d+)", str(error))
-        who = f"process {process[1]}" if process else who
+    holder = _holder(path.parent)
+    who = "this process, or another," if holder is None else f"process {holder}"
     return InputError(f"{path.parent}: {who} is using it; expected no other writer")
+
+
+def _holder(folder: Path) -> int | None:
+    """The process that has locked a folder, where the system tells; asking takes no lock."""
+    with suppress(OSError, ValueError):
+        inode = folder.stat().st_ino
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, _, _, process, where, *_ = line.split()
+            if kind == "FLOCK" and where.split(":")[-1] == str(inode) and int(process) > 0:
+                return int(process)
+    return None
+
+
+def _let_go(folder: int, written: Path | None) -> None:
+    """Unlock a folder, also for processes that were forked meanwhile and still have it open."""
+    with suppress(OSError):
+        fcntl.flock(folder, fcntl.LOCK_UN)
+    os.close(folder)
+    if written is not None:
+        _WRITING.discard(written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from .collection import Collection
@@ -31,9 +32,16 @@ def memory(collection: Collection) -> dict[str, float]:
     """
     index, rows = collection.index, max(collection.state.rows, 1)
     names = collection.state.file_names
-    disk = sum((collection.path / name).stat().st_size for name in names)
+    disk = sum(_size(collection.path / name) for name in names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
         "disk_bytes_per_vector": disk / rows,
     }
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # another thread's change has just removed it
+        return 0

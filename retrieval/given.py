@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.arrays import Matrix, as_matrix, batches
+from indexes.arrays import LARGEST, Matrix, as_matrix, batches
 from indexes.errors import InputError
 
 from .sql import identifier, one_file
@@ -21,8 +21,6 @@ GIVEN = "given"
 """The type of an encoder that is none."""
 CHUNK = 16_384
 """Rows of a Parquet column read at a time."""
-LARGEST = float(np.finfo(np.float16).max)
-"""What a value on disk can be."""
 
 
 class GivenVectors(Protocol):

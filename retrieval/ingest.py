@@ -6,14 +6,15 @@ Bad input ends in the first step, before anything is encoded; a kill in the seco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
-from indexes.arrays import Matrix, as_matrix, batches
+from indexes.arrays import Matrix, Rows, as_matrix, batches
 from indexes.errors import InputError
 from indexes.progress import Progress
+from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES
 
 from .documents import Document
@@ -56,7 +57,7 @@ def stage(
                 f"{vectors.name}: {vectors.dim} dimensions; expected {ledger.state.dim}"
             )
         check_vectors(vectors)
-    staged, iterator, unchanged = first, iter(documents), list[int]()
+    staged, iterator = first, iter(documents)
     with ledger.transaction():
         ledger.forget_pending()
         for types in columns:
@@ -64,8 +65,6 @@ def stage(
         typed = {name.lower() for types in columns for name in types}
         while batch := list(islice(iterator, INSERTED)):
             store.insert(staged, [_checked(document) for document in batch], typed)
-            if vectors is None and first:
-                unchanged += store.unchanged(staged, staged + len(batch))
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
@@ -76,7 +75,8 @@ def stage(
             )
         if (twice := store.duplicate_id(first)) is not None:
             raise InputError(f"id {twice!r} stands twice; expected each id once")
-        if unchanged:
+        unchanged = store.unchanged(first, staged) if first and vectors is None else NO_ROWS
+        if len(unchanged):
             store.drop_rows(unchanged, first)
             staged -= len(unchanged)
         pending = source if staged > first else None
@@ -84,8 +84,7 @@ def stage(
         state = replace(state, given=vectors is not None)
         if state.settings is None:
             state.requested.check_count(staged)
-        store.set_state(state)
-    ledger.state = state
+        ledger.set_state(state)
     return len(unchanged)
 
 
@@ -97,20 +96,22 @@ def encode_pending(
     _check_given(ledger, given)
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
+    same = _Same(NO_ROWS, NO_ROWS)
+    if state.rows and given is None:
+        same = _Same(*store.same_texts(state.encoded, state.staged))
     for window in batches(state.staged, WINDOW, state.encoded):
         if given is not None:
             encoded = given.rows(window.start - state.rows, window.stop - state.rows)
             progress("taking vectors", window.stop - state.rows, state.staged - state.rows)
         else:
-            encoded = _encoded(ledger, encoder, window, progress)
+            encoded = _encoded(ledger, encoder, window, same, progress)
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
         sync_folder(ledger.path)
         state = replace(state, encoded=len(vectors))
         with ledger.transaction():
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
-            store.set_state(state)
-        ledger.state = state
+            ledger.set_state(state)
 
 
 def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
@@ -126,16 +127,29 @@ def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
         )
 
 
-def _encoded(ledger: Ledger, encoder: Encoder, window: slice, progress: Progress) -> Matrix:
+@dataclass(frozen=True)
+class _Same:
+    """Staged rows (n,), in order, whose text is as it was, and the rows that it was in."""
+
+    new: Rows
+    old: Rows
+
+    def among(self, window: slice) -> tuple[Rows, Rows]:
+        """Positions in a window, and the old row of each."""
+        part = slice(*np.searchsorted(self.new, [window.start, window.stop]))
+        return self.new[part] - window.start, self.old[part]
+
+
+def _encoded(
+    ledger: Ledger, encoder: Encoder, window: slice, same: _Same, progress: Progress
+) -> Matrix:
     """Vectors of the documents of a window: kept where the text is as it was, else encoded."""
     state = ledger.state
     contents = ledger.store.contents(window.start, window.stop)
     encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
-    same = ledger.store.same_texts(window.start, window.stop) if state.rows else {}
-    if same:
-        kept = np.array(list(same.values()), dtype=np.int64)
-        encoded[np.array(list(same)) - window.start] = ledger.vectors().take(kept)
-    todo = [i for i in range(len(contents)) if window.start + i not in same]
+    kept, old = same.among(window)
+    encoded[kept] = ledger.vectors().take(old)
+    todo = np.delete(np.arange(len(contents)), kept).tolist()
     done = window.stop - len(todo) - state.rows
     for step in steps([len(contents[i]) for i in todo], _step_characters(encoder)):
         positions = [todo[i] for i in step]

@@ -37,7 +37,8 @@ class Ledger:
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
         self.path, self.store = path, store
-        self.state, self.in_doubt = store.state(), False
+        self.state = self._next = store.state()
+        self.in_doubt = False
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
@@ -139,29 +140,38 @@ class Ledger:
                 blocks = list(appended.blocks(first_block))
                 self.store.set_blocks(appended.path.name, first_block, blocks)
             self.store.forget_blocks(state.file_names)
-            self.store.set_state(state)
-        self.state = state
+            self.set_state(state)
         self.remove_strays()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One of the store's; should the disk fail in it, `state` becomes what is then there."""
+        """One of the store's, to which `set_state` belongs.
+
+        Whatever goes wrong in it, Ctrl-C in its last moment too, `state` is then what the catalog
+        says.
+        """
+        self._next = self.state
         try:
             with self.store.transaction():
                 yield
-        except OSError:
+            self.state = self._next
+        except BaseException:
             self._doubt()
             raise
 
+    def set_state(self, state: State) -> None:
+        """The state from the end of this transaction on."""
+        self.store.set_state(state)
+        self._next = state
+
     def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
         """Make a state the truth whose rows, in new files, are those that are not deleted."""
-        sync_folder(self.path)
         try:
             self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
-        except OSError:
+            self.state = state
+        except BaseException:
             self._doubt()
             raise
-        self.state = state
         self.remove_strays()
 
     def check(self, file: VectorFile, first: int = 0, where: str = "") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -54,9 +54,8 @@ class Snapshot:
         return cls(ledger.path, ledger.state, deleted, ledger.store.epoch, kept)
 
     def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
-        """The snapshot after a commit that only deleted some rows."""
-        deleted = np.union1d(self.deleted, rows)
-        return Snapshot.of(ledger, deleted, self._loaded[0] if self._loaded else None)
+        """The snapshot after a commit that only deleted some rows; it has the same index."""
+        return replace(self, state=ledger.state, deleted=np.union1d(self.deleted, rows))
 
     def __len__(self) -> int:
         return self.state.rows - len(self.deleted)

@@ -14,7 +14,7 @@ from indexes.arrays import Rows, batches
 from indexes.errors import CorruptError, InputError
 
 from .columns import as_stored, by_lower_name, restored, types_of
-from .database import Database, disk_error, one_line
+from .database import DISK_ERRORS, Database, disk_error, is_damage, one_line
 from .documents import OWN_COLUMNS, Document, content
 from .migrations import NEEDS, check_format, migrate
 from .schema import check_plain, check_schema
@@ -92,6 +92,11 @@ class DocumentStore:
         """Grows when `compact` numbers the rows anew."""
         return self._database.epoch
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one has begun and not ended."""
+        return self._database.in_transaction
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing, on disk when it ends."""
@@ -141,6 +146,8 @@ class DocumentStore:
         sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
         try:
             self._database.execute(sql, [column for _, _, column in values])
+        except DISK_ERRORS:
+            raise
         except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(
                 f"a column's value does not fit its type: {one_line(error)}"
@@ -269,6 +276,8 @@ class DocumentStore:
                 found = documents.filter(where).project('"row"')
                 return np.sort(found.fetchnumpy()["row"].astype(np.int64))
             except duckdb.Error as error:
+                if isinstance(error, DISK_ERRORS) or is_damage(error):
+                    raise
                 raise refusal(where, one_line(error), names) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
@@ -284,36 +293,39 @@ class DocumentStore:
         rows = [row for _, row, *_ in self._live([id for (id,) in again])]
         return np.array(sorted(rows), dtype=np.int64)
 
-    def same_texts(self, start: int, stop: int) -> dict[int, int]:
-        """Rows start .. stop -> the live row of the same id, where title and text are the same."""
-        new = self._database.fetch(
-            'SELECT id, "row", title, text FROM documents WHERE "row" >= ? AND "row" < ?',
-            [start, stop],
-        )
-        old = {id: rest for id, *rest in self._live([id for id, *_ in new], "title, text")}
-        return {row: old[id][0] for id, row, *texts in new if id in old and old[id][1:] == texts}
+    def same_texts(self, start: int, stop: int) -> tuple[Rows, Rows]:
+        """Rows of start .. stop, in order, whose title and text are those of the live row of the
+        same id; and that row of each."""
+        return self._same(start, stop, ["title", "text"])
 
-    def unchanged(self, start: int, stop: int) -> list[int]:
+    def unchanged(self, start: int, stop: int) -> Rows:
         """Rows start .. stop that are in every column as the live row of the same id."""
-        ids = self._database.fetch(
-            'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [start, stop]
-        )
-        own = [identifier(column) for column in ("title", "text", *self._columns)]
-        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
-        found = self._database.fetch(
-            f"""WITH old AS MATERIALIZED (
-                SELECT * FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))
-            )
-            SELECT new."row" FROM documents new JOIN old USING (id)
-            WHERE new."row" >= ? AND new."row" < ? AND {same}""",
-            [[id for (id,) in ids], start, stop],
-        )
-        return [row for (row,) in found]
+        return self._same(start, stop, ["title", "text", *self._columns])[0]
 
-    def drop_rows(self, rows: Sequence[int], first: int) -> None:
+    def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
+        own = [identifier(column) for column in columns]
+        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
+        # A join with the whole table would read every text; one with the rows of known ids doesn't.
+        sql = f"""WITH old AS MATERIALIZED (
+            SELECT * FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))
+        )
+        SELECT new."row", old."row" FROM documents new JOIN old USING (id)
+        WHERE new."row" >= ? AND new."row" < ? AND {same}
+        ORDER BY new."row" """
+        found = []
+        for part in batches(stop, ASKED_AT_ONCE, start):
+            ids = self._database.fetch(
+                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+            )
+            values = [[id for (id,) in ids], part.start, part.stop]
+            found += self._database.fetch(sql, values)
+        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def drop_rows(self, rows: Rows, first: int) -> None:
         """Remove rows from among those from `first` on, and close the gaps that they leave."""
         self._database.execute(
-            'DELETE FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [list(rows)]
+            'DELETE FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
         )
         self._database.execute(
             """UPDATE documents SET "row" = numbered.new FROM (
@@ -360,12 +372,13 @@ class DocumentStore:
         for table in ("documents", "state", "blocks"):
             self._database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
-    def count_documents(self, stop: int) -> int:
-        """Documents in rows 0 .. stop, each row counted once, deleted ones included."""
-        ((count,),) = self._database.fetch(
-            'SELECT count(DISTINCT "row") FROM documents WHERE "row" >= 0 AND "row" < ?', [stop]
+    def is_numbered(self, stop: int) -> bool:
+        """Whether there is one document for each of the rows 0 .. stop, and no other."""
+        (counts,) = self._database.fetch(
+            'SELECT count(*), count(DISTINCT "row"), coalesce(min("row"), 0), '
+            'coalesce(max("row"), -1) FROM documents'
         )
-        return int(count)
+        return bool(counts == (stop, stop, 0, stop - 1))
 
     def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
         """Checksums of a file's blocks, in place of all from block `first` on."""
