@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,19 @@ class WordEncoder:
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
             for word in re.findall(r"\w+", text.lower()) or [""]:
-                row += self._direction(word)
+                row += direction(word, self.dim)
         return out
 
     def spec(self) -> dict[str, Any]:
         return {"type": "words", "dim": self.dim}
 
-    def _direction(self, word: str) -> Matrix:
-        rng = np.random.default_rng(zlib.crc32(word.encode()))
-        direction: Matrix = rng.standard_normal(self.dim).astype(np.float32)
-        return direction
+
+@cache
+def direction(word: str, dim: int) -> Matrix:
+    """A word's own direction (dim,)."""
+    rng = np.random.default_rng(zlib.crc32(word.encode()))
+    drawn: Matrix = rng.standard_normal(dim).astype(np.float32)
+    return drawn
 
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]

@@ -42,6 +42,7 @@ def test_no_labels_fit() -> None:
         Dataset.of("s", [Document("a", "rain")], [("q", "x")], {"other": {"a": 1}})
 
 
+@pytest.mark.slow
 def test_docstrings_are_known_items() -> None:
     loaded = load_dataset("docstrings", None)
     assert len(loaded.texts) == len(loaded.query_texts) > 1000

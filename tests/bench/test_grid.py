@@ -86,6 +86,7 @@ def test_the_rows_that_the_readme_tells_of(task: Task) -> None:
     assert told == [("slimdex", 24, 200), ("slimdex", 12, 10), ("float32", 48, 0)]
 
 
+@pytest.mark.slow
 def test_peers_are_asked_in_turns(task: Task, tmp_path: Path) -> None:
     methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
     assert [m.name for m in methods] == [

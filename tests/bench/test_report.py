@@ -122,6 +122,7 @@ def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -
     assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
 
 
+@pytest.mark.slow
 def test_the_page_works_in_a_browser_without_a_network(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
 ) -> None:

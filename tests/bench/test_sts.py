@@ -110,6 +110,7 @@ def test_a_study_has_every_way_once_and_every_pair_of_layers() -> None:
     assert {way.mode for way in ways} == {"mean", "cls"}
 
 
+@pytest.mark.slow
 def test_encoding_goes_on_where_it_was_cut(tiny_bert: Path, tmp_path: Path) -> None:
     encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
     words = ["the cat", "a dog", "rain"]

@@ -72,6 +72,7 @@ def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
             worker.answer(10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
 def test_a_peer_finds_what_exact_search_finds(task: Task, name: str) -> None:
     if name in missing_peers():

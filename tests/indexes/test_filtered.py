@@ -15,7 +15,7 @@ from indexes.costs import Costs, Line
 from indexes.linear import Whitening
 from indexes.metric import Metric
 from indexes.ranking import compacted
-from indexes.reduced_index import ReducedIndex
+from indexes.reduced_index import ReducedIndex, reduced
 from indexes.vector_file import VectorFile
 from indexes.vector_index import FaissIndex
 
@@ -241,7 +241,7 @@ def test_hits_of_lists_that_were_not_looked_at_are_found_when_most_rows_are_dele
 def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
     """A fast scan asked for every row leaves out those whose score is the least it can tell."""
     index = codes_only["pq"]
-    _, found = index.search(X, N)
+    _, found = index.index.search(reduced(index.reducer, X), N)
     left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(found[i].tolist())]
     assert left_out
     for i, row in left_out[:20]:

@@ -319,6 +319,7 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) -> None:
     words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--max-length", "32")
     process = subprocess.Popen(
@@ -341,6 +342,7 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
     assert slimdex("verify", "lib").code == 0
 
 
+@pytest.mark.slow
 def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: Path) -> None:
     words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--precision", "fp32")
     with subprocess.Popen(
@@ -390,6 +392,7 @@ def test_a_second_writer_and_a_reader_meanwhile(pets: Runner) -> None:
     assert pets("delete", "pets", "cat").code == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(slimdex: Runner, tiny_bert: Path) -> None:
     """On a file system of 3 MB, really full; then with room, the same command ends well."""
     slimdex("build", "python:json", "--out", "index")

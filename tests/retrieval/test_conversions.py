@@ -28,6 +28,7 @@ def kept(cache: Path) -> list[Path]:
     return sorted(cache.iterdir()) if cache.exists() else []
 
 
+@pytest.mark.slow
 def test_the_second_time_needs_neither_torch_nor_transformers(tiny_bert: Path, cache: Path) -> None:
     first = TransformerEncoder(str(tiny_bert), precision="fp32")
     assert len(kept(cache)) == 1
@@ -72,6 +73,7 @@ def test_a_damaged_cache_is_made_anew(tiny_bert: Path, cache: Path, name: str) -
     assert load_conversion(folder.name) is not None
 
 
+@pytest.mark.slow
 def test_a_cache_that_can_t_be_written_is_done_without(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,13 +41,8 @@ def attempt(operation: str, path: Path, kill_at: int) -> int | None:
     return int(here.recv()) if child.exitcode == 0 else None
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        "delete",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("add", "reduce")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["delete", "add", "reduce"])
 def test_killed_at_every_step(operation: str, tmp_path: Path) -> None:
     base = tmp_path / "base"
     crash_child.build(base)

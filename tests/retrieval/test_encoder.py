@@ -107,6 +107,7 @@ def test_bad_options(tiny_bert: Path, options: dict[str, str], message: str) -> 
         TransformerEncoder(str(tiny_bert), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_length_is_what_the_model_has_positions_for(tiny_bert: Path) -> None:
     assert TransformerEncoder(str(tiny_bert)).max_length == 64
     assert TransformerEncoder().max_length == 256
@@ -155,6 +156,7 @@ def test_minilm_gives_the_published_model_s_cosines() -> None:
     assert unit[0] @ unit[1] == pytest.approx(0.7553, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_the_model_s_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
     model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
@@ -249,6 +251,7 @@ def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, truncation_side="left")

@@ -47,7 +47,9 @@ def test_a_sound_index_has_no_faults(path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", DERIVED)
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+@pytest.mark.parametrize(
+    "damage", ["flip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut", "remove"))]
+)
 def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str) -> None:
     before = answers(path)
     file = find(path, role)

@@ -39,7 +39,14 @@ def collection(tmp_path: Path, docstrings: list[Document]) -> Iterator[Collectio
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt, RuntimeError("Query interrupted"), MemoryError]
+    "error",
+    [
+        RuntimeError("Query interrupted"),  # what DuckDB makes of Ctrl-C
+        *(
+            pytest.param(error, marks=pytest.mark.slow)
+            for error in (KeyboardInterrupt, MemoryError)
+        ),
+    ],
 )
 def test_interrupted_after_its_commit_a_change_is_seen(
     collection: Collection,

@@ -84,6 +84,7 @@ def test_its_own_pooling_dense_and_normalize(write: Write) -> None:
     np.testing.assert_allclose(encoder_from_spec(encoder.spec()).encode(TEXTS), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_given_pooling_leaves_out_what_follows(write: Write) -> None:
     folder = write()
     encoder = TransformerEncoder(str(folder), pooling="cls", precision="fp32")
@@ -120,6 +121,7 @@ def test_encoders_without_prompts_take_queries_as_texts() -> None:
     np.testing.assert_array_equal(encode_queries(encoder, ["a b"]), encoder.encode(["a b"]))
 
 
+@pytest.mark.slow
 def test_lower_case(write: Write) -> None:
     folder = write(**{"0_Transformer/sentence_bert_config.json": {"do_lower_case": True}})
     assert read_folder(folder).lower_case
@@ -128,6 +130,7 @@ def test_lower_case(write: Write) -> None:
     assert read_folder(folder / "0_Transformer").max_length is None
 
 
+@pytest.mark.slow
 def test_the_length_stands_in_a_file_with_the_model_s_name(write: Write) -> None:
     folder = write(**{"0_Transformer/sentence_bert_config.json": {}})
     said = folder / "0_Transformer" / "sentence_roberta_config.json"
@@ -198,6 +201,7 @@ def test_folders_that_are_refused(write: Write, changes: dict[str, Any], message
         read_folder(write(**changes))
 
 
+@pytest.mark.slow
 def test_a_dense_that_does_not_fit_or_is_a_pickle(write: Write) -> None:
     folder = write()
     save_file({"linear.weight": torch.zeros(4, 5)}, folder / "2_Dense" / "model.safetensors")
