@@ -274,9 +274,12 @@ def is_damage(error: duckdb.Error) -> bool:
 
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
     """What DuckDB says when reading or writing failed."""
-    if isinstance(error, duckdb.OutOfMemoryException):
-        more = f"DuckDB may take {LIMITS['memory_limit']}; {MEMORY}=4GB, or more, allows it that"
-        return OSError(f"{path}: texts too long for the memory ({one_line(error)}): {more}")
+    if "memory_limit" in str(error):
+        said = one_line(error).split(" Possible solutions")[0]
+        return OSError(
+            f"{path}: {said}; expected texts that fit into {LIMITS['memory_limit']}: the "
+            f"environment's {MEMORY} allows DuckDB more"
+        )
     return OSError(f"{path}: {one_line(error)}")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
@@ -28,8 +27,8 @@ WINDOW = 1024
 STEP_CHARACTERS = 16_384
 """Characters given to the encoder at a time: how often progress is reported."""
 CHARACTERS_PER_TOKEN = 4
-INSERTED = 1024
-"""Documents written to the catalog at a time."""
+INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
+"""Documents, and characters of theirs, that are written to the catalog at a time."""
 
 
 def stage(
@@ -63,8 +62,8 @@ def stage(
         for types in columns:
             store.ensure_columns(types)
         typed = {name.lower() for types in columns for name in types}
-        while batch := list(islice(iterator, INSERTED)):
-            store.insert(staged, [_checked(document) for document in batch], typed)
+        while batch := _some(iterator):
+            store.insert(staged, batch, typed)
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
@@ -86,6 +85,17 @@ def stage(
             state.requested.check_count(staged)
         ledger.set_state(state)
     return len(unchanged)
+
+
+def _some(documents: Iterator[Document]) -> list[Document]:
+    """The next documents, not too many nor too long."""
+    batch, characters = list[Document](), 0
+    for document in documents:
+        batch.append(_checked(document))
+        characters += len(document.text)
+        if len(batch) == INSERTED or characters > INSERTED_CHARACTERS:
+            break
+    return batch
 
 
 def encode_pending(
