@@ -1,4 +1,4 @@
-"""Runs one operation on an index and kills itself, really, at the n-th durable step.
+"""Builds an index and kills itself, really, at the n-th durable step.
 
 A step is anything that changes what a later process would find: an fsync, a rename, a removal,
 a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction. Each counts
@@ -22,14 +22,11 @@ import indexes.rescorer
 import indexes.tensors
 import retrieval.database
 import retrieval.ingest
-from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
-MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
-GONE = ["3", "17", "39"]
 
 
 def build(path: Path) -> None:
@@ -37,37 +34,8 @@ def build(path: Path) -> None:
         collection.add(BASE)
 
 
-def add(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.add(MORE)
-
-
-def delete(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.delete(GONE)
-
-
-def compact(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.compact()
-
-
-def reduce(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.reduce(Settings(kind="sq8", k=8, beta=1.0))
-
-
-OPERATIONS: dict[str, Callable[[Path], None]] = {
-    "build": build,
-    "add": add,
-    "delete": delete,
-    "compact": compact,
-    "reduce": reduce,
-}
-
-
-def run(operation: str, path: Path, kill_at: int, to_parent: Connection) -> None:
-    """Run an operation; tell the parent how many steps there were, if we live to."""
+def run(path: Path, kill_at: int, to_parent: Connection) -> None:
+    """Build; tell the parent how many steps there were, if we live to."""
     retrieval.ingest.WINDOW = 16
     steps = 0
 
@@ -97,7 +65,7 @@ def run(operation: str, path: Path, kill_at: int, to_parent: Connection) -> None
         return _Stepping(connected(path, read_only), step)
 
     setattr(retrieval.database, "_connected", with_steps)  # noqa: B010
-    OPERATIONS[operation](path)
+    build(path)
     to_parent.send(steps)
 
 

@@ -296,4 +296,4 @@ def test_a_collection_is_like_a_dictionary() -> None:
 
 @pytest.mark.slow
 def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(examples=60, steps=50)
+    drive(examples=40, steps=50)
