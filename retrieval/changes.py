@@ -52,6 +52,8 @@ def add_pending(
     moments = Moments.of(vectors.scan(old.rows), old.dim).merge(ledger.moments())
     moments.subtract(ledger.moments_of(replaced))
     settings, notes = _outgrown(old, moments)
+    if empty := store.count_empty(old.rows):
+        notes.append(f"{empty} of {old.staged - old.rows} documents have no text")
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
     if settings is None:
@@ -59,8 +61,6 @@ def add_pending(
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, replaced)
-    if empty := store.count_empty(old.rows):
-        notes.append(f"{empty} of {old.staged - old.rows} documents have no text")
     deleted = np.union1d(snapshot.deleted, replaced)
     added = Added(old.staged - old.rows, len(replaced), notes)
     return Snapshot.of(ledger, deleted, loaded), added

@@ -57,6 +57,7 @@ class Collection:
     ) -> None:
         self._ledger, self._encoder, self._trusted = ledger, encoder, trust_remote_code
         self._snapshot = first_snapshot(ledger)
+        self._in_doubt = False  # whether a change failed, so that another snapshot may be due
         self._writing, self._loading = RLock(), RLock()
 
     @classmethod
@@ -276,13 +277,13 @@ class Collection:
             try:
                 yield
             except BaseException:
-                with suppress(OSError, CorruptError):  # the disk may still fail
-                    self._settle()
+                self._in_doubt = True
+                self._settle_if_in_doubt()
                 raise
 
     def _settle_if_in_doubt(self) -> None:
         """Or go on with what was committed before, while the disk still fails."""
-        if self._ledger.in_doubt:
+        if self._in_doubt:
             with self._writing, suppress(OSError, CorruptError):
                 self._settle()
 
@@ -293,6 +294,7 @@ class Collection:
         now = (self.state.generation, self.store.epoch)
         if now != (shown.state.generation, shown.epoch):
             self._snapshot = first_snapshot(self._ledger)
+        self._in_doubt = False
 
     def add(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class DocumentStore:
         self._database = database
         self._columns = self._read_columns()
         self._seen_columns = self._columns  # what is committed, as other threads see it
+        self._columns_in_doubt = False
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
@@ -100,13 +101,21 @@ class DocumentStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing, on disk when it ends."""
+        if self._columns_in_doubt:
+            self._read_columns_again()
         try:
             with self._database.transaction():
                 yield
         except BaseException:
-            self._columns = self._seen_columns
+            self._columns_in_doubt = True
+            with suppress(OSError, CorruptError):  # the error that led here says more
+                self._read_columns_again()
             raise
         self._seen_columns = self._columns
+
+    def _read_columns_again(self) -> None:
+        self._columns = self._seen_columns = self._read_columns()
+        self._columns_in_doubt = False
 
     @property
     def columns(self) -> dict[str, str]:
