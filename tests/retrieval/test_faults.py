@@ -30,8 +30,10 @@ SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
 """Another one each time; that of a failure is printed and can be given again."""
 RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
 """Random kills of each operation, beside those at every call; and as many faults."""
-WORKERS = 2
+WORKERS = 4
+"""More than cores: they wait for the disk, too."""
 
+CHANGES = [operation for operation in OPERATIONS if operation != "session"]
 Point = tuple[Fault, int]
 
 
@@ -142,7 +144,7 @@ def test_killed_nothing_acknowledged_is_lost(
     assert not bad, described(trial, bad)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", CHANGES)
 def test_failing_calls_end_in_one_line_and_lose_nothing(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
@@ -170,7 +172,7 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
     assert not bad, described(trial, bad)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
