@@ -29,7 +29,9 @@ pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
 """Another one each time; that of a failure is printed and can be given again."""
 RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
-"""Random kills of each operation, beside those at every call; and as many faults."""
+"""Random kills of each operation, beside those at every call."""
+FAILURES = RANDOM // 2
+"""Calls of each operation that fail."""
 WORKERS = 4
 """More than cores: they wait for the disk, too."""
 
@@ -86,9 +88,9 @@ def faulty(trial: Trial, random: Random) -> list[tuple[str, Point]]:
         for name, fault in FAULTS.items()
         for n in range(sum(bool(call.kind & fault.kinds) for call in trial.calls))
     ]
-    chosen = random.sample(points, min(RANDOM, len(points)))
+    chosen = random.sample(points, min(FAILURES, len(points)))
     short = [(name, point) for name, point in points if point[0].action == Action.SHORT]
-    while len(chosen) < RANDOM:
+    while len(chosen) < FAILURES:
         name, (fault, n) = random.choice(short)
         chosen.append((name, (replace(fault, share=random.random()), n)))
     return chosen
