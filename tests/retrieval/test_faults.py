@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
 """Another one each time; that of a failure is printed and can be given again."""
-RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
+RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 80))
 """Random kills of each operation, beside those at every call."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""
