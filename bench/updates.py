@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,13 +17,12 @@ from retrieval.documents import Document
 from retrieval.given import GivenEncoder
 
 from .results import ResultsFile, key_of
+from .traffic import GROUP, Traffic
 
 DIM = 384
 CHANGED = 100
 """Documents that each measured change touches."""
 REPEATS = 5
-GROUP = 20
-"""Documents that are only ever replaced together, so that a mixture of states would show."""
 SIZES = (10_000, 100_000, 1_000_000)
 
 
@@ -85,96 +81,6 @@ def _changes(path: Path, size: int, progress: Progress) -> dict[str, float]:
     return {name: float(np.median(seconds)) for name, seconds in found.items()}
 
 
-@dataclass
-class Traffic:
-    """What threads that search and one that writes have done."""
-
-    searches: int = 0
-    changes: int = 0
-    compactions: int = 0
-    seconds: float = 0.0
-    latencies: list[float] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-
-def search_while_writing(
-    collection: Collection, threads: int, seconds: float, *, writing: bool = True, seed: int = 0
-) -> Traffic:
-    """Search by many threads while one adds, replaces, deletes and compacts.
-
-    The writer replaces a group of documents by one commit at a time, each with the commit's
-    number; a search for the group that finds two numbers, or not all of it, or a number that
-    was committed before the search began and replaced, has seen no committed state.
-    """
-    traffic, lock, over = Traffic(), threading.Lock(), threading.Event()
-    begun = done = 0  # numbers of commits
-    vectors = vectors_of(-seed % 1000 + 1, GROUP)
-    _replace_group(collection, vectors, 0)
-
-    def write() -> None:
-        nonlocal begun, done
-        first = 10**9
-        while not over.is_set():
-            begun += 1
-            _replace_group(collection, vectors, begun)
-            done = begun
-            collection.add(documents(first, GROUP), vectors=vectors_of(first, GROUP))
-            collection.delete([f"id{first + i}" for i in range(GROUP // 2)])
-            first += GROUP
-            traffic.changes += 3
-            if begun % 10 == 0:
-                traffic.compactions += bool(collection.compact())
-
-    def search(number: int) -> None:
-        chosen, own = random.Random(seed * 1000 + number), list[float]()
-        while not over.is_set():
-            least, start = done, time.perf_counter()
-            if chosen.random() < 0.5:
-                (hits,) = collection.search(
-                    vectors=vectors[:1], k=3 * GROUP, where="kind = 'group'"
-                )
-                versions = [hit.metadata["n"] for hit in hits]
-                whole = len(versions) == GROUP and len(set(versions)) == 1
-                if not whole or not least <= versions[0] <= begun:
-                    raise AssertionError(f"group of {sorted(set(versions))}, {len(versions)} hits")
-            else:
-                i = chosen.randrange(GROUP)
-                (hits,) = collection.search(vectors=vectors[i : i + 1], k=5)
-                if len(hits) != 5 or hits[0].id != f"group {i}":
-                    raise AssertionError(f"found {[hit.id for hit in hits]} for group {i}")
-            own.append(time.perf_counter() - start)
-        with lock:
-            traffic.latencies += own
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            traffic.faults.append(f"{type(error).__name__}: {error}")
-            over.set()
-
-    workers = [threading.Thread(target=guarded, args=(write,))] if writing else []
-    for i in range(threads):
-        workers.append(threading.Thread(target=guarded, args=(lambda i=i: search(i),)))
-    start = time.perf_counter()
-    for worker in workers:
-        worker.start()
-    over.wait(seconds)
-    over.set()
-    for worker in workers:
-        worker.join()
-    traffic.seconds, traffic.searches = time.perf_counter() - start, len(traffic.latencies)
-    return traffic
-
-
-def _replace_group(collection: Collection, vectors: Matrix, number: int) -> None:
-    group = [
-        Document(f"group {i}", f"text {i}", metadata={"n": number, "kind": "group"})
-        for i in range(GROUP)
-    ]
-    collection.add(group, vectors=vectors)
-
-
 def measure_traffic(
     results: ResultsFile,
     about: dict[str, Any],
@@ -194,7 +100,8 @@ def measure_traffic(
             collection = Collection.create(Path(folder) / "x.index", GivenEncoder(DIM))
             with collection:
                 collection.add(documents(0, rows), vectors=vectors_of(0, rows), progress=progress)
-                traffic = search_while_writing(collection, count, seconds, writing=writing)
+                traffic = Traffic(collection, vectors_of(1, GROUP))
+                traffic.run(count, seconds, writing=writing)
         faults += traffic.faults
         p50, p99 = np.percentile(traffic.latencies or [0.0], [50, 99])
         measured = {

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.results import ResultsFile
-from bench.updates import DIM, documents, measure_updates, search_while_writing, vectors_of
+from bench.traffic import GROUP, Traffic
+from bench.updates import DIM, documents, measure_updates, vectors_of
 from retrieval.collection import Collection
 from retrieval.given import GivenEncoder
 from retrieval.integrity import verify
@@ -29,7 +30,7 @@ def test_threads_search_while_one_writes(
     path = tmp_path / "x.index"
     with Collection.create(path, GivenEncoder(DIM)) as collection:
         collection.add(documents(0, 2000), vectors=vectors_of(0, 2000))
-        traffic = search_while_writing(collection, threads, seconds)
+        traffic = Traffic(collection, vectors_of(1, GROUP)).run(threads, seconds)
     assert traffic.faults == []
     assert traffic.searches > threads
     assert traffic.changes >= 3

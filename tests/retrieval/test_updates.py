@@ -258,3 +258,18 @@ def test_a_failed_addition_leaves_the_index_as_it_was(
     assert {hit.id for hit in collection.search("parse a date", k=2)[0]} == {"new", "newer"}
     collection.close()
     assert verify(collection.path) == []
+
+
+def test_codes_of_a_failed_addition_do_not_stay(
+    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other documents in the same rows are found by their own codes, which nothing rescores."""
+    settings = Settings(kind="flat", candidates=0)
+    with Collection.create(path, WordEncoder(), settings) as collection:
+        collection.add(docstrings[:100])
+        with monkeypatch.context() as patch:
+            patch.setattr(collection._ledger, "commit", lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                collection.add([Document("new", "apples and pears")])
+        collection.add([Document("other", "ships at sea")])
+        assert collection.search("ships at sea", k=1)[0][0].id == "other"
