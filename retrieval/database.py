@@ -22,6 +22,7 @@ from indexes.errors import CorruptError, InputError
 from indexes.locks import SharedLock
 
 from .files import sync_folder
+from .journal import Journal
 from .sql import literal
 
 MEMORY = "SLIMDEX_MEMORY"
@@ -30,6 +31,7 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": os.environ.get(MEMORY, "1GB"),  # more than that spills to disk
+    "checkpoint_threshold": "1000TB",  # DuckDB's own checkpoints are not safe: see `journal`
 }
 LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
 """A filter must not read files."""
@@ -68,6 +70,7 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path, self.epoch = path, 0
+        self._journal = Journal(path)
         self._read_only = read_only
         self._replacing = SharedLock()
         self._writer: int | None = None
@@ -84,13 +87,11 @@ class Database:
         self._unlock = finalize(self, _let_go, self._folder, written)  # if nobody closes it
 
     def _connect(self) -> None:
-        mode = fcntl.LOCK_SH if self._read_only else fcntl.LOCK_EX
         try:
-            fcntl.flock(self._folder, mode | fcntl.LOCK_NB)
+            self._lock()
+            self._base = _connected(self.path, self._read_only)
         except BlockingIOError as error:
             raise _in_use(self.path) from error
-        try:
-            self._base = _connected(self.path, self._read_only)
         except duckdb.Error as error:
             if "Could not set lock" in str(error):
                 raise _in_use(self.path) from error
@@ -101,6 +102,25 @@ class Database:
             ) from error
         self._connection = self._base.cursor()
         self._open = True
+
+    def _lock(self) -> None:
+        """Lock the folder; first, if a checkpoint was cut short, put back what it wrote over."""
+        alone, mode = fcntl.LOCK_EX, fcntl.LOCK_SH if self._read_only else fcntl.LOCK_EX
+        if self._journal.path.exists():
+            with suppress(BlockingIOError):  # while others read, none can have been cut short
+                fcntl.flock(self._folder, alone | fcntl.LOCK_NB)
+                self._recover()
+        fcntl.flock(self._folder, mode | fcntl.LOCK_NB)
+
+    def _recover(self) -> None:
+        if not self._journal.restore():
+            try:
+                _connected(self.path, read_only=True).close()
+            except duckdb.Error as error:
+                if not is_damage(error) or not self._journal.restore_headers():
+                    raise
+        with suppress(OSError):  # what is put back already does no harm
+            self._journal.remove()
 
     def _disconnect(self) -> None:
         self._open = False
@@ -120,6 +140,8 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file, once nobody reads."""
+        if self._unlock.alive and not self._read_only:
+            self._checkpoint()
         with self._replacing.exclusive():
             if self._open:
                 self._disconnect()
@@ -162,15 +184,25 @@ class Database:
         nothing; what is in the file is under its checksums. Another thread's query may be in the
         way, or the disk full: then it is done after a later commit, or when the file is closed.
         """
-        if not self._open:
+        if not self._open or not self._log.exists():
             return
         try:
+            ((block_bytes,),) = self._connection.execute(
+                "SELECT block_size FROM pragma_database_size()"
+            ).fetchall()
+            metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
+            self._journal.save([block for (block,) in metadata.fetchall()], block_bytes)
             self._connection.execute("CHECKPOINT")
+            self._journal.remove()
         except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
             with suppress(Exception):
                 self._reopen()
-        except duckdb.Error:
+        except (duckdb.Error, OSError):
             pass
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(self.path.name + ".wal")
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():
@@ -234,6 +266,7 @@ class Database:
         try:
             self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
             yield new
+            self.execute(f"CHECKPOINT {name}")
             self.execute(f"DETACH {name}")
         except BaseException as error:
             with suppress(Exception):
@@ -248,12 +281,13 @@ class Database:
         """Let another file take this one's place, in one step, while nobody reads."""
         with new.open("rb") as file:
             os.fsync(file.fileno())
+        self._checkpoint()
         with self._replacing.exclusive():
             self._disconnect()
             try:
-                log = self.path.with_name(self.path.name + ".wal")
-                if log.exists():  # it would be applied to the new file
-                    raise OSError(f"{log}: DuckDB could not write it back")
+                if self._log.exists():  # it would be applied to the new file
+                    raise OSError(f"{self._log}: DuckDB could not write it back")
+                self._journal.remove()  # it is of this file
                 os.replace(new, self.path)
                 self.epoch += 1
                 sync_folder(self.path.parent)
@@ -293,6 +327,7 @@ def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     if read_only:
         return duckdb.connect(str(path), read_only=True, config=LOCKED)
     connection = duckdb.connect(str(path), config=LIMITS)
+    connection.execute("PRAGMA disable_checkpoint_on_shutdown")
     new = str(path.absolute()) + NEW
     allowed = ", ".join(literal(new + end) for end in SIDE_FILES)
     connection.execute(f"SET allowed_paths = [{allowed}]")

@@ -1,8 +1,8 @@
 """What a loss of power can leave, played from a trace of the calls that a process made.
 
 POSIX promises no more than this: a file's bytes are as they were at its last fsync, and a folder's
-names as at the folder's. Of what was done since, any part may be there: each write or none, and
-each change of a name.
+names as at the folder's. Of what was done since, any part may be there: each sector of each write,
+and each change of a name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from random import Random
 
 from .faults import Call, Kind
 
+SECTOR = 512
+"""Bytes that a disk writes whole or not at all."""
 Image = dict[str, bytes | None]
 """Path -> bytes, or None for a folder."""
 Write = tuple[int, bytes | None]
@@ -88,6 +90,29 @@ def some(random: Random) -> Keep:
         writes=lambda since: [write for write in since if random.random() < 0.5],
         namings=lambda since: [change for change in since if random.random() < 0.5],
     )
+
+
+def torn(random: Random) -> Keep:
+    """Any of the sectors that were written, and of the names' changes."""
+    return Keep(
+        writes=lambda since: [
+            sector for write in since for sector in sectors(write) if random.random() < 0.5
+        ],
+        namings=some(random).namings,
+    )
+
+
+def sectors(write: Write) -> Iterator[Write]:
+    """The parts of a write that a disk makes, whole or not."""
+    at, data = write
+    if data is None:
+        yield write
+        return
+    start = 0
+    while start < len(data):
+        stop = (at + start) // SECTOR * SECTOR + SECTOR - at
+        yield at + start, data[start:stop]
+        start = stop
 
 
 @dataclass
@@ -167,14 +192,14 @@ class Loss:
 
 
 def losses(base: Path, path: str, trace: list[Call], random: Random) -> list[Loss]:
-    """After each call, with none, all or some of what was not durable; each outcome once."""
+    """After each call, with none, all or a part of what was not durable; each outcome once."""
     disk, acknowledged, found = Disk.of(base, path), 0, dict[int, Loss]()
     for n, call in enumerate(trace):
         if call.kind == Kind.MARK:
             acknowledged += 1
         else:
             disk.play(call)
-        for kept, keep in (KEEPS | {"some": some(random)}).items():
+        for kept, keep in (KEEPS | {"some": some(random), "torn": torn(random)}).items():
             loss = Loss(n + 1, kept, acknowledged, disk.image(keep))
             found.setdefault(hash((acknowledged, *loss.image.items())), loss)
     return list(found.values())
