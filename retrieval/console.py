@@ -67,11 +67,15 @@ def progress() -> Iterator[Progress]:
         speed_estimate_period=120,
     ) as bars:
         tasks: dict[str, TaskID] = {}
+        last: dict[str, int] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:  # what an earlier run did counts as done, not towards the rate
                 tasks[stage] = bars.add_task(stage, total=total, completed=done)
+            elif done < last[stage]:  # it begins again, for something else
+                bars.reset(tasks[stage])
             bars.update(tasks[stage], completed=done, total=total)
+            last[stage] = done
 
         yield report
 
@@ -81,13 +85,15 @@ class _Lines:
 
     def __init__(self) -> None:
         self._started: dict[str, tuple[float, int]] = {}
+        self._last: dict[str, int] = {}
         self._next = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = monotonic()
-        if stage not in self._started:
+        if stage not in self._started or done < self._last[stage]:  # for something else
             self._started[stage] = (now, done)
             self._next = now + QUIET_SECONDS
+        self._last[stage] = done
         started, first = self._started[stage]
         if now < self._next or now == started or done == first:
             return
