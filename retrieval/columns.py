@@ -29,6 +29,9 @@ TYPES: dict[type, str] = {
     bytes: "BLOB",
 }
 
+WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
+"""Columns of these come back from JSON as they were."""
+
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """A document's metadata by name without case, as DuckDB takes names: (name, value)."""
@@ -61,7 +64,9 @@ def _type_of(types: set[str]) -> str:
         return next(iter(types))
     if types <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
         return "DOUBLE" if "DOUBLE" in types else "BIGINT"
-    return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
+    if types == {"DATE", "TIMESTAMP"}:
+        return "TIMESTAMP"
+    return "JSON" if "JSON" in types and types <= WITHIN_JSON else "VARCHAR"
 
 
 def as_stored(value: Any, type_: str) -> Any:
@@ -69,7 +74,7 @@ def as_stored(value: Any, type_: str) -> Any:
     if value is None:
         return None
     if type_ == "JSON":
-        return value if isinstance(value, str) and _is_json(value) else _as_json(value)
+        return _as_json(value)
     return str(value) if type_ == "VARCHAR" else value
 
 
@@ -91,17 +96,22 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return False
-    return True
-
-
 def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
-    """Name -> value of one document, from the columns' types and what the catalog gave."""
+    """Name -> value of one document, from the columns' types and what DuckDB gave.
+
+    Raises
+    ------
+    InputError
+        If JSON can't be read, being nested too deep for example.
+    """
     return {
-        name: json.loads(value) if type_ == "JSON" and value is not None else value
+        name: _from_json(name, value) if type_ == "JSON" and value is not None else value
         for (name, type_), value in zip(columns.items(), values, strict=True)
     }
+
+
+def _from_json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

@@ -17,6 +17,7 @@ import duckdb
 
 from indexes.errors import InputError
 
+from .columns import restored
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .documents import OWN_COLUMNS, Document
@@ -183,7 +184,10 @@ class TableSource:
             id = f"{self._path.name}:{number}"
         elif id is None:
             raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
-        metadata = dict(zip(self.columns, own, strict=True))
+        try:
+            metadata = restored(self.columns, own)
+        except InputError as error:
+            raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata)
 
     def _describe(self) -> dict[str, str]:
@@ -309,6 +313,8 @@ def _broken_line(path: Path) -> str | None:
                         json.loads(line)
                 except json.JSONDecodeError as error:
                     return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
+                except RecursionError:
+                    return f"line {number}: JSON that is nested too deep"
     except UNREADABLE as error:
         return _unreadable(error)
     return None
@@ -341,12 +347,13 @@ def _unreadable(error: Exception) -> str:
 def _storable(type_: str) -> str:
     """The type a column is kept as.
 
-    DuckDB's Python client can't fetch zoned timestamps, and gives every row all keys of a map;
-    objects with hundreds of different keys are better off as JSON, too.
+    DuckDB's Python client can't fetch zoned timestamps, gives every row all keys of a map, and
+    JSON within other types as text; objects with hundreds of different keys are better off as JSON,
+    too.
     """
     if type_ == ZONED:
         return "TIMESTAMP"
-    if "MAP(" in type_ or ZONED in type_ or len(type_) > LONGEST_TYPE:
+    if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
         return "JSON"
     return type_
 

@@ -246,6 +246,8 @@ class DocumentStore:
         ------
         RenumberedError
             If the rows are of another epoch.
+        CorruptError
+            If what a column says is JSON is none.
         """
         columns = self._seen_columns
         own = "".join(f", {identifier(column)}" for column in columns)
@@ -255,10 +257,13 @@ class DocumentStore:
             [[int(row) for row in rows]],
             epoch,
         )
-        return {
-            row: Document(id, text, title, restored(columns, own))
-            for row, id, title, text, *own in found
-        }
+        try:
+            return {
+                row: Document(id, text, title, restored(columns, own))
+                for row, id, title, text, *own in found
+            }
+        except InputError as error:  # none that we have written
+            raise CorruptError(f"{self._database.path}: {error}") from error
 
     def ids(self, stop: int) -> list[str]:
         """The ids of rows 0 .. stop, deleted ones included."""

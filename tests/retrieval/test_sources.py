@@ -10,8 +10,10 @@ import duckdb
 import pytest
 
 from indexes.errors import InputError
+from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.sources import ColumnNames, open_source, read_pairs
+from tests.encoders import WordEncoder
 
 
 def read(path: Path | str, **names: str) -> list[Document]:
@@ -110,7 +112,7 @@ def test_objects_of_many_rare_keys(tmp_path: Path) -> None:
     assert len(documents) == 300
     assert documents[7].metadata["k7"] == 7
     assert documents[7].metadata["k8"] is None
-    assert json.loads(documents[7].metadata["tags"])["t7"] == 1
+    assert documents[7].metadata["tags"]["t7"] == 1
 
 
 def test_maps_are_kept_as_json(tmp_path: Path) -> None:
@@ -118,10 +120,39 @@ def test_maps_are_kept_as_json(tmp_path: Path) -> None:
         "SELECT i AS id, 'x' AS text, MAP {'k' || i: i} AS m FROM range(3) t(i)"
     ).write_parquet(str(tmp_path / "a.parquet"))
     assert [d.metadata["m"] for d in read(tmp_path / "a.parquet")] == [
-        '{"k0":0}',
-        '{"k1":1}',
-        '{"k2":2}',
+        {"k0": 0},
+        {"k1": 1},
+        {"k2": 2},
     ]
+
+
+def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
+    values = [5, "5", {"a": 1}, {"a": "1"}, None, "x", [1, "2"], 1.5, True, ["3"]]
+    rows = [{"id": i, "text": "x", "v": value} for i, value in enumerate(values)]
+    path = write_jsonl(tmp_path / "a.jsonl", *rows)
+    assert [d.metadata["v"] for d in read(path)] == values
+    with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
+        collection.add(read(path))
+        found = collection.store.documents(range(len(values)))
+    assert [found[row].metadata["v"] for row in range(len(values))] == values
+
+
+def test_json_nested_too_deep(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for depth, match in ((900, "maximum recursion depth of 128"), (9000, "line 2: JSON that is")):
+        nested = "[" * depth + "]" * depth
+        path.write_text(f'{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {nested}}}\n')
+        with pytest.raises(InputError, match=match):
+            read(path)
+
+
+def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
+    nested = "[" * 9000 + "]" * 9000
+    duckdb.connect().sql(
+        f"SELECT 'a' AS id, 'x' AS text, MAP {{'k': '{nested}'::JSON}} AS m"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    with pytest.raises(InputError, match=r"a\.parquet: document 'a': column 'm': JSON that can't"):
+        read(tmp_path / "a.parquet")
 
 
 def test_names_that_are_ours_are_avoided(tmp_path: Path) -> None:

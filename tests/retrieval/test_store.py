@@ -72,6 +72,8 @@ def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
         (date(2020, 1, 2), datetime(2020, 1, 2, 3), "TIMESTAMP", None),
         ("text", 5, "VARCHAR", ["text", "5"]),
         ({"a": 1}, [2], "JSON", [{"a": 1}, [2]]),
+        ({"a": 1}, "5", "JSON", [{"a": 1}, "5"]),
+        ({"a": 1}, '{"a": 1}', "JSON", [{"a": 1}, '{"a": 1}']),
         (1, np.float32(0.5), "DOUBLE", [1.0, 0.5]),
         (2**62, 2**40, "BIGINT", [2**62, 2**40]),
     ],
@@ -85,6 +87,17 @@ def test_a_column_widens_and_loses_nothing(
     assert store.columns == {"n": type_}
     values = [store.documents([0, 1])[row].metadata["n"] for row in (0, 1)]
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
+
+
+def test_json_that_we_have_not_written(tmp_path: Path) -> None:
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    store.insert(0, [Document("a", "one", metadata={"n": {}})])
+    store.close()
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as stranger:
+        stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
+    store = DocumentStore.open(tmp_path / "c.duckdb", read_only=True)
+    with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
+        store.documents([0])
 
 
 def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
