@@ -138,6 +138,7 @@ class Collection:
         self.close()
 
     def __len__(self) -> int:
+        self._settle_if_in_doubt()
         return len(self._snapshot)
 
     @property
@@ -189,6 +190,7 @@ class Collection:
     @property
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
+        self._settle_if_in_doubt()
         return self._snapshot.deleted
 
     def search(

@@ -21,7 +21,7 @@ from indexes.arrays import Rows
 from indexes.errors import CorruptError, InputError
 from indexes.locks import SharedLock
 
-from .files import sync_folder
+from .files import sync
 from .journal import Journal
 from .sql import literal
 
@@ -111,8 +111,13 @@ class Database:
                 fcntl.flock(self._folder, alone | fcntl.LOCK_NB)
                 self._recover()
         fcntl.flock(self._folder, mode | fcntl.LOCK_NB)
+        if not self._read_only:  # nothing is built on what a killed process has left in caches
+            for path in (self.path, self._log, self.path.parent):
+                with suppress(FileNotFoundError):
+                    sync(path)
 
     def _recover(self) -> None:
+        sync(self.path)
         if not self._journal.restore():
             try:
                 _connected(self.path, read_only=True).close()
@@ -164,7 +169,7 @@ class Database:
             yield
             self._connection.execute("COMMIT")
             self._writer = None
-            sync_folder(self.path.parent)  # for the log's name: DuckDB leaves it to the system
+            sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system
         except BaseException as error:
             with suppress(duckdb.Error):  # the error that led here says more
                 self._connection.execute("ROLLBACK")
@@ -279,8 +284,7 @@ class Database:
 
     def replace_with(self, new: Path) -> None:
         """Let another file take this one's place, in one step, while nobody reads."""
-        with new.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(new)
         self._checkpoint()
         with self._replacing.exclusive():
             self._disconnect()
@@ -290,7 +294,7 @@ class Database:
                 self._journal.remove()  # it is of this file
                 os.replace(new, self.path)
                 self.epoch += 1
-                sync_folder(self.path.parent)
+                sync(self.path.parent)
             finally:
                 self._connect()
 

@@ -64,20 +64,19 @@ def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        sync(temporary)
         record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
     return record
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, which fsync of the files alone does not."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make the bytes of a file durable, or the names in a folder, which fsync of files does not."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -18,7 +18,7 @@ from indexes.vector_file import BLOCK_BYTES
 
 from .documents import Document
 from .encoder import Encoder
-from .files import sync_folder
+from .files import sync
 from .given import GivenVectors, check_vectors
 from .ledger import Ledger
 
@@ -117,7 +117,7 @@ def encode_pending(
             encoded = _encoded(ledger, encoder, window, same, progress)
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
-        sync_folder(ledger.path)
+        sync(ledger.path)
         state = replace(state, encoded=len(vectors))
         with ledger.transaction():
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from .files import sync_folder
+from .files import sync
 
 HEADERS = 3 * 4096
 """Bytes before the first block: the main header, and two that checkpoints write in turns."""
@@ -58,9 +58,8 @@ class Journal:
         )
         with self.path.open("wb") as file:
             file.write(hashlib.sha256(body).digest() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(self.path.parent)
+        sync(self.path)
+        sync(self.path.parent)
 
     def remove(self) -> None:
         """Forget what was saved: the checkpoint has ended."""
@@ -104,7 +103,7 @@ class Journal:
             with self.database.open("rb+") as file:
                 for place, image in changed.items():
                     os.pwrite(file.fileno(), image, place)
-                os.fsync(file.fileno())
+            sync(self.database)
 
     def _saved(self) -> Iterator[tuple[bytes, Images]]:
         """Headers and blocks; nothing if there is no journal, or one that was cut itself."""

@@ -22,7 +22,7 @@ from indexes.moments import Moments
 from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES, VectorFile
 
-from .files import CATALOG, OUR_FILES, check_folder, publish, sync_folder
+from .files import CATALOG, OUR_FILES, check_folder, publish, sync
 from .state import State
 from .store import DocumentStore
 
@@ -51,12 +51,12 @@ class Ledger:
         new.mkdir()
         try:
             DocumentStore.create(new / CATALOG, state).close()
-            sync_folder(new)
+            sync(new)
             os.rename(new, path)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
             raise
-        sync_folder(path.parent)
+        sync(path.parent)
         return cls.open(path, read_only=False)
 
     @classmethod
@@ -65,6 +65,9 @@ class Ledger:
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
         check_folder(path)
+        if not read_only:
+            with suppress(PermissionError):
+                sync(path.absolute().parent)  # who made the folder may have been killed before
         store = DocumentStore.open(path / CATALOG, read_only=read_only)
         try:
             ledger = cls(path, store)

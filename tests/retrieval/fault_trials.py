@@ -16,6 +16,8 @@ from retrieval.documents import Document
 from .fault_child import BASE, INDEX, NOTHING, Job, Seen, changes, observed, opened
 from .faults import Action, Fault, Forker, Kind, Outcome, read_trace
 
+NO_FAULT = Fault()
+
 
 class Lab:
     """A folder where operations are tried, and processes that fork to try them."""
@@ -79,14 +81,16 @@ class Trial:
             assert states[-1]["documents"] == as_seen(model)
         return states
 
-    def run(self, folder: Path, fault: Fault, at: int) -> Outcome:
+    def run(self, folder: Path, fault: Fault, at: int, trace: str = "") -> Outcome:
         """The operation with a fault at its n-th call of those that the fault is for."""
         go_on = fault.action in (Action.FAIL, Action.SHORT)
-        return self.lab.do(Job(self.operation, str(folder), go_on=go_on, **asdict(fault), at=at))
+        job = Job(self.operation, str(folder), go_on=go_on, **asdict(fault), at=at, trace=trace)
+        return self.lab.do(job)
 
-    def open(self, folder: Path, fault: Fault, at: int) -> Outcome:
+    def open(self, folder: Path, fault: Fault = NO_FAULT, at: int = 0, trace: str = "") -> Outcome:
         """The next writer, with a fault too."""
-        return self.lab.do(Job(self.operation, str(folder), task="open", **asdict(fault), at=at))
+        job = Job(self.operation, str(folder), task="open", **asdict(fault), at=at, trace=trace)
+        return self.lab.do(job)
 
     def look(self, folder: Path) -> Outcome:
         """What the next reader finds."""

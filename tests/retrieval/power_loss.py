@@ -191,14 +191,19 @@ class Loss:
             (folder / name).mkdir() if data is None else (folder / name).write_bytes(data)
 
 
-def losses(base: Path, path: str, trace: list[Call], random: Random) -> list[Loss]:
-    """After each call, with none, all or a part of what was not durable; each outcome once."""
+def losses(base: Path, path: str, trace: list[Call], random: Random, first: int = 0) -> list[Loss]:
+    """After each call, with none, all or a part of what was not durable; each outcome once.
+
+    Those of calls before the `first` are left out.
+    """
     disk, acknowledged, found = Disk.of(base, path), 0, dict[int, Loss]()
     for n, call in enumerate(trace):
         if call.kind == Kind.MARK:
             acknowledged += 1
         else:
             disk.play(call)
+        if n < first:
+            continue
         for kept, keep in (KEEPS | {"some": some(random), "torn": torn(random)}).items():
             loss = Loss(n + 1, kept, acknowledged, disk.image(keep))
             found.setdefault(hash((acknowledged, *loss.image.items())), loss)

@@ -6,6 +6,7 @@ Kills of the other changes, below Python and at random, are in `test_faults.py`.
 from __future__ import annotations
 
 import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,26 +49,28 @@ def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     assert steps is not None
     assert steps > 30
     expected = answers(whole)
-    kept = []
-    for kill_at in range(1, steps + 1):
+
+    def kept_after(kill_at: int) -> int:
         path = tmp_path / str(kill_at)
         assert attempt(path, kill_at) is None
         if not path.exists():  # it is there with a whole catalog, or not at all
-            kept.append(0)
             crash_child.build(path)
             assert answers(path) == expected
-            continue
+            return 0
         encoder = WordEncoder()
         with Collection.open(path, encoder) as collection:
             state = collection.state
-            kept.append(state.encoded)
             if state.unfinished:
                 assert len(collection) == 0
                 collection.resume()
             elif not state.rows:
                 collection.add(crash_child.BASE)
-        assert len(encoder.encoded) == len(crash_child.BASE) - kept[-1]
+        assert len(encoder.encoded) == len(crash_child.BASE) - state.encoded
         assert verify(path) == []
         assert answers(path) == expected, f"killed at step {kill_at}"
+        return state.encoded
+
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(kept_after, range(1, steps + 1)))
     assert set(kept) == {0, 16, 32, 40}
     assert kept == sorted(kept), "what was encoded is never lost"

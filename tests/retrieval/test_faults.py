@@ -16,12 +16,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from .fault_child import LAST, OPERATIONS
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
-from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled
+from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled, read_trace
 from .power_loss import ALL, Disk, Loss, losses
 
 pytestmark = pytest.mark.slow
@@ -35,13 +36,28 @@ FAILURES = RANDOM // 2
 WORKERS = 4
 """More than cores: they wait for the disk, too."""
 
+AFTER_KILL = 8
+"""Losses of power after each of some kills."""
+
+KILLED = KILLS[-1]
+"""After the call."""
 CHANGES = [operation for operation in OPERATIONS if operation != "session"]
 Point = tuple[Fault, int]
 
 
 @pytest.fixture(scope="module")
-def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Trial]]:
-    folder = tmp_path_factory.mktemp("faults")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """In memory, if there is enough: it is the test that says what a disk does."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > 1 << 30:
+        with TemporaryDirectory(dir=memory) as name:
+            yield Path(name)
+    else:
+        yield tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def trials(folder: Path) -> Iterator[Callable[[str], Trial]]:
     try:
         library = compiled(folder)
     except FileNotFoundError as error:
@@ -203,6 +219,44 @@ def test_power_lost_nothing_acknowledged_is_lost(
         f"{Path(trial.trace[loss.calls - 1].path).name}, kept {loss.kept}: {fault}"
         for loss, fault in bad
     )
+
+
+@pytest.mark.parametrize("operation", CHANGES)
+def test_power_lost_after_a_kill(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    """Nothing is built on what a killed process left in the system's caches only."""
+    trial = trials(operation)
+    calls = range(1, len(trial.calls) + 1)
+
+    def attempt(n: int) -> tuple[int, list[str]]:
+        folder = trial.lab.new(trial.base)
+        traces = [folder.with_name(f"{folder.name}.{who}") for who in ("killed", "next")]
+        outcome = trial.run(folder, KILLED, n, str(traces[0]))
+        trial.open(folder, trace=str(traces[1]))
+        killed, opened = (read_trace(trace) for trace in traces)
+        random = Random(f"{SEED} {operation} {n}")
+        possible = losses(trial.base, str(folder), killed + opened, random, len(killed))
+        chosen = random.sample(possible, min(AFTER_KILL, len(possible)))
+        faults = []
+        for loss in chosen:
+            left = trial.lab.new()
+            loss.write(left)
+            fault = trial.fault(left, outcome.acknowledged)
+            faults += [f"killed at {n}, {loss.calls} of {len(killed)}: {fault}"] if fault else []
+            shutil.rmtree(left)
+        shutil.rmtree(folder)
+        return len(chosen), faults
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        points = Random(f"{SEED} {operation}").sample(calls, min(RANDOM // AFTER_KILL, len(calls)))
+        found = list(pool.map(attempt, points))
+    bad = [fault for _, faults in found for fault in faults]
+    report(
+        f"{operation}, seed {SEED}: killed {len(found)} times, and power lost "
+        f"{sum(tried for tried, _ in found)} times as the next writer opened; {len(bad)} bad"
+    )
+    assert not bad, "\n".join(bad)
 
 
 def fault_of(
