@@ -6,7 +6,7 @@ or a kind that is added to the catalog joins by one line here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from indexes.settings import Settings
 
@@ -47,8 +47,7 @@ def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """The methods for vectors of `dim` dimensions, `rows` of them, uncompressed first."""
     parts = [baselines(dim), sizes(dim, rows), reducers(dim)]
     if not quick:
-        parts += [k_curve(dim), surface(dim), kinds(dim), codes(dim)]
-    parts.append(optimised(dim, (16,) if quick else (16, 8)))
+        parts += [k_curve(dim), surface(dim), kinds(dim), codes(dim), optimised(dim)]
     chosen = {repr(method): method for part in parts for method in part}
     return list(chosen.values())
 
@@ -115,9 +114,9 @@ def codes(dim: int) -> Iterator[Method]:
     yield _plain("PQ", dim, f"PQ{_divisor(dim, quarter)}x4fs")  # 1/32
 
 
-def optimised(dim: int, parts: Sequence[int]) -> Iterator[Method]:
-    """FAISS's OPQ at 1/64 (16 parts) or 1/32 (8), last because it trains for minutes."""
-    for of in parts:
+def optimised(dim: int) -> Iterator[Method]:
+    """FAISS's OPQ at 1/64 and 1/32, last because it trains for minutes."""
+    for of in (16, 8):
         groups = _divisor(dim, dim // of)
         yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
 

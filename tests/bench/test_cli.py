@@ -69,7 +69,7 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     assert not errors, errors
     assert {row["set"] for row in rows} == {"words (quick)"}
     assert {row["model"] for row in rows} == {tiny_bert.name}
-    assert {"float32", "slimdex", "PCA", "truncate", "OPQ+PQ"} <= {row["method"] for row in rows}
+    assert {"float32", "slimdex", "PCA", "truncate"} <= {row["method"] for row in rows}
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
     results = ("--results", "bench-results")
