@@ -1,6 +1,7 @@
 # Each target makes the virtual environment it needs; nothing else has to be installed by hand.
 PYTHON ?= python3
 VENV ?= .venv
+PROCESSES ?= 2
 BIN := $(VENV)/bin
 
 .PHONY: demo test check clean
@@ -9,7 +10,7 @@ demo: $(VENV)/ready  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
 
 test: $(VENV)/ready  ## Everything that must pass.
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -m "" --numprocesses $(PROCESSES) --dist loadfile
 
 check: $(VENV)/ready  ## What CI runs: style, types, tests.
 	$(BIN)/ruff check .

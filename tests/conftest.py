@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 # Threads that wait by spinning make tests crawl on a machine that others use too.
@@ -45,3 +46,18 @@ def docstrings() -> list[Document]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def report(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Says a line at the end of the run, as counts and seeds that are to be seen when all is well."""
+    return lambda line: record_property("said", line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    ended = [test for tests in terminalreporter.stats.values() for test in tests]
+    for test in ended:
+        if getattr(test, "when", None) == "call":
+            for key, line in test.user_properties:
+                if key == "said":
+                    terminalreporter.write_line(line)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_changes_are_measured_once(tmp_path: Path) -> None:
     ("threads", "seconds"), [(4, 1.5), pytest.param(32, 60.0, marks=pytest.mark.slow)]
 )
 def test_threads_search_while_one_writes(
-    tmp_path: Path, threads: int, seconds: float, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, threads: int, seconds: float, report: Callable[[str], None]
 ) -> None:
     path = tmp_path / "x.index"
     with Collection.create(path, GivenEncoder(DIM)) as collection:
@@ -35,9 +36,8 @@ def test_threads_search_while_one_writes(
     assert traffic.searches > threads
     assert traffic.changes >= 3
     assert verify(path) == []
-    with capsys.disabled():
-        rate = traffic.searches / traffic.seconds
-        print(
-            f"\n{threads} threads, {traffic.seconds:.0f} s: {traffic.searches} searches "
-            f"({rate:.0f}/s), {traffic.changes} changes, {traffic.compactions} compactions"
-        )
+    rate = traffic.searches / traffic.seconds
+    report(
+        f"{threads} threads, {traffic.seconds:.0f} s: {traffic.searches} searches "
+        f"({rate:.0f}/s), {traffic.changes} changes, {traffic.compactions} compactions"
+    )

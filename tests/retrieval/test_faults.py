@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
 """Another one each time; that of a failure is printed and can be given again."""
-RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 80))
+RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
 """Random kills of each operation, beside those at every call."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""
@@ -72,15 +72,6 @@ def trials(folder: Path) -> Iterator[Callable[[str], Trial]]:
             return made[operation]
 
         yield trial
-
-
-@pytest.fixture
-def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    def say(line: str) -> None:
-        with capsys.disabled():
-            print(f"\n{line}", end="")
-
-    return say
 
 
 def at_every_call(trial: Trial) -> list[Point]:

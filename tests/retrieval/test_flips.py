@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str
 
 @pytest.mark.slow
 def test_flipped_bits_are_found_or_have_no_effect(
-    tmp_path: Path, docstrings: list[Document]
+    tmp_path: Path, docstrings: list[Document], report: Callable[[str], None]
 ) -> None:
     seed = int(os.environ.get("SLIMDEX_SEED", np.random.default_rng().integers(1 << 32)))
     rng = np.random.default_rng(seed)
@@ -88,7 +89,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
         counts[file.name.split("-")[0], result] += 1
         if result == "MISSED":
             missed.append((file.name, offset, bit))
-    print(f"seed {seed}: {dict(counts)}")
+    report(f"{FLIPS} flipped bits, seed {seed}: {dict(counts)}")
     assert not missed, f"seed {seed}: {missed}"
     assert told(path) == expected
 
