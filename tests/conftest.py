@@ -50,7 +50,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def report(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Says a line at the end of the run, as counts and seeds that are to be seen when all is well."""
+    """Says a line at the end of the run: counts and seeds, to be seen when all is well."""
     return lambda line: record_property("said", line)
 
 
