@@ -49,6 +49,7 @@ class SharedLock:
                     self._changed.wait()
             finally:
                 self._waiting -= 1
+                self._changed.notify_all()  # should the wait end by Ctrl-C
             self._writing = True
         try:
             yield

@@ -9,8 +9,9 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from weakref import finalize
 
@@ -49,6 +50,11 @@ DISK_ERRORS = (
 """What DuckDB raises when the disk fails, or the memory that it may take."""
 DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
 """What the system says then; a file that is damaged is opened without a word from it."""
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""What a reader is told who may not write."""
+DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
+PATIENCE = 1.0
+"""Seconds that a reader waits for another one to put back what a crash has left."""
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
 
@@ -84,12 +90,14 @@ class Database:
         written = None if read_only else path.parent.resolve()
         if written is not None:
             _WRITING.add(written)
-        self._unlock = finalize(self, _let_go, self._folder, written)  # if nobody closes it
+        self._unlock = finalize(
+            self, _let_go, self._folder, written, os.getpid()
+        )  # if nobody closes it
 
     def _connect(self) -> None:
         try:
             self._lock()
-            self._base = _connected(self.path, self._read_only)
+            self._base = self._opened()
         except BlockingIOError as error:
             raise _in_use(self.path) from error
         except duckdb.Error as error:
@@ -100,32 +108,53 @@ class Database:
             raise CorruptError(
                 f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
             ) from error
+        self._file = os.open(self.path, os.O_RDONLY)
         self._connection = self._base.cursor()
         self._open = True
+        with suppress(OSError):
+            self._journal.remove()
+        if not self._read_only:
+            with suppress(duckdb.Error, OSError):
+                self._save_journal()
+                self._checkpoint_alone()
 
     def _lock(self) -> None:
         """Lock the folder; first, if a checkpoint was cut short, put back what it wrote over."""
-        alone, mode = fcntl.LOCK_EX, fcntl.LOCK_SH if self._read_only else fcntl.LOCK_EX
-        if self._journal.path.exists():
-            with suppress(BlockingIOError):  # while others read, none can have been cut short
-                fcntl.flock(self._folder, alone | fcntl.LOCK_NB)
-                self._recover()
-        fcntl.flock(self._folder, mode | fcntl.LOCK_NB)
+        alone, shared = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
+        recovering = self._journal.path.exists()
+        if recovering or not self._read_only:
+            with suppress(BlockingIOError) if self._read_only else nullcontext():
+                fcntl.flock(self._folder, alone)
+                self._restore()
+        if self._read_only:
+            patient = monotonic() + (PATIENCE if recovering else 0)
+            while True:
+                try:
+                    return fcntl.flock(self._folder, shared)
+                except BlockingIOError:  # perhaps by another reader who puts things back
+                    if monotonic() > patient:
+                        raise
+                    sleep(PATIENCE / 100)
+
+    def _restore(self) -> None:
+        try:
+            if self.path.exists():
+                self._journal.restore()
+        except OSError as error:  # DuckDB will say whether it can be read as it is
+            if not self._read_only or error.errno not in NOT_ALLOWED:
+                raise
         if not self._read_only:  # nothing is built on what a killed process has left in caches
-            for path in (self.path, self._log, self.path.parent):
+            for path in (self._journal.log, self.path.parent):
                 with suppress(FileNotFoundError):
                     sync(path)
 
-    def _recover(self) -> None:
-        sync(self.path)
-        if not self._journal.restore():
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        while True:
             try:
-                _connected(self.path, read_only=True).close()
+                return _connected(self.path, self._read_only)
             except duckdb.Error as error:
-                if not is_damage(error) or not self._journal.restore_headers():
+                if not is_damage(error) or not self._journal.mend(str(error)):
                     raise
-        with suppress(OSError):  # what is put back already does no harm
-            self._journal.remove()
 
     def _disconnect(self) -> None:
         self._open = False
@@ -133,6 +162,7 @@ class Database:
             self._idle.pop().close()
         self._connection.close()
         self._base.close()
+        os.close(self._file)  # last: it lets go of DuckDB's lock, too
 
     def _ensure_open(self) -> None:
         """Try again what a failing disk has prevented; raises `OSError` if it still does."""
@@ -145,10 +175,10 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file, once nobody reads."""
-        if self._unlock.alive and not self._read_only:
-            self._checkpoint()
         with self._replacing.exclusive():
             if self._open:
+                with suppress(duckdb.Error, OSError):
+                    self._checkpoint_alone()
                 self._disconnect()
             self._unlock()
 
@@ -170,6 +200,7 @@ class Database:
             self._connection.execute("COMMIT")
             self._writer = None
             sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system
+            self._save_journal()
         except BaseException as error:
             with suppress(duckdb.Error):  # the error that led here says more
                 self._connection.execute("ROLLBACK")
@@ -183,31 +214,33 @@ class Database:
         self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Move what was committed from the log into the file.
+        """Move what was committed from the log into the file, where DuckDB's checksums are.
 
-        DuckDB takes a log that lost its end for one whose last writer was killed, and says
-        nothing; what is in the file is under its checksums. Another thread's query may be in the
-        way, or the disk full: then it is done after a later commit, or when the file is closed.
+        Another thread's query may be in the way, or the disk full: then it is done after a later
+        commit, or when the file is closed.
         """
-        if not self._open or not self._log.exists():
-            return
         try:
-            ((block_bytes,),) = self._connection.execute(
-                "SELECT block_size FROM pragma_database_size()"
-            ).fetchall()
-            metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
-            self._journal.save([block for (block,) in metadata.fetchall()], block_bytes)
-            self._connection.execute("CHECKPOINT")
-            self._journal.remove()
+            self._checkpoint_alone()
         except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
             with suppress(Exception):
                 self._reopen()
         except (duckdb.Error, OSError):
             pass
 
-    @property
-    def _log(self) -> Path:
-        return self.path.with_name(self.path.name + ".wal")
+    def _checkpoint_alone(self) -> None:
+        if self._journal.is_of_log:
+            self._connection.execute("CHECKPOINT")
+            self._journal.remove()
+
+    def _save_journal(self) -> None:
+        """What a checkpoint will write over, and how far the log is committed."""
+        if not self._journal.log.exists():
+            return
+        ((block_bytes,),) = self._connection.execute(
+            "SELECT block_size FROM pragma_database_size()"
+        ).fetchall()
+        metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
+        self._journal.save(self._file, [block for (block,) in metadata.fetchall()], block_bytes)
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():
@@ -285,13 +318,15 @@ class Database:
     def replace_with(self, new: Path) -> None:
         """Let another file take this one's place, in one step, while nobody reads."""
         sync(new)
-        self._checkpoint()
         with self._replacing.exclusive():
+            with suppress(duckdb.Error, OSError):
+                self._checkpoint_alone()
             self._disconnect()
             try:
-                if self._log.exists():  # it would be applied to the new file
-                    raise OSError(f"{self._log}: DuckDB could not write it back")
+                if self._journal.log.exists():  # it would be applied to the new file
+                    raise OSError(f"{self._journal.log}: DuckDB could not write it back")
                 self._journal.remove()  # it is of this file
+                sync(self.path.parent)
                 os.replace(new, self.path)
                 self.epoch += 1
                 sync(self.path.parent)
@@ -306,8 +341,8 @@ class Database:
 
 
 def is_damage(error: duckdb.Error) -> bool:
-    """Whether a block that was read has another checksum than it should."""
-    return "Corrupt" in str(error) or "checksum" in str(error)
+    """Whether DuckDB calls the file or the log damaged; values in messages don't count."""
+    return bool(DAMAGE.match(str(error)))
 
 
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
@@ -359,10 +394,11 @@ def _holder(folder: Path) -> int | None:
     return None
 
 
-def _let_go(folder: int, written: Path | None) -> None:
+def _let_go(folder: int, written: Path | None, process: int) -> None:
     """Unlock a folder, also for processes that were forked meanwhile and still have it open."""
-    with suppress(OSError):
-        fcntl.flock(folder, fcntl.LOCK_UN)
+    if os.getpid() == process:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_UN)
     os.close(folder)
     if written is not None:
         _WRITING.discard(written)

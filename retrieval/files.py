@@ -14,7 +14,7 @@ from indexes.errors import CorruptError
 CATALOG = "catalog.duckdb"
 OUR_FILES = re.compile(
     r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6,}\.(f16|f32|safetensors|faiss)(\.tmp)?"
-    r"|catalog\.duckdb\.new(\.wal.*)?"
+    r"|catalog\.duckdb\.(new(\.wal.*)?|journal\.tmp)"
 )
 
 

@@ -1,16 +1,21 @@
-"""Journal: what a DuckDB file held where a checkpoint writes over it, to be put back after a crash.
+"""Journal: what a crash needs that falls between a commit and the end of the checkpoint after it.
 
 A checkpoint of DuckDB writes new metadata into what is free of its metadata blocks: 256 KiB at a
 time, over what is in use, under one checksum. If it ends in the middle of such a write, the file
 can't be opened any more. So these blocks and the headers are saved first, as SQLite's rollback
 journal does it (https://sqlite.org/atomiccommit.html).
+
+And DuckDB takes a log that lost its end for whole, and refuses one with a torn end. So the journal
+says how far the log is committed, and no commit is acknowledged before it is durable.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,109 +23,190 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from .files import sync
+from indexes.errors import CorruptError
+
+from .files import publish, sync
 
 HEADERS = 3 * 4096
 """Bytes before the first block: the main header, and two that checkpoints write in turns."""
 DIGEST = hashlib.sha256().digest_size
+TORN_LOG = re.compile(r"(Failure while replaying|Corrupt) WAL file")
+"""What DuckDB says of a log."""
 
 Images = dict[int, bytes]
 """Bytes by their place in the file."""
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What a journal holds.
+
+    Attributes
+    ----------
+    log : SHA-256 of the committed log.
+    log_bytes : its length.
+    """
+
+    headers: bytes
+    blocks: Images
+    log: bytes
+    log_bytes: int
+
+
 class Journal:
     """A file beside a DuckDB file: its headers and some of its blocks, as they were."""
 
-    database: Path
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self.log = database.with_name(database.name + ".wal")
+        self.path = database.with_name(database.name + ".journal")
+        self._last: Saved | None = None
 
     @property
-    def path(self) -> Path:
-        return self.database.with_name(self.database.name + ".journal")
+    def is_of_log(self) -> bool:
+        """Whether there is a log, and what its checkpoint will write over is saved."""
+        return self._last is not None and self.log.exists()
 
-    def save(self, blocks: Sequence[int], block_bytes: int) -> None:
-        """Save the headers and some blocks durably, unless those of these headers are saved.
+    def save(self, file: int, blocks: Sequence[int], block_bytes: int) -> None:
+        """Save the headers, some blocks and the log's length durably, before a checkpoint.
 
-        That is what a checkpoint leaves that failed: the blocks themselves may be damaged by now.
+        Blocks that this has saved of the same headers stay: a checkpoint that failed may have
+        damaged those in the file.
+
+        Parameters
+        ----------
+        file : a descriptor of DuckDB's file. To open and close another one would let go of
+            DuckDB's lock, as POSIX has it.
         """
-        if any(self._is_of(headers) for headers, _ in self._saved()):
-            return
-        with self.database.open("rb") as file:
-            headers = file.read(HEADERS)
+        headers = os.pread(file, HEADERS, 0)
+        if self._last is not None and self._last.headers == headers:
+            images = self._last.blocks
+        else:
             places = [HEADERS + block * block_bytes for block in blocks]
-            images = [os.pread(file.fileno(), block_bytes, place) for place in places]
+            images = {place: os.pread(file, block_bytes, place) for place in places}
+        length = self.log.stat().st_size
+        saved = Saved(headers, images, self._log_digest(length), length)
         body = save(
             {
                 "headers": np.frombuffer(headers, np.uint8),
-                "places": np.array(places, np.int64),
-                "blocks": np.frombuffer(b"".join(images), np.uint8).reshape(-1, block_bytes),
+                "places": np.array(list(images), np.int64),
+                "blocks": np.frombuffer(b"".join(images.values()), np.uint8),
+                "log": np.frombuffer(saved.log, np.uint8),
+                "log_bytes": np.array([length], np.int64),
             }
         )
-        with self.path.open("wb") as file:
-            file.write(hashlib.sha256(body).digest() + body)
-        sync(self.path)
-        sync(self.path.parent)
+        publish(self.path, lambda path: _write(path, hashlib.sha256(body).digest() + body))
+        self._last = saved
 
     def remove(self) -> None:
-        """Forget what was saved: the checkpoint has ended."""
-        self.path.unlink(missing_ok=True)
+        """Forget what was saved, if the checkpoint has ended: then there is no log."""
+        if not self.log.exists():
+            self._last = None
+            self.path.unlink(missing_ok=True)
 
-    def restore(self) -> bool:
+    def restore(self) -> None:
         """Put the blocks back if the headers are those saved: the checkpoint did not end.
 
-        With other headers it did, or was cut while it wrote them: see `restore_headers`.
-        """
-        for headers, blocks in self._saved():
-            if self._is_of(headers):
-                self._put_back(blocks)
-                return True
-        return False
+        With other headers it did, or was cut while it wrote them: see `mend`. DuckDB must not have
+        the file open.
 
-    def restore_headers(self) -> bool:
-        """Put everything back, for a file whose headers are damaged; whether there was anything.
-
-        The log is removed when a checkpoint has ended. Without one, what was saved is too old.
+        Raises
+        ------
+        CorruptError
+            If the log is not what was committed.
         """
-        if not self.database.with_name(self.database.name + ".wal").exists():
-            return False
-        for headers, blocks in self._saved():
-            self._put_back(blocks | {0: headers})
+        self._last = None
+        sync(self._database)  # who was killed may have left it in caches
+        saved = self._saved()
+        if saved is not None and self._headers() == saved.headers:
+            self._put_back(saved.blocks)
+            if not self._has_log_of(saved):
+                raise CorruptError(f"{self.log}: damaged; expected {saved.log_bytes} bytes or more")
+
+    def mend(self, said: str) -> bool:
+        """Mend a file that DuckDB has refused, saying why; whether anything was changed."""
+        saved = self._saved()
+        if TORN_LOG.search(said):
+            return self._cut_log(saved)
+        if saved is not None and self._has_log_of(saved) and self._headers() != saved.headers:
+            self._put_back({0: saved.headers})
+            self._put_back(saved.blocks)
             return True
         return False
 
-    def _is_of(self, headers: bytes) -> bool:
-        with self.database.open("rb") as file:
-            return file.read(HEADERS) == headers
+    def _cut_log(self, saved: Saved | None) -> bool:
+        """Take off what was not committed: all of it, if the journal is not of this log."""
+        if saved is None or self._headers() != saved.headers:
+            length = 0
+        elif self._has_log_of(saved):
+            length = saved.log_bytes
+        else:
+            return False
+        if self.log.stat().st_size == length:
+            return False
+        os.truncate(self.log, length)
+        sync(self.log)
+        return True
+
+    def _has_log_of(self, saved: Saved) -> bool:
+        with suppress(FileNotFoundError):
+            return self._log_digest(saved.log_bytes) == saved.log
+        return False
+
+    def _log_digest(self, length: int) -> bytes:
+        found = hashlib.sha256()
+        with self.log.open("rb") as file:
+            while length > 0 and (data := file.read(min(length, 1 << 20))):
+                found.update(data)
+                length -= len(data)
+        return found.digest()
+
+    def _headers(self) -> bytes:
+        with self._database.open("rb") as file:
+            return file.read(HEADERS)
 
     def _put_back(self, images: Images) -> None:
-        with self.database.open("rb") as file:
+        with self._database.open("rb") as file:
             changed = {
                 place: image
                 for place, image in images.items()
                 if os.pread(file.fileno(), len(image), place) != image
             }
         if changed:
-            with self.database.open("rb+") as file:
+            with self._database.open("rb+") as file:
                 for place, image in changed.items():
                     os.pwrite(file.fileno(), image, place)
-            sync(self.database)
+            sync(self._database)
 
-    def _saved(self) -> Iterator[tuple[bytes, Images]]:
-        """Headers and blocks; nothing if there is no journal, or one that was cut itself."""
-        if not self.path.exists():
-            return
-        most = self.database.stat().st_size
-        if self.path.stat().st_size > 2 * most:  # no block is saved twice
-            return
-        data = memoryview(self.path.read_bytes())
-        if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
-            return
+    def _saved(self) -> Saved | None:
+        """What is saved; nothing if there is no journal, or none of ours."""
+        most = self._database.stat().st_size
         try:
-            saved = load(bytes(data[DIGEST:]))
-            places, blocks = saved["places"].tolist(), saved["blocks"]
-            headers = saved["headers"].tobytes()
-        except (SafetensorError, KeyError):  # a stranger's, with a checksum of its own
-            return
-        images = {place: block.tobytes() for place, block in zip(places, blocks, strict=True)}
-        if all(0 <= place <= most - len(image) for place, image in images.items()):
-            yield headers, images
+            if self.path.stat().st_size > 2 * most:  # no block is saved twice
+                return None
+            data = memoryview(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
+            return None
+        try:
+            return _parsed(bytes(data[DIGEST:]), most)
+        except (SafetensorError, KeyError, ValueError):  # a stranger's
+            return None
+
+
+def _parsed(body: bytes, most: int) -> Saved:
+    """What a journal holds for a file of so many bytes; `ValueError` if it can't be for it."""
+    found = load(body)
+    places = np.frombuffer(found["places"].tobytes(), np.int64).tolist()
+    headers, blocks = found["headers"].tobytes(), found["blocks"].tobytes()
+    (log_bytes,) = np.frombuffer(found["log_bytes"].tobytes(), np.int64).tolist()
+    size = len(blocks) // max(len(places), 1)
+    if len(headers) != HEADERS or any(not 0 <= place <= most - size for place in places):
+        raise ValueError("headers or places of another file")
+    images = {place: blocks[n * size : (n + 1) * size] for n, place in enumerate(places)}
+    return Saved(headers, images, found["log"].tobytes(), log_bytes)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)

@@ -34,6 +34,8 @@ LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
 """Documents that readers see."""
+MANY = 100
+"""So many new columns are cheaper in a new table: each on its own costs all that are there."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
 
@@ -170,24 +172,31 @@ class DocumentStore:
         InputError
             If a column holds another kind of thing: numbers are not mixed with texts.
         """
-        existing, added = {name.lower(): name for name in self._columns}, False
+        existing, new = {name.lower(): name for name in self._columns}, dict[str, str]()
         for name, type_ in columns.items():
-            column = existing.get(name.lower())
-            if column is None:
-                self._database.execute(
-                    f"ALTER TABLE documents ADD COLUMN {identifier(name)} {type_}"
-                )
+            if name.lower() not in existing:
                 existing[name.lower()] = name
-                added = True
-                continue
-            if column not in self._columns:  # just added, in other letters
-                self._altered()
+                new[name] = type_
+        self._add_columns(new)
+        for name, type_ in columns.items():
+            column = existing[name.lower()]
             if (wider := self._wider(column, type_)) != self._columns[column]:
                 self._database.execute(
                     f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
                 )
                 self._altered()
-        if added:  # told once: thousands of columns would be told thousands of times
+
+    def _add_columns(self, columns: Mapping[str, str]) -> None:
+        named = {identifier(name): type_ for name, type_ in columns.items()}
+        if len(named) < MANY:
+            for name, type_ in named.items():
+                self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {type_}")
+        else:
+            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
+            self._database.execute(
+                f"CREATE OR REPLACE TABLE documents AS SELECT *, {empty} FROM documents"
+            )
+        if named:
             self._altered()
 
     def _wider(self, column: str, type_: str) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from indexes.errors import CorruptError
@@ -30,17 +37,17 @@ class Checkpoint:
     log: bytes
     journal: bytes
 
-    def leave(self, catalog: bytes, *, log: bool = True, journal: bytes | None = None) -> None:
+    def leave(
+        self, catalog: bytes, *, log: bytes | None = None, journal: bytes | None = None
+    ) -> None:
         """What a crash left."""
         self.path.write_bytes(catalog)
-        self._log.unlink(missing_ok=True)
-        if log:
-            self._log.write_bytes(self.log)
+        self.log_path.write_bytes(self.log if log is None else log)
         Journal(self.path).path.write_bytes(self.journal if journal is None else journal)
 
     @property
-    def _log(self) -> Path:
-        return self.path.with_name(self.path.name + ".wal")
+    def log_path(self) -> Path:
+        return Journal(self.path).log
 
     @property
     def headers(self) -> list[slice]:
@@ -69,9 +76,10 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
         connection.execute("INSERT INTO t VALUES (2)")
         log = path.with_name("c.duckdb.wal").read_bytes()
         metadata = connection.execute("SELECT block_id FROM pragma_metadata_info()").fetchall()
-        journal = Journal(path)
-        journal.save([block for (block,) in metadata], BLOCK)
+        journal, file = Journal(path), os.open(path, os.O_RDONLY)
+        journal.save(file, [block for (block,) in metadata], BLOCK)
         connection.execute("CHECKPOINT")
+    os.close(file)
     made = Checkpoint(path, before, path.read_bytes(), log, journal.path.read_bytes())
     assert len(made.headers) == len(made.in_place()) == 1
     return made
@@ -98,7 +106,8 @@ def test_cut_in_the_middle_of_a_block(
     torn = checkpoint.before[:at] + checkpoint.after[at:cut] + checkpoint.before[cut:]
     checkpoint.leave(torn)
     assert found(checkpoint.path, read_only) == BOTH
-    assert not Journal(checkpoint.path).path.exists()
+    # Who only reads can't end the checkpoint.
+    assert Journal(checkpoint.path).path.exists() == read_only
     checkpoint.leave(torn, journal=b"")
     if share == 0.01:  # the journal is what makes the difference
         with pytest.raises(CorruptError, match="checksum"):
@@ -113,12 +122,14 @@ def test_cut_in_the_middle_of_a_header(checkpoint: Checkpoint, count: int, read_
     file = checkpoint.before[: place.start] + new + checkpoint.before[place.stop : HEADERS]
     checkpoint.leave(file + checkpoint.after[HEADERS:])
     assert found(checkpoint.path, read_only) == BOTH
-    assert not Journal(checkpoint.path).path.exists()
+    # Who only reads can't end the checkpoint.
+    assert Journal(checkpoint.path).path.exists() == read_only
 
 
 @readers_and_writers
 def test_done_but_for_removing_the_journal(checkpoint: Checkpoint, read_only: bool) -> None:
-    checkpoint.leave(checkpoint.after, log=False)
+    checkpoint.leave(checkpoint.after)
+    checkpoint.log_path.unlink()
     assert found(checkpoint.path, read_only) == BOTH
     assert checkpoint.path.read_bytes() == checkpoint.after
     assert not Journal(checkpoint.path).path.exists()
@@ -131,7 +142,8 @@ def test_nothing_older_is_shown_for_a_header_that_is_damaged_later(
     (place,) = checkpoint.headers
     damaged = bytearray(checkpoint.after)
     damaged[place.start + 20] ^= 1
-    checkpoint.leave(bytes(damaged), log=False)
+    checkpoint.leave(bytes(damaged))
+    checkpoint.log_path.unlink()
     with pytest.raises(CorruptError, match="checksum"):
         found(checkpoint.path, read_only)
     assert checkpoint.path.read_bytes() == damaged
@@ -143,37 +155,150 @@ def test_a_journal_that_was_cut_itself_is_ignored(checkpoint: Checkpoint, length
     assert found(checkpoint.path, read_only=False) == BOTH
 
 
-def test_a_failed_checkpoint_keeps_what_is_saved(checkpoint: Checkpoint) -> None:
+@readers_and_writers
+@pytest.mark.parametrize("cut", [(0, 1), (7, 9), (-1, None), (0, None)])
+def test_a_committed_log_that_is_damaged(
+    checkpoint: Checkpoint, cut: tuple[int, int | None], read_only: bool
+) -> None:
+    log = bytearray(checkpoint.log)
+    del log[slice(*cut)]
+    checkpoint.leave(checkpoint.before, log=bytes(log))
+    with pytest.raises(CorruptError, match=r"c\.duckdb\.wal: damaged; expected \d+ bytes or more"):
+        found(checkpoint.path, read_only)
+    checkpoint.log_path.unlink()
+    with pytest.raises(CorruptError, match=r"c\.duckdb\.wal: damaged; expected \d+ bytes or more"):
+        found(checkpoint.path, read_only)
+
+
+@readers_and_writers
+def test_the_torn_end_of_a_log_goes(checkpoint: Checkpoint, read_only: bool) -> None:
+    """Nobody was told that it is committed."""
+    checkpoint.leave(checkpoint.before, log=checkpoint.log + checkpoint.log[-40:-20] + bytes(99))
+    assert found(checkpoint.path, read_only) == BOTH
+    torn = bytearray(checkpoint.log)
+    torn[len(torn) // 2] ^= 1
+    checkpoint.leave(checkpoint.before, log=bytes(torn), journal=b"")
+    assert found(checkpoint.path, read_only) == [(1,)]
+
+
+def test_a_checkpoint_that_failed_keeps_what_was_saved(checkpoint: Checkpoint) -> None:
     (at,) = checkpoint.in_place()
-    checkpoint.leave(checkpoint.before[: at + 99] + b"\xff" + checkpoint.before[at + 100 :])
-    journal = Journal(checkpoint.path)
-    journal.save([0], BLOCK)
-    assert journal.path.read_bytes() == checkpoint.journal
-    checkpoint.path.write_bytes(checkpoint.after)  # the next one did not fail
-    journal.save([0], BLOCK)
-    assert journal.path.read_bytes() != checkpoint.journal
+    checkpoint.leave(checkpoint.before)
+    journal, file = Journal(checkpoint.path), os.open(checkpoint.path, os.O_RDWR)
+    journal.save(file, [0], BLOCK)
+    saved = journal.path.read_bytes()
+    os.pwrite(file, b"damaged", at + 99)
+    journal.save(file, [0], BLOCK)
+    assert journal.path.read_bytes() == saved
+    os.pwrite(file, checkpoint.after, 0)  # the next one did not fail
+    journal.save(file, [0], BLOCK)
+    assert journal.path.read_bytes() != saved
+    os.close(file)
 
 
-@pytest.mark.parametrize("place", [-BLOCK, 1, 1 << 62])
-def test_a_strangers_journal_writes_nowhere_else(checkpoint: Checkpoint, place: int) -> None:
-    body = save(
-        {
-            "headers": np.frombuffer(checkpoint.before[:HEADERS], np.uint8),
-            "places": np.array([place]),
-            "blocks": np.zeros((1, len(checkpoint.before)), np.uint8),
-        }
-    )
-    for made in (body, save({"headers": np.zeros(3, np.uint8)}), b"no safetensors"):
-        checkpoint.leave(checkpoint.before, log=False, journal=hashlib.sha256(made).digest() + made)
-        assert found(checkpoint.path, read_only=True) == [(1,)]
-        assert checkpoint.path.read_bytes() == checkpoint.before
+def test_a_journal_that_could_not_be_made_durable_is_none(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    checkpoint.leave(checkpoint.before)
+    journal, file = Journal(checkpoint.path), os.open(checkpoint.path, os.O_RDONLY)
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.files.sync", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            journal.save(file, [0], BLOCK)
+    assert not journal.is_of_log
+    journal.save(file, [0], BLOCK)
+    assert journal.is_of_log
+    os.close(file)
 
 
-def test_another_reader_leaves_the_journal_alone(checkpoint: Checkpoint) -> None:
-    checkpoint.leave(checkpoint.after, log=False)
-    journal = Journal(checkpoint.path)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"places": np.array([-1])},
+        {"places": np.array([1 << 62])},
+        {"places": np.array([0.5])},
+        {"places": np.zeros((2, 3), np.complex64)},
+        {"places": np.array(0)},
+        {"blocks": np.array(1.0)},
+        {"headers": np.zeros(3, np.uint8)},
+        {"log_bytes": np.array([1, 2])},
+        {"log_bytes": np.array([-5])},
+    ],
+)
+def test_a_strangers_journal_does_no_harm(
+    checkpoint: Checkpoint, wrong: dict[str, NDArray[Any]]
+) -> None:
+    true = {
+        "headers": np.frombuffer(checkpoint.before[:HEADERS], np.uint8),
+        "places": np.array([HEADERS]),
+        "blocks": np.frombuffer(checkpoint.before[HEADERS : HEADERS + BLOCK], np.uint8),
+        "log": np.frombuffer(hashlib.sha256(checkpoint.log).digest(), np.uint8),
+        "log_bytes": np.array([len(checkpoint.log)]),
+    }
+    for made in (save(true | wrong), save({"log": true["log"]}), b"no safetensors"):
+        checkpoint.leave(checkpoint.before, journal=hashlib.sha256(made).digest() + made)
+        for read_only in (True, False):
+            with suppress(CorruptError):
+                assert found(checkpoint.path, read_only) == BOTH
+
+
+def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
+    """Whoever closes any descriptor of a file lets go of the process's locks on it."""
+    database = Database(tmp_path / "c.duckdb", read_only=False)
+    for sql in ("CREATE TABLE t AS SELECT 1 AS n", "INSERT INTO t VALUES (2)"):
+        with database.transaction():
+            database.execute(sql)
+    stranger = f"import duckdb; duckdb.connect({str(database.path)!r})"
+    done = subprocess.run([sys.executable, "-c", stranger], capture_output=True, text=True)
+    assert "Could not set lock" in done.stderr
+    database.close()
+    subprocess.run([sys.executable, "-c", stranger], check=True)
+
+
+def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None:
+    (at,) = checkpoint.in_place()
+    torn = checkpoint.before[: at + 2000] + bytes(100) + checkpoint.before[at + 2100 :]
+    reader = f"""if True:
+        from pathlib import Path
+        from retrieval.database import Database
+        input()
+        database = Database(Path({str(checkpoint.path)!r}), read_only=True)
+        print(database.fetch("SELECT n FROM t ORDER BY n"))
+        database.close()
+    """
+    checkpoint.leave(torn)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", reader],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in started] == [f"{BOTH}\n"] * 4
+
+
+def test_a_value_that_sounds_like_damage(tmp_path: Path) -> None:
+    database = Database(tmp_path / "checksums Corrupt.duckdb", read_only=False)
+    database.execute("CREATE TABLE t AS SELECT 'Corrupt database file: checksum' AS n")
+    with pytest.raises(duckdb.ConversionException, match="Could not convert string 'Corrupt"):
+        database.fetch("SELECT n::INTEGER FROM t")
+    database.close()
+
+
+def test_readers_beside_a_journal_that_is_left(checkpoint: Checkpoint) -> None:
+    checkpoint.leave(checkpoint.after)
+    checkpoint.log_path.unlink()
     first = Database(checkpoint.path, read_only=True)
-    journal.path.write_bytes(checkpoint.journal)
+    Journal(checkpoint.path).path.write_bytes(checkpoint.journal)
     assert found(checkpoint.path, read_only=True) == BOTH
-    assert journal.path.exists()
     first.close()
