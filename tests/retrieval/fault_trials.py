@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from retrieval.documents import Document
 
-from .fault_child import BASE, INDEX, NOTHING, Job, Seen, changes, observed, opened
+from .fault_child import BASE, INDEX, LAST, NOTHING, Job, Seen, changes, observed, opened
 from .faults import Action, Fault, Forker, Kind, Outcome, read_trace
 
 NO_FAULT = Fault()
@@ -107,6 +107,20 @@ class Trial:
             outcome = self.lab.do(Job(self.operation, str(folder), task="redo", states=states))
             self._faults[key] = self._fault(outcome, names(folder), acknowledged)
         return self._faults[key]
+
+    def fault_of_rest(self, folder: Path, acknowledged: int) -> str | None:
+        """The same for a process that went on after a failure: it may have added the last, too."""
+        outcome = self.look(folder)
+        if outcome.exit:
+            return f"a traceback: {outcome.all('bug')[0]}"
+        if outcome.all("faults") != [[]]:
+            return f"verify: {outcome.all('faults')}"
+        (seen,) = outcome.all("seen")
+        documents = {id: what for id, what in seen["documents"].items() if id != LAST[0].id}
+        possible = [state["documents"] for state in self.states]
+        if documents not in possible[acknowledged:]:
+            return LOST if documents in possible[:acknowledged] else HALF
+        return None
 
     @property
     def distinct(self) -> int:

@@ -36,9 +36,8 @@ FAILURES = RANDOM // 2
 WORKERS = 4
 """More than cores: they wait for the disk, too."""
 
-AFTER_KILL = 8
-"""Losses of power after each of some kills."""
-
+AFTER_KILL, AFTER_FAULT = 8, 20
+"""Losses of power after each of some kills, or failures."""
 KILLED = KILLS[-1]
 """After the call."""
 CHANGES = [operation for operation in OPERATIONS if operation != "session"]
@@ -246,6 +245,41 @@ def test_power_lost_after_a_kill(
     report(
         f"{operation}, seed {SEED}: killed {len(found)} times, and power lost "
         f"{sum(tried for tried, _ in found)} times as the next writer opened; {len(bad)} bad"
+    )
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("operation", CHANGES)
+def test_power_lost_after_a_failed_call(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    """What could not be made durable does not count as if it were."""
+    trial, random = trials(operation), Random(f"{SEED} {operation}")
+
+    def attempt(point: tuple[str, Point]) -> tuple[int, list[str]]:
+        name, (fault, n) = point
+        folder = trial.lab.new(trial.base)
+        trace = folder.with_name(f"{folder.name}.trace")
+        trial.run(folder, fault, n, str(trace))
+        random = Random(f"{SEED} {operation} {point}")
+        possible = losses(trial.base, str(folder), read_trace(trace), random)
+        chosen = random.sample(possible, min(AFTER_FAULT, len(possible)))
+        faults = []
+        for loss in chosen:
+            left = trial.lab.new()
+            loss.write(left)
+            wrong = trial.fault_of_rest(left, loss.acknowledged)
+            faults += [f"{name} at {n}, then lost at {loss.calls}: {wrong}"] if wrong else []
+            shutil.rmtree(left)
+        shutil.rmtree(folder)
+        return len(chosen), faults
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(pool.map(attempt, faulty(trial, random)[: RANDOM // AFTER_FAULT]))
+    bad = [fault for _, faults in found for fault in faults]
+    report(
+        f"{operation}, seed {SEED}: {len(found)} faults, and power lost "
+        f"{sum(tried for tried, _ in found)} times after them; {len(bad)} bad"
     )
     assert not bad, "\n".join(bad)
 

@@ -86,13 +86,17 @@ def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_columns(collection: Collection) -> None:
-    metadata = {f"column {i}": i for i in range(1000)}
+@pytest.mark.parametrize("count", [99, 100, 10_000])
+def test_many_columns(collection: Collection, count: int) -> None:
+    collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
+    metadata = {f"column {i}": i for i in range(count)}
     documents = [Document(str(i), f"word{i}", metadata=metadata if i < 2 else {}) for i in range(9)]
     collection.add(documents)
-    (hits,) = collection.search("word1", k=9, where='"column 999" = 999')
+    (hits,) = collection.search("word1", k=9, where='"column 98" = 98')
     assert {hit.id for hit in hits} == {"0", "1"}
-    assert hits[0].metadata == metadata
+    assert {name.lower(): value for name, value in hits[0].metadata.items()} == metadata
+    (hits,) = collection.search("word1", k=9, where='"column 7" > 7')
+    assert [hit.id for hit in hits] == ["first"]
     collection.compact()
     path = collection.path
     collection.close()
