@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 from weakref import finalize
 
@@ -23,6 +21,7 @@ from indexes.errors import CorruptError, InputError
 from indexes.locks import SharedLock
 
 from .files import sync
+from .folder_lock import FolderLock
 from .journal import Journal
 from .sql import literal
 
@@ -55,8 +54,6 @@ NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
 PATIENCE = 1.0
 """Seconds that a reader waits for another one to put back what a crash has left."""
-_WRITING: set[Path] = set()
-"""Folders that this process writes to, to tell the user so."""
 
 
 class RenumberedError(Exception):
@@ -81,62 +78,42 @@ class Database:
         self._replacing = SharedLock()
         self._writer: int | None = None
         self._idle = deque[duckdb.DuckDBPyConnection]()
-        self._folder = os.open(path.parent, os.O_RDONLY)
+        self._held = list[int]()  # a writer's descriptor of the file
+        finalize(self, _close, self._held)  # if nobody closes it
+        self._lock = FolderLock(path.parent, read_only=read_only)
         try:
             self._connect()
         except BaseException:
-            os.close(self._folder)
+            self._lock.release()
             raise
-        written = None if read_only else path.parent.resolve()
-        if written is not None:
-            _WRITING.add(written)
-        self._unlock = finalize(
-            self, _let_go, self._folder, written, os.getpid()
-        )  # if nobody closes it
 
     def _connect(self) -> None:
+        recovering = self._journal.path.exists()
+        if (recovering or not self._read_only) and self._lock.is_alone():
+            self._restore()
+        self._lock.acquire(PATIENCE if self._read_only and recovering else 0)
         try:
-            self._lock()
             self._base = self._opened()
-        except BlockingIOError as error:
-            raise _in_use(self.path) from error
         except duckdb.Error as error:
             if "Could not set lock" in str(error):
-                raise _in_use(self.path) from error
+                raise self._lock.in_use() from error
             if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
                 raise disk_error(self.path, error) from error
             raise CorruptError(
                 f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
             ) from error
-        self._file = os.open(self.path, os.O_RDONLY)
         self._connection = self._base.cursor()
         self._open = True
         with suppress(OSError):
             self._journal.remove()
         if not self._read_only:
+            self._held.append(os.open(self.path, os.O_RDONLY))
             with suppress(duckdb.Error, OSError):
                 self._save_journal()
                 self._checkpoint_alone()
 
-    def _lock(self) -> None:
-        """Lock the folder; first, if a checkpoint was cut short, put back what it wrote over."""
-        alone, shared = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
-        recovering = self._journal.path.exists()
-        if recovering or not self._read_only:
-            with suppress(BlockingIOError) if self._read_only else nullcontext():
-                fcntl.flock(self._folder, alone)
-                self._restore()
-        if self._read_only:
-            patient = monotonic() + (PATIENCE if recovering else 0)
-            while True:
-                try:
-                    return fcntl.flock(self._folder, shared)
-                except BlockingIOError:  # perhaps by another reader who puts things back
-                    if monotonic() > patient:
-                        raise
-                    sleep(PATIENCE / 100)
-
     def _restore(self) -> None:
+        """Put back what a checkpoint wrote over that was cut short; make durable what is there."""
         try:
             if self.path.exists():
                 self._journal.restore()
@@ -162,11 +139,11 @@ class Database:
             self._idle.pop().close()
         self._connection.close()
         self._base.close()
-        os.close(self._file)  # last: it lets go of DuckDB's lock, too
+        _close(self._held)  # last: it lets go of DuckDB's lock, too
 
     def _ensure_open(self) -> None:
         """Try again what a failing disk has prevented; raises `OSError` if it still does."""
-        if not self._unlock.alive:
+        if not self._lock.is_alive:
             raise InputError(f"{self.path.parent} was closed; expected an open collection")
         if not self._open:
             with self._replacing.exclusive():
@@ -180,7 +157,7 @@ class Database:
                 with suppress(duckdb.Error, OSError):
                     self._checkpoint_alone()
                 self._disconnect()
-            self._unlock()
+            self._lock.release()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -240,7 +217,7 @@ class Database:
             "SELECT block_size FROM pragma_database_size()"
         ).fetchall()
         metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
-        self._journal.save(self._file, [block for (block,) in metadata.fetchall()], block_bytes)
+        self._journal.save(self._held[0], [block for (block,) in metadata.fetchall()], block_bytes)
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():
@@ -375,30 +352,6 @@ def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _in_use(path: Path) -> InputError:
-    if path.parent.resolve() in _WRITING:
-        return InputError(f"{path.parent}: this process is writing to it; expected no writer")
-    holder = _holder(path.parent)
-    who = "this process, or another," if holder is None else f"process {holder}"
-    return InputError(f"{path.parent}: {who} is using it; expected no other writer")
-
-
-def _holder(folder: Path) -> int | None:
-    """The process that has locked a folder, where the system tells; asking takes no lock."""
-    with suppress(OSError, ValueError):
-        inode = folder.stat().st_ino
-        for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, _, _, process, where, *_ = line.split()
-            if kind == "FLOCK" and where.split(":")[-1] == str(inode) and int(process) > 0:
-                return int(process)
-    return None
-
-
-def _let_go(folder: int, written: Path | None, process: int) -> None:
-    """Unlock a folder, also for processes that were forked meanwhile and still have it open."""
-    if os.getpid() == process:
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_UN)
-    os.close(folder)
-    if written is not None:
-        _WRITING.discard(written)
+def _close(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
