@@ -186,7 +186,7 @@ class CollectionMachine(RuleBasedStateMachine):
         ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=6))
         self.add({id: (self.model[id][0], n) for id in sorted(ids)})
 
-    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 24), asked=SETTINGS)
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
     def crash(self, documents: Model, what: str, step: int, asked: Settings) -> None:
         """The process ends in the middle; another finds what was there before, or all of it."""
         done, after = self._attempt(fault_at(step, CrashError), what, documents, asked)
@@ -200,7 +200,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection = Collection.open(self.path, self.encoder)
         self._expect(self.model, after, done)
 
-    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 24), asked=SETTINGS)
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
     def fail(self, documents: Model, what: str, step: int, asked: Settings) -> None:
         """The disk refuses once, and the same process goes on."""
         done, after = self._attempt(fault_at(step, FailedError), what, documents, asked)
