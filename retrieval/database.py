@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from weakref import finalize
 
@@ -88,10 +89,7 @@ class Database:
             raise
 
     def _connect(self) -> None:
-        recovering = self._journal.path.exists()
-        if (recovering or not self._read_only) and self._lock.is_alone():
-            self._restore()
-        self._lock.acquire(PATIENCE if self._read_only and recovering else 0)
+        self._enter()
         try:
             self._base = self._opened()
         except duckdb.Error as error:
@@ -102,44 +100,69 @@ class Database:
             raise CorruptError(
                 f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
             ) from error
-        self._connection = self._base.cursor()
+        try:
+            self._connection = self._base.cursor()
+            if not self._read_only:
+                self._held.append(os.open(self.path, os.O_RDONLY))
+        except BaseException:
+            self._base.close()
+            raise
         self._open = True
         with suppress(OSError):
             self._journal.remove()
         if not self._read_only:
-            self._held.append(os.open(self.path, os.O_RDONLY))
             with suppress(duckdb.Error, OSError):
                 self._save_journal()
                 self._checkpoint_alone()
 
+    def _enter(self) -> None:
+        """Lock the folder, and see to it that the file is what was committed."""
+        if not self._read_only:
+            self._lock.acquire()
+            self._restore()
+            return
+        end = monotonic() + PATIENCE
+        while True:
+            recovering = self._journal.path.exists() or self._journal.log.exists()
+            if recovering and self._lock.is_alone():
+                self._restore()
+            try:
+                return self._lock.acquire()
+            except InputError:  # perhaps another reader puts things back
+                if not recovering or monotonic() > end:
+                    raise
+                sleep(PATIENCE / 100)
+
     def _restore(self) -> None:
-        """Put back what a checkpoint wrote over that was cut short; make durable what is there."""
+        """Undo what was not committed, and leave nothing in caches that others will build on."""
+        if not self.path.exists():
+            return
+        for path in (self._journal.log, self.path, self.path.parent):
+            with suppress(FileNotFoundError):
+                sync(path)
         try:
-            if self.path.exists():
-                self._journal.restore()
+            self._journal.restore()
         except OSError as error:  # DuckDB will say whether it can be read as it is
             if not self._read_only or error.errno not in NOT_ALLOWED:
                 raise
-        if not self._read_only:  # nothing is built on what a killed process has left in caches
-            for path in (self._journal.log, self.path.parent):
-                with suppress(FileNotFoundError):
-                    sync(path)
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
-        while True:
-            try:
-                return _connected(self.path, self._read_only)
-            except duckdb.Error as error:
-                if not is_damage(error) or not self._journal.mend(str(error)):
-                    raise
+        try:
+            return _connected(self.path, self._read_only)
+        except duckdb.Error as error:
+            if not is_damage(error) or not self._journal.restore_headers():
+                raise
+        return _connected(self.path, self._read_only)
 
     def _disconnect(self) -> None:
         self._open = False
-        while self._idle:
-            self._idle.pop().close()
-        self._connection.close()
-        self._base.close()
-        _close(self._held)  # last: it lets go of DuckDB's lock, too
+        try:
+            while self._idle:
+                self._idle.pop().close()
+            self._connection.close()
+            self._base.close()
+        finally:
+            _close(self._held)  # last: it lets go of DuckDB's lock, too
 
     def _ensure_open(self) -> None:
         """Try again what a failing disk has prevented; raises `OSError` if it still does."""
@@ -170,10 +193,12 @@ class Database:
             tables to see: the file was closed, if that can be, and opened again.
         """
         self._ensure_open()
+        committing = False
         try:
             self._connection.execute("BEGIN TRANSACTION")
             self._writer = threading.get_ident()
             yield
+            committing = True
             self._connection.execute("COMMIT")
             self._writer = None
             sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system
@@ -182,8 +207,8 @@ class Database:
             with suppress(duckdb.Error):  # the error that led here says more
                 self._connection.execute("ROLLBACK")
             self._writer = None
-            if isinstance(error, (*DISK_ERRORS, OSError)):
-                with suppress(Exception):
+            if committing or isinstance(error, (*DISK_ERRORS, OSError)):
+                with suppress(Exception):  # what the journal does not have is undone; and
                     self._reopen()  # after some errors DuckDB refuses everything else
             if isinstance(error, DISK_ERRORS):
                 raise disk_error(self.path, error) from error
@@ -298,8 +323,8 @@ class Database:
         with self._replacing.exclusive():
             with suppress(duckdb.Error, OSError):
                 self._checkpoint_alone()
-            self._disconnect()
             try:
+                self._disconnect()
                 if self._journal.log.exists():  # it would be applied to the new file
                     raise OSError(f"{self._journal.log}: DuckDB could not write it back")
                 self._journal.remove()  # it is of this file

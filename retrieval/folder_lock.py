@@ -6,7 +6,6 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep
 from weakref import finalize
 
 from indexes.errors import InputError
@@ -34,23 +33,16 @@ class FolderLock:
         """Whether it was not released yet."""
         return self.release.alive
 
-    def acquire(self, patience: float = 0.0) -> None:
+    def acquire(self) -> None:
         """Take it, for the time of writing or reading.
-
-        Parameters
-        ----------
-        patience : seconds to wait for others who hold it.
 
         Raises
         ------
         InputError
-            If others hold it longer than that.
+            If others hold it.
         """
-        end = monotonic() + patience
-        while not self._takes(fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX):
-            if monotonic() >= end:
-                raise self.in_use()
-            sleep(patience / 100)
+        if not self._takes(fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX):
+            raise self.in_use()
         if not self._is_shared and not self._written:
             self._written.append(self._folder.resolve())
             _WRITING.update(self._written)

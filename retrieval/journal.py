@@ -5,15 +5,15 @@ time, over what is in use, under one checksum. If it ends in the middle of such 
 can't be opened any more. So these blocks and the headers are saved first, as SQLite's rollback
 journal does it (https://sqlite.org/atomiccommit.html).
 
-And DuckDB takes a log that lost its end for whole, and refuses one with a torn end. So the journal
-says how far the log is committed, and no commit is acknowledged before it is durable.
+And DuckDB takes a log that lost its end for whole, or refuses one with a torn end. So the journal
+says how far the log is committed, and what is beyond it never happened: to write the journal is to
+commit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,9 +30,6 @@ from .files import publish, sync
 HEADERS = 3 * 4096
 """Bytes before the first block: the main header, and two that checkpoints write in turns."""
 DIGEST = hashlib.sha256().digest_size
-TORN_LOG = re.compile(r"(Failure while replaying|Corrupt) WAL file")
-"""What DuckDB says of a log."""
-
 Images = dict[int, bytes]
 """Bytes by their place in the file."""
 
@@ -83,7 +80,8 @@ class Journal:
             images = self._last.blocks
         else:
             places = [HEADERS + block * block_bytes for block in blocks]
-            images = {place: os.pread(file, block_bytes, place) for place in places}
+            read = {place: os.pread(file, block_bytes, place) for place in places}
+            images = {place: image for place, image in read.items() if len(image) == block_bytes}
         length = self.log.stat().st_size
         saved = Saved(headers, images, self._log_digest(length), length)
         body = save(
@@ -105,48 +103,45 @@ class Journal:
             self.path.unlink(missing_ok=True)
 
     def restore(self) -> None:
-        """Put the blocks back if the headers are those saved: the checkpoint did not end.
+        """Make the file and its log what was committed; DuckDB must not have them open.
 
-        With other headers it did, or was cut while it wrote them: see `mend`. DuckDB must not have
-        the file open.
+        If the headers are those saved, the last checkpoint did not end. With others it did, or was
+        cut while it wrote them: see `restore_headers`.
 
         Raises
         ------
         CorruptError
-            If the log is not what was committed.
+            If the journal or the log is not what was committed.
         """
         self._last = None
-        sync(self._database)  # who was killed may have left it in caches
         saved = self._saved()
-        if saved is not None and self._headers() == saved.headers:
-            self._put_back(saved.blocks)
+        if saved is None:
+            self._cut_log(0)
+        elif self._headers() == saved.headers:
             if not self._has_log_of(saved):
                 raise CorruptError(f"{self.log}: damaged; expected {saved.log_bytes} bytes or more")
-
-    def mend(self, said: str) -> bool:
-        """Mend a file that DuckDB has refused, saying why; whether anything was changed."""
-        saved = self._saved()
-        if TORN_LOG.search(said):
-            return self._cut_log(saved)
-        if saved is not None and self._has_log_of(saved) and self._headers() != saved.headers:
-            self._put_back({0: saved.headers})
+            self._cut_log(saved.log_bytes)
             self._put_back(saved.blocks)
-            return True
-        return False
+        elif not self._has_log_of(saved):  # the journal is of an earlier log
+            self._cut_log(0)
 
-    def _cut_log(self, saved: Saved | None) -> bool:
-        """Take off what was not committed: all of it, if the journal is not of this log."""
-        if saved is None or self._headers() != saved.headers:
-            length = 0
-        elif self._has_log_of(saved):
-            length = saved.log_bytes
-        else:
+    def restore_headers(self) -> bool:
+        """Put back headers that DuckDB calls damaged, and the rest; whether that could be done."""
+        saved = self._saved()
+        if saved is None or not self._has_log_of(saved) or self._headers() == saved.headers:
             return False
-        if self.log.stat().st_size == length:
-            return False
-        os.truncate(self.log, length)
-        sync(self.log)
+        self._put_back({0: saved.headers})
+        self.restore()
         return True
+
+    def _cut_log(self, length: int) -> None:
+        if self.log.exists() and self.log.stat().st_size > length:
+            if length:
+                os.truncate(self.log, length)
+                sync(self.log)
+            else:
+                self.log.unlink()
+                sync(self.log.parent)
 
     def _has_log_of(self, saved: Saved) -> bool:
         with suppress(FileNotFoundError):
@@ -179,20 +174,26 @@ class Journal:
             sync(self._database)
 
     def _saved(self) -> Saved | None:
-        """What is saved; nothing if there is no journal, or none of ours."""
+        """What is saved; nothing if there is no journal, or none that matters.
+
+        Raises
+        ------
+        CorruptError
+            If it is damaged and there is a log.
+        """
         most = self._database.stat().st_size
         try:
-            if self.path.stat().st_size > 2 * most:  # no block is saved twice
-                return None
-            data = memoryview(self.path.read_bytes())
+            if self.path.stat().st_size <= 2 * most:  # no block is saved twice
+                data = memoryview(self.path.read_bytes())
+                if hashlib.sha256(data[DIGEST:]).digest() == data[:DIGEST]:
+                    return _parsed(bytes(data[DIGEST:]), most)
         except FileNotFoundError:
             return None
-        if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
-            return None
-        try:
-            return _parsed(bytes(data[DIGEST:]), most)
-        except (SafetensorError, KeyError, ValueError):  # a stranger's
-            return None
+        except (SafetensorError, KeyError, ValueError):  # a stranger's, with a checksum of its own
+            pass
+        if self.log.exists():
+            raise CorruptError(f"{self.path}: damaged; expected what {self.log.name} is a part of")
+        return None
 
 
 def _parsed(body: bytes, most: int) -> Saved:

@@ -14,7 +14,7 @@ from indexes.arrays import Rows, batches
 from indexes.errors import CorruptError, InputError
 
 from .columns import as_stored, by_lower_name, restored, types_of
-from .database import DISK_ERRORS, Database, disk_error, is_damage, one_line
+from .database import DISK_ERRORS, Database, is_damage, one_line
 from .documents import OWN_COLUMNS, Document, content
 from .migrations import NEEDS, check_format, migrate
 from .schema import check_plain, check_schema
@@ -54,12 +54,13 @@ class DocumentStore:
         """A new catalog with no documents."""
         database = Database(path, read_only=False)
         try:
-            database.execute(SCHEMA)
-            database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
+            with database.transaction():
+                database.execute(SCHEMA)
+                database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
             return cls(database)
-        except duckdb.Error as error:  # nothing else is left that can fail
+        except BaseException:
             database.close()
-            raise disk_error(path, error) from error
+            raise
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:

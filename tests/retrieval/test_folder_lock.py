@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -14,10 +12,10 @@ from retrieval.folder_lock import FolderLock
 
 
 @contextmanager
-def held(folder: Path, *, read_only: bool, patience: float = 0.0) -> Iterator[FolderLock]:
+def held(folder: Path, *, read_only: bool) -> Iterator[FolderLock]:
     lock = FolderLock(folder, read_only=read_only)
     try:
-        lock.acquire(patience)
+        lock.acquire()
         yield lock
     finally:
         lock.release()
@@ -35,18 +33,6 @@ def test_many_read_or_one_writes(tmp_path: Path) -> None:
     with held(tmp_path, read_only=False) as last:
         assert last.is_alone()
     assert not last.is_alive
-
-
-def test_who_is_patient_waits(tmp_path: Path) -> None:
-    with held(tmp_path, read_only=False) as writer:
-        threading.Timer(0.2, writer.release).start()
-        with held(tmp_path, read_only=True, patience=30.0):
-            assert not writer.is_alive
-    with held(tmp_path, read_only=False):
-        start = monotonic()
-        with pytest.raises(InputError):
-            held(tmp_path, read_only=True, patience=0.3).__enter__()
-        assert monotonic() - start >= 0.3
 
 
 def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ def test_cut_in_the_middle_of_a_block(
     assert found(checkpoint.path, read_only) == BOTH
     # Who only reads can't end the checkpoint.
     assert Journal(checkpoint.path).path.exists() == read_only
-    checkpoint.leave(torn, journal=b"")
+    checkpoint.leave(torn)
+    Journal(checkpoint.path).path.unlink()
     if share == 0.01:  # the journal is what makes the difference
         with pytest.raises(CorruptError, match="checksum"):
             found(checkpoint.path, read_only)
@@ -150,9 +151,25 @@ def test_nothing_older_is_shown_for_a_header_that_is_damaged_later(
 
 
 @pytest.mark.parametrize("length", [0, 1, 32, 40, 5000, -1])
-def test_a_journal_that_was_cut_itself_is_ignored(checkpoint: Checkpoint, length: int) -> None:
+def test_a_journal_that_is_damaged(checkpoint: Checkpoint, length: int) -> None:
     checkpoint.leave(checkpoint.before, journal=checkpoint.journal[:length])
-    assert found(checkpoint.path, read_only=False) == BOTH
+    for read_only in (True, False):
+        with pytest.raises(CorruptError, match=r"c\.duckdb\.journal: damaged; expected what"):
+            found(checkpoint.path, read_only)
+    checkpoint.log_path.unlink()  # without a log it does not matter
+    assert found(checkpoint.path, read_only=False) == [(1,)]
+    assert not Journal(checkpoint.path).path.exists()
+
+
+@readers_and_writers
+def test_a_log_that_was_not_committed(checkpoint: Checkpoint, read_only: bool) -> None:
+    """Without a journal, or with one of an earlier log."""
+    checkpoint.leave(checkpoint.before)
+    Journal(checkpoint.path).path.unlink()
+    assert found(checkpoint.path, read_only) == [(1,)]
+    checkpoint.leave(checkpoint.after, log=b"torn" + bytes(99))
+    assert found(checkpoint.path, read_only) == BOTH
+    assert not checkpoint.log_path.exists()
 
 
 @readers_and_writers
@@ -173,12 +190,9 @@ def test_a_committed_log_that_is_damaged(
 @readers_and_writers
 def test_the_torn_end_of_a_log_goes(checkpoint: Checkpoint, read_only: bool) -> None:
     """Nobody was told that it is committed."""
-    checkpoint.leave(checkpoint.before, log=checkpoint.log + checkpoint.log[-40:-20] + bytes(99))
-    assert found(checkpoint.path, read_only) == BOTH
-    torn = bytearray(checkpoint.log)
-    torn[len(torn) // 2] ^= 1
-    checkpoint.leave(checkpoint.before, log=bytes(torn), journal=b"")
-    assert found(checkpoint.path, read_only) == [(1,)]
+    for end in (checkpoint.log[-40:-20], checkpoint.log[-40:] + bytes(99), b"\xff" * 5000):
+        checkpoint.leave(checkpoint.before, log=checkpoint.log + end)
+        assert found(checkpoint.path, read_only) == BOTH
 
 
 def test_a_checkpoint_that_failed_keeps_what_was_saved(checkpoint: Checkpoint) -> None:
