@@ -255,7 +255,7 @@ class Database:
         return self._writer is not None
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Change something, as the one writer."""
+        """Change something, as the one writer; what is outside of a transaction does not last."""
         self._connection.execute(sql, list(values))
 
     @contextmanager
