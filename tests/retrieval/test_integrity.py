@@ -131,9 +131,8 @@ def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
 
 
 def test_numbers_that_disagree(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        with collection.store.transaction():
-            collection.store.delete_rows(np.array([0]))
+    with Collection.open(path, WordEncoder()) as collection, collection.store.transaction():
+        collection.store.delete_rows(np.array([0]))
     (fault,) = verify(path)
     assert "moments" in fault
 
