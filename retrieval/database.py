@@ -189,8 +189,8 @@ class Database:
         Raises
         ------
         OSError
-            If the disk failed. Whether the transaction was committed is then for who reads the
-            tables to see: the file was closed, if that can be, and opened again.
+            If the disk failed. The file was closed then, if that can be, and opened again: the
+            tables say whether the journal had the transaction already.
         """
         self._ensure_open()
         committing = False

@@ -59,7 +59,7 @@ class FileRecord:
         raise CorruptError(f"{path}: {fault}; `slimdex repair {folder}` rebuilds it")
 
 
-def publish(path: Path, write: Callable[[Path], None]) -> FileRecord:
+def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
     """Let `write` fill a temporary file, make it durable, and give it its name."""
     temporary = path.with_name(path.name + ".tmp")
     try:

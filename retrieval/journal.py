@@ -93,7 +93,7 @@ class Journal:
                 "log_bytes": np.array([length], np.int64),
             }
         )
-        publish(self.path, lambda path: _write(path, hashlib.sha256(body).digest() + body))
+        publish(self.path, lambda path: path.write_bytes(hashlib.sha256(body).digest() + body))
         self._last = saved
 
     def remove(self) -> None:
@@ -207,7 +207,3 @@ def _parsed(body: bytes, most: int) -> Saved:
         raise ValueError("headers or places of another file")
     images = {place: blocks[n * size : (n + 1) * size] for n, place in enumerate(places)}
     return Saved(headers, images, found["log"].tobytes(), log_bytes)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)

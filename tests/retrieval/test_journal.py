@@ -259,6 +259,31 @@ def test_a_strangers_journal_does_no_harm(
                 assert found(checkpoint.path, read_only) == BOTH
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
+def test_a_commit_without_its_journal_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    def insert(n: int) -> None:
+        with database.transaction():
+            database.execute("INSERT INTO t VALUES (?)", [n])
+
+    database = Database(tmp_path / "c.duckdb", read_only=False)
+    with database.transaction():
+        database.execute("CREATE TABLE t AS SELECT 1 AS n")
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "save", fails)
+        with pytest.raises(type(error)):
+            insert(3)
+    assert database.fetch("SELECT n FROM t ORDER BY n") == [(1,)]
+    insert(2)
+    assert database.fetch("SELECT n FROM t ORDER BY n") == BOTH
+    database.close()
+    assert found(database.path, read_only=True) == BOTH
+
+
 def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
     """Whoever closes any descriptor of a file lets go of the process's locks on it."""
     database = Database(tmp_path / "c.duckdb", read_only=False)
