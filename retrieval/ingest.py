@@ -29,6 +29,8 @@ STEP_CHARACTERS = 16_384
 CHARACTERS_PER_TOKEN = 4
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and characters of theirs, that are written to the catalog at a time."""
+VALUE = 16
+"""Characters that a value of metadata counts as, besides its own if it is a text."""
 
 
 def stage(
@@ -92,7 +94,9 @@ def _some(documents: Iterator[Document]) -> list[Document]:
     batch, characters = list[Document](), 0
     for document in documents:
         batch.append(_checked(document))
-        characters += len(document.text)
+        values = document.metadata.values()
+        own = sum(VALUE + (len(value) if isinstance(value, str) else 0) for value in values)
+        characters += len(document.text) + own
         if len(batch) == INSERTED or characters > INSERTED_CHARACTERS:
             break
     return batch

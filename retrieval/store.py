@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +39,8 @@ MANY = 100
 """So many new columns are cheaper in a new table: each on its own costs all that are there."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
+COLUMNS_AT_ONCE = 500
+"""Columns read in one query: it takes memory for 2,048 values of each, several times."""
 
 
 class DocumentStore:
@@ -260,20 +263,26 @@ class DocumentStore:
             If what a column says is JSON is none.
         """
         columns = self._seen_columns
-        own = "".join(f", {identifier(column)}" for column in columns)
-        found = self._database.fetch(
-            f'SELECT "row", id, title, text{own} FROM documents '
-            'WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
-            [[int(row) for row in rows]],
-            epoch,
-        )
+        found = self._values(["id", "title", "text", *columns], rows, epoch)
         try:
             return {
                 row: Document(id, text, title, restored(columns, own))
-                for row, id, title, text, *own in found
+                for row, (id, title, text, *own) in found.items()
             }
         except InputError as error:  # none that we have written
             raise CorruptError(f"{self._database.path}: {error}") from error
+
+    def _values(
+        self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
+    ) -> dict[int, list[Any]]:
+        wanted, found = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            own = ", ".join(identifier(column) for column in columns[few])
+            sql = f"""SELECT "row", {own} FROM documents
+                WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
+            for row, *values in self._database.fetch(sql, [wanted], epoch):
+                found[row] += values
+        return found
 
     def ids(self, stop: int) -> list[str]:
         """The ids of rows 0 .. stop, deleted ones included."""
@@ -327,24 +336,32 @@ class DocumentStore:
         return self._same(start, stop, ["title", "text", *self._columns])[0]
 
     def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
+        found = []
+        for part in batches(stop, ASKED_AT_ONCE, start):
+            alike = self._database.fetch(
+                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+            )
+            for few in batches(len(columns), COLUMNS_AT_ONCE):
+                alike = self._alike([id for id, *_ in alike], part, columns[few])
+            found += [rows for _, *rows in alike]
+        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _alike(self, ids: Sequence[str], rows: slice, columns: Sequence[str]) -> list[Any]:
+        """(id, row, row of the live document) of those that have the same in these columns."""
         own = [identifier(column) for column in columns]
         same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
         # A join with the whole table would read every text; one with the rows of known ids doesn't.
-        sql = f"""WITH old AS MATERIALIZED (
-            SELECT * FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))
-        )
-        SELECT new."row", old."row" FROM documents new JOIN old USING (id)
-        WHERE new."row" >= ? AND new."row" < ? AND {same}
-        ORDER BY new."row" """
-        found = []
-        for part in batches(stop, ASKED_AT_ONCE, start):
-            ids = self._database.fetch(
-                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+        return self._database.fetch(
+            f"""WITH old AS MATERIALIZED (
+                SELECT id, "row", {", ".join(own)} FROM {LIVE}
+                WHERE id IN (SELECT unnest(?::VARCHAR[]))
             )
-            values = [[id for (id,) in ids], part.start, part.stop]
-            found += self._database.fetch(sql, values)
-        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+            SELECT id, new."row", old."row" FROM documents new JOIN old USING (id)
+            WHERE new."row" >= ? AND new."row" < ? AND {same}
+            ORDER BY new."row" """,
+            [ids, rows.start, rows.stop],
+        )
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Remove rows from among those from `first` on, and close the gaps that they leave."""

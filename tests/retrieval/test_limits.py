@@ -9,6 +9,7 @@ import pytest
 
 from indexes.errors import InputError
 from indexes.settings import Settings
+from retrieval import database
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.integrity import verify
@@ -87,7 +88,10 @@ def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [99, 100, 10_000])
-def test_many_columns(collection: Collection, count: int) -> None:
+def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setitem(database.LOCKED, "memory_limit", "500MB")  # half of what users have
+    monkeypatch.setitem(database.LIMITS, "memory_limit", "500MB")
+    collection = Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
     collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
     metadata = {f"column {i}": i for i in range(count)}
     documents = [Document(str(i), f"word{i}", metadata=metadata if i < 2 else {}) for i in range(9)]
