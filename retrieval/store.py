@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from .columns import as_stored, by_lower_name, restored, types_of
 from .database import DISK_ERRORS, Database, is_damage, one_line
 from .documents import OWN_COLUMNS, Document, content
 from .migrations import NEEDS, check_format, migrate
+from .own_columns import OwnColumns
 from .schema import check_plain, check_schema
 from .sql import identifier
 from .state import FORMAT, State
@@ -35,8 +36,6 @@ LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
 """Documents that readers see."""
-MANY = 100
-"""So many new columns are cheaper in a new table: each on its own costs all that are there."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
 COLUMNS_AT_ONCE = 500
@@ -48,9 +47,7 @@ class DocumentStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._columns = self._read_columns()
-        self._seen_columns = self._columns  # what is committed, as other threads see it
-        self._columns_in_doubt = False
+        self._columns = OwnColumns(database)
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
@@ -107,26 +104,13 @@ class DocumentStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing, on disk when it ends."""
-        if self._columns_in_doubt:
-            self._read_columns_again()
-        try:
-            with self._database.transaction():
-                yield
-        except BaseException:
-            self._columns_in_doubt = True
-            with suppress(OSError, CorruptError):  # the error that led here says more
-                self._read_columns_again()
-            raise
-        self._seen_columns = self._columns
-
-    def _read_columns_again(self) -> None:
-        self._columns = self._seen_columns = self._read_columns()
-        self._columns_in_doubt = False
+        with self._columns.following(), self._database.transaction():
+            yield
 
     @property
     def columns(self) -> dict[str, str]:
         """The user's own columns: name -> DuckDB type."""
-        return dict(self._seen_columns)
+        return dict(self._columns.committed)
 
     def state(self) -> State:
         ((body,),) = self._database.fetch("SELECT body FROM state")
@@ -146,14 +130,14 @@ class DocumentStore:
         (in lower case), whose columns are there with the right type.
         """
         metadata = [by_lower_name(document) for document in documents]
-        self.ensure_columns(types_of(metadata, typed))
+        self._columns.ensure(types_of(metadata, typed))
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
             ("title", "VARCHAR", [d.title for d in documents]),
             ("text", "VARCHAR", [d.text for d in documents]),
         ]
-        for column, type_ in self._columns.items():
+        for column, type_ in self._columns.types.items():
             own = [as_stored(m.get(column.lower(), ("", None))[1], type_) for m in metadata]
             values.append((column, type_, own))
         names = ", ".join(identifier(column) for column, _, _ in values)
@@ -169,59 +153,8 @@ class DocumentStore:
             ) from error
 
     def ensure_columns(self, columns: Mapping[str, str]) -> None:
-        """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
-
-        Raises
-        ------
-        InputError
-            If a column holds another kind of thing: numbers are not mixed with texts.
-        """
-        existing, new = {name.lower(): name for name in self._columns}, dict[str, str]()
-        for name, type_ in columns.items():
-            if name.lower() not in existing:
-                existing[name.lower()] = name
-                new[name] = type_
-        self._add_columns(new)
-        for name, type_ in columns.items():
-            column = existing[name.lower()]
-            if (wider := self._wider(column, type_)) != self._columns[column]:
-                self._database.execute(
-                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
-                )
-                self._altered()
-
-    def _add_columns(self, columns: Mapping[str, str]) -> None:
-        named = {identifier(name): type_ for name, type_ in columns.items()}
-        if len(named) < MANY:
-            for name, type_ in named.items():
-                self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {type_}")
-        else:
-            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
-            self._database.execute(
-                f"CREATE OR REPLACE TABLE documents AS SELECT *, {empty} FROM documents"
-            )
-        if named:
-            self._altered()
-
-    def _wider(self, column: str, type_: str) -> str:
-        """The type that holds a column's values and those of another type."""
-        own = self._columns[column]
-        if type_ == own or own in ("JSON", "VARCHAR"):  # these hold anything, written out
-            return own
-        with duckdb.connect() as scratch:  # an error must not abort our transaction
-            try:
-                sql = f"SELECT typeof(coalesce(NULL::{own}, NULL::{type_}))"
-                ((wider,),) = scratch.execute(sql).fetchall()
-            except duckdb.Error:
-                wider = "VARCHAR"
-        if wider in ("JSON", "VARCHAR"):
-            raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
-        return str(wider)
-
-    def _altered(self) -> None:
-        self._columns = self._read_columns()
-        if not self._database.in_transaction:
-            self._seen_columns = self._columns
+        """Columns that hold values of the given DuckDB types; see `OwnColumns.ensure`."""
+        self._columns.ensure(columns)
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on."""
@@ -262,7 +195,7 @@ class DocumentStore:
         CorruptError
             If what a column says is JSON is none.
         """
-        columns = self._seen_columns
+        columns = self._columns.committed
         found = self._values(["id", "title", "text", *columns], rows, epoch)
         try:
             return {
@@ -301,7 +234,7 @@ class DocumentStore:
         RenumberedError
             If the rows are of another epoch.
         """
-        names = (*OWN_COLUMNS[1:4], *self._seen_columns)
+        names = (*OWN_COLUMNS[1:4], *self._columns.committed)
         where = checked(where, names)
         with self._database.reading(epoch) as cursor:
             try:
@@ -333,7 +266,7 @@ class DocumentStore:
 
     def unchanged(self, start: int, stop: int) -> Rows:
         """Rows start .. stop that are in every column as the live row of the same id."""
-        return self._same(start, stop, ["title", "text", *self._columns])[0]
+        return self._same(start, stop, ["title", "text", *self._columns.types])[0]
 
     def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
         found = []
@@ -449,10 +382,6 @@ class DocumentStore:
         sql = f'SELECT id, "row"{further} FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [part])]
-
-    def _read_columns(self) -> dict[str, str]:
-        described = self._database.fetch("DESCRIBE documents")
-        return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
 
 
 def _check(path: Path, database: Database, read_only: bool) -> None:

@@ -1,0 +1,109 @@
+"""OwnColumns: the user's columns of the documents table, which grow with what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import duckdb
+
+from indexes.errors import CorruptError, InputError
+
+from .database import Database
+from .documents import OWN_COLUMNS
+from .sql import identifier
+
+MANY = 100
+"""So many new columns are cheaper in a new table: each on its own costs all that are there."""
+
+
+class OwnColumns:
+    """Name -> DuckDB type of the columns that are the user's own.
+
+    Attributes
+    ----------
+    types : as the transaction that is going on sees them.
+    committed : as other threads see them.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.types = self.committed = self._read()
+        self._in_doubt = False
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Around a transaction: others see what it made of the columns when it has ended."""
+        if self._in_doubt:
+            self._read_again()
+        try:
+            yield
+        except BaseException:
+            self._in_doubt = True
+            with suppress(OSError, CorruptError):  # the error that led here says more
+                self._read_again()
+            raise
+        self.committed = self.types
+
+    def ensure(self, columns: Mapping[str, str]) -> None:
+        """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
+
+        Raises
+        ------
+        InputError
+            If a column holds another kind of thing: numbers are not mixed with texts.
+        """
+        existing, new = {name.lower(): name for name in self.types}, dict[str, str]()
+        for name, type_ in columns.items():
+            if name.lower() not in existing:
+                existing[name.lower()] = name
+                new[name] = type_
+        self._add(new)
+        for name, type_ in columns.items():
+            column = existing[name.lower()]
+            if (wider := self._wider(column, type_)) != self.types[column]:
+                self._database.execute(
+                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
+                )
+                self._altered()
+
+    def _add(self, columns: Mapping[str, str]) -> None:
+        named = {identifier(name): type_ for name, type_ in columns.items()}
+        if len(named) < MANY:
+            for name, type_ in named.items():
+                self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {type_}")
+        else:
+            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
+            self._database.execute(
+                f"CREATE OR REPLACE TABLE documents AS SELECT *, {empty} FROM documents"
+            )
+        if named:
+            self._altered()
+
+    def _wider(self, column: str, type_: str) -> str:
+        """The type that holds a column's values and those of another type."""
+        own = self.types[column]
+        if type_ == own or own in ("JSON", "VARCHAR"):  # these hold anything, written out
+            return own
+        with duckdb.connect() as scratch:  # an error must not abort our transaction
+            try:
+                sql = f"SELECT typeof(coalesce(NULL::{own}, NULL::{type_}))"
+                ((wider,),) = scratch.execute(sql).fetchall()
+            except duckdb.Error:
+                wider = "VARCHAR"
+        if wider in ("JSON", "VARCHAR"):
+            raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
+        return str(wider)
+
+    def _altered(self) -> None:
+        self.types = self._read()
+        if not self._database.in_transaction:
+            self.committed = self.types
+
+    def _read_again(self) -> None:
+        self.types = self.committed = self._read()
+        self._in_doubt = False
+
+    def _read(self) -> dict[str, str]:
+        described = self._database.fetch("DESCRIBE documents")
+        return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
