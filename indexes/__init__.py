@@ -1,6 +1,7 @@
 """Numbers: reduce rows, keep them in a few bytes each, find the nearest.
 
 This package has never heard of text, DuckDB or a model. Files import only files above them:
-errors, progress, locks, arrays, ranking, tensors, moments, reducer, linear, autoencoder, kinds,
-vector_index, vector_file, rescorer, metric, costs, filtered, reduced_index, catalog, settings.
+errors, json_text, progress, locks, arrays, ranking, tensors, moments, reducer, linear,
+autoencoder, kinds, vector_index, vector_file, rescorer, metric, costs, filtered, reduced_index,
+catalog, settings.
 """

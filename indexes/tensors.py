@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from .errors import CorruptError
+from .json_text import parsed, written
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) -> None:
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
-    header = {"kind": kind, "params": json.dumps(params)}
+    header = {"kind": kind, "params": written(params)}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Not `save_file`: it writes to a private file of its own, which a kill would leave behind.
     path.write_bytes(save(whole, metadata=header))
@@ -36,9 +36,9 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        params = json.loads(header["params"])
+        params = parsed(header["params"])
     # numpy has no type for some tensors; the rest is what broken JSON can raise
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CorruptError(f"{path}: not a slimdex tensor file ({error})") from error
     if not isinstance(params, dict):
         raise CorruptError(f"{path}: parameters {params!r:.80}; expected names and values")

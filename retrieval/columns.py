@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,6 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from indexes.errors import InputError
+from indexes.json_text import parsed, written
 
 from .documents import OWN_COLUMNS, Document
 
@@ -80,8 +80,8 @@ def as_stored(value: Any, type_: str) -> Any:
 
 def _as_json(value: Any) -> str:
     try:
-        return json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        return written(value)
+    except (TypeError, ValueError) as error:
         raise InputError(
             f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
             "and dicts of these"
@@ -112,6 +112,6 @@ def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any
 
 def _from_json(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parsed(text)
+    except ValueError as error:
         raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

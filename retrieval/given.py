@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from indexes.arrays import LARGEST, Matrix, as_matrix, batches
 from indexes.errors import InputError
+from indexes.json_text import parsed
 
 from .sql import identifier, one_file
 
@@ -221,7 +222,7 @@ def read_query_vectors(spec: str) -> Matrix:
     if spec.endswith(".npy"):
         return as_matrix(np.atleast_2d(load_array(Path(spec))), name=spec)
     try:
-        values = json.loads(spec)
+        values = parsed(spec)
     except ValueError as error:
         raise InputError(f"vector {spec!r}; expected a .npy file or a JSON array") from error
     if not isinstance(values, list) or not values:

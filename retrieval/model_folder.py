@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from indexes.errors import InputError
+from indexes.json_text import parsed
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
 """Weights that could run code when they are read, or are no safetensors."""
@@ -43,8 +44,8 @@ def check_model_folder(folder: Path) -> None:
 def read_json(path: Path, expected: type = dict) -> Any:
     """A JSON file whose top is of a type; raises `InputError` for anything else."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        found = parsed(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}; expected JSON") from error
     if not isinstance(found, expected):
         raise InputError(f"{path}: {type(found).__name__}; expected a JSON {expected.__name__}")

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import duckdb
 
 from indexes.errors import InputError
+from indexes.json_text import TooDeepError, parsed
 
 from .columns import restored
 from .docstrings import PREFIX as PYTHON
@@ -310,11 +311,11 @@ def _broken_line(path: Path) -> str | None:
             for number, line in enumerate(lines, start=1):
                 try:
                     if line.strip():
-                        json.loads(line)
+                        parsed(line)
                 except json.JSONDecodeError as error:
                     return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
-                except RecursionError:
-                    return f"line {number}: JSON that is nested too deep"
+                except TooDeepError as error:
+                    return f"line {number}: JSON {error}"
     except UNREADABLE as error:
         return _unreadable(error)
     return None

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from indexes.catalog import REDUCERS
 from indexes.errors import CorruptError
+from indexes.json_text import parsed
 from indexes.settings import Settings
 
 from .files import OUR_FILES, FileRecord
@@ -73,13 +74,13 @@ class State:
     def from_json(cls, text: str) -> Self:
         """Raises `CorruptError` if a field is missing or unknown, or can't be what it says."""
         try:
-            values = json.loads(text)
+            values = parsed(text)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             state = cls(**values)
             state._check()
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise CorruptError(f"state in the catalog: {reason}") from error
         return state

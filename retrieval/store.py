@@ -22,7 +22,7 @@ from .own_columns import OwnColumns
 from .schema import check_plain, check_schema
 from .sql import identifier
 from .state import FORMAT, State
-from .where import checked, refusal
+from .where import SECONDS, checked, limited, refusal, seconds_allowed
 
 SCHEMA = """
     CREATE TABLE documents(
@@ -239,8 +239,12 @@ class DocumentStore:
         with self._database.reading(epoch) as cursor:
             try:
                 documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
-                found = documents.filter(where).project('"row"')
-                return np.sort(found.fetchnumpy()["row"].astype(np.int64))
+                with limited(cursor):
+                    found = documents.filter(where).project('"row"').fetchnumpy()
+                return np.sort(found["row"].astype(np.int64))
+            except duckdb.InterruptException as error:
+                reason = f"it took more than {seconds_allowed():g} s, which {SECONDS} sets"
+                raise refusal(where, reason, names) from error
             except duckdb.Error as error:
                 if isinstance(error, DISK_ERRORS) or is_damage(error):
                     raise

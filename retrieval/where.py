@@ -7,14 +7,17 @@ whatever is not listed is refused. So a later DuckDB's new functions are refused
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
+from threading import TIMEOUT_MAX, Timer
 from typing import Any
 
 import duckdb
 
 from indexes.errors import InputError
+from indexes.json_text import TooDeepError, parsed
 
 LONGEST = 1 << 20
 """Characters of a condition: enough for tens of thousands of ids in a list."""
@@ -25,6 +28,8 @@ TEXT_CASTS = 3
 BUILT_FROM = 100
 """Columns that go into texts and lists that a condition builds: DuckDB's limit on memory does
 not count them."""
+SECONDS = "SLIMDEX_WHERE_SECONDS"
+"""A variable of the environment: how long a condition may take."""
 SHOWN = 200
 """Characters of a condition, and columns, that a message repeats."""
 
@@ -68,9 +73,9 @@ FUNCTIONS = _words(
     "radians round round_even roundbankers sign signbit sin sqrt subtract tan trunc xor "
     # texts
     "ascii bit_length char_length character_length concat concat_ws contains "
-    "damerau_levenshtein editdist3 ends_with hamming hash "
+    "ends_with hamming hash "
     "ilike_escape instr jaccard jaro_similarity jaro_winkler_similarity lcase left left_grapheme "
-    "len length length_grapheme levenshtein like_escape lower ltrim md5 mismatches nfc_normalize "
+    "len length length_grapheme like_escape lower ltrim md5 mismatches nfc_normalize "
     "not_ilike_escape not_like_escape octet_length ord overlay parse_dirname parse_dirpath "
     "parse_filename parse_path position prefix regexp_extract regexp_extract_all "
     "regexp_full_match regexp_matches regexp_split_to_array replace reverse right "
@@ -97,7 +102,7 @@ FUNCTIONS = _words(
     "array_position array_prepend array_push_back array_push_front array_reverse "
     "array_reverse_sort array_select array_slice array_sort array_to_string "
     "array_unique array_value array_where array_zip cardinality element_at "
-    "grade_up json json_array_length json_contains json_exists json_extract "
+    "grade_up json json_array_length json_exists json_extract "
     "json_extract_path json_extract_path_text json_extract_string json_keys "
     "json_structure json_type json_valid json_value list_any_value list_append list_avg "
     "list_bool_and list_bool_or list_cat list_concat list_contains list_cosine_distance "
@@ -114,14 +119,22 @@ FUNCTIONS = _words(
 """Functions of their arguments and the clock.
 
 Left out are those that read files, settings, variables, sequences and the catalog, that wait,
-write, draw at random or raise what they are told; and those that make much out of little: range,
-repeat, lpad, format, hex, regexp_replace, list_resize, all that take lambdas, and their like.
+write, draw at random or raise what they are told; those that make much out of little: range,
+repeat, lpad, format, hex, regexp_replace, list_resize, all that take lambdas, and their like; and
+those whose time grows with the square of a text's length: levenshtein, json_contains.
 """
 BUILDERS = _words(
     "|| array_append array_cat array_concat array_prepend array_push_back array_push_front "
     "array_value concat concat_ws list_append list_cat list_concat list_pack list_prepend "
     "list_value map row struct_pack"
 )
+REGEXES = _words(
+    "regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_split_to_array "
+    "str_split_regex string_split_regex ~"
+)
+"""Their time grows with the length of the text times that of the second argument, the pattern."""
+LONGEST_PATTERN = 1000
+"""Characters of a pattern, which has to be a constant."""
 SHRINKING = "replace"
 """Its third argument may not be longer than its second: nested, it would grow exponentially."""
 TEXT_TYPES = _words(
@@ -164,6 +177,36 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
     shown = repr(where) if len(where) <= SHOWN else f"{where[:SHOWN]!r}..."
     return InputError(f"where {shown}: {reason}; expected a condition on the columns {named}")
+
+
+@contextmanager
+def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupt what the connection does when it takes too long: DuckDB raises then.
+
+    It looks at the clock after each 2,048 rows.
+
+    Raises
+    ------
+    InputError
+        If the environment's `SECONDS` are no number of seconds.
+    """
+    timer = Timer(seconds_allowed(), connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # or it could still interrupt what the connection does next
+
+
+def seconds_allowed() -> float:
+    """How long a condition may be looked for in the documents."""
+    said = os.environ.get(SECONDS, "60")
+    with suppress(ValueError):
+        if 0 < float(said) <= TIMEOUT_MAX:
+            return float(said)
+    raise InputError(f"{SECONDS}={said!r}; expected a number of seconds, more than 0")
 
 
 class _Refused(Exception):
@@ -211,8 +254,8 @@ def _expression(where: str) -> dict[str, Any]:
             .cursor()
             .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
         )
-        tree = json.loads(found.fetchall()[0][0])
-    except RecursionError as error:
+        tree = parsed(found.fetchall()[0][0])
+    except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error
     except duckdb.Error as error:
         raise _Refused(" ".join(str(error).split())) from error
@@ -295,8 +338,15 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _Refused(f'column "{first}" not found')
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is not called plainly")
+    if name in REGEXES and not _is_pattern(node["arguments"][0 if first else 1 :]):
+        raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
     if name == SHRINKING and not _shrinks(node):
         raise _Refused("replace with anything but a constant that is no longer than the one before")
+
+
+def _is_pattern(arguments: Sequence[dict[str, Any]]) -> bool:
+    constant = arguments[0]["expression"].get("literal") if arguments else None
+    return constant is not None and len(constant["text"]) <= LONGEST_PATTERN
 
 
 def _shrinks(node: dict[str, Any]) -> bool:

@@ -135,8 +135,10 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     rows = np.sort(np.random.default_rng(3).choice(live, 40, replace=False))
     queries = WordEncoder().encode(encoder.encoded)
     exact = ExactSearch(collection)(queries, 11)
-    found = collection.search_vectors(queries, 11)
-    by_hand = agreement(drop_rows(*found, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
+    # One query at a time, as there: FAISS breaks ties of codes otherwise when it has many.
+    one_by_one = [collection.search_vectors(query[None], 11) for query in queries]
+    scores, nearest = (np.concatenate(part) for part in zip(*one_by_one, strict=True))
+    by_hand = agreement(drop_rows(scores, nearest, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
     assert report["index"]["fidelity@10"] == pytest.approx(by_hand)
     encoder.encoded.clear()
     assert evaluate_self(collection, sample=5000)["queries"] == len(live)

@@ -77,6 +77,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
         ("regexp_matches(text, '[2-3] of') AND text ~ '.*3.*'", [3]),
         ("id SIMILAR TO 'id(1|2)' AND lower(title) = ''", [1, 2]),
         ("text.lower().starts_with('text 5')", [5]),
+        ("text.regexp_matches('t 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
+        (f"text ~ '{'x?' * 497}Text 5'", [5]),
         ("upper(substring(text FROM 1 FOR 4)) = 'TEXT' AND n = 1", [1]),
         ("replace(id, 'id', '') = '4'", [4]),
         ("coalesce(\"odd name\", 'none') = 'none' OR nullif(n, 2) IS NULL", [2, 3]),
@@ -208,6 +210,14 @@ ATTACKS = {
     "id = '" + "x" * (1 << 20) + "'": f"at most {LONGEST} are read",
     "regexp_matches(text, '" + "(a{0,100})" * 3 + "{0,1000}')": "invalid repetition|too large",
     "regexp_matches(text, '(')": "missing",
+    "regexp_matches(text, text)": "a pattern is a constant of at most 1000 characters",
+    "text.regexp_matches(text)": "a pattern is a constant",
+    "'x'.regexp_matches(text)": "a pattern is a constant|syntax",
+    "text ~ id": "a pattern is a constant",
+    "text NOT SIMILAR TO id || 'x'": "a pattern is a constant",
+    f"text ~ '{'x' * 1001}'": "a pattern is a constant",
+    "len(string_split_regex(text, lower('X'))) > 1": "a pattern is a constant",
+    "levenshtein(text, text) > 1": "'levenshtein' is not allowed",
     "n / 0 > 'a'": "Could not convert",
     "text": "Could not convert",
     "id = 'x' \u2028; DROP TABLE state": "semicolon|syntax",
@@ -230,6 +240,27 @@ def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     assert message.endswith(f"; expected a condition on the columns {', '.join(COLUMNS)}")
     assert time.perf_counter() - begin < 10
     assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
+
+
+def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred checksums of each text."""
+    slow = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    with slow.transaction():
+        documents = [Document(str(i), "ab " * 500) for i in range(3000)]
+        slow.insert(0, documents)
+        slow.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
+    where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(200))
+    monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
+    with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
+        slow.rows_where(where, 3000)
+    with slow.transaction(), pytest.raises(InputError, match="took more"):
+        slow.rows_where(where, 3000)
+    monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
+    assert slow.rows_where("id = '7'", 3000).tolist() == [7]
+    for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
+        monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
+        with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
+            slow.rows_where("id = '7'", 3000)
 
 
 def test_only_listed_functions(store: DocumentStore) -> None:

@@ -1,0 +1,85 @@
+"""JSON text, read and written with one limit on how deep it is nested.
+
+Python's own limit is what its stack takes: it differs between versions and callers, so that what
+one has written another could not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+DEEPEST = 500
+"""Brackets inside each other. Python 3.11 can't read a thousand."""
+
+
+class TooDeepError(ValueError):
+    """JSON with more brackets inside each other."""
+
+    def __init__(self) -> None:
+        super().__init__(f"nested too deep; expected at most {DEEPEST} brackets inside each other")
+
+
+def parsed(text: str) -> Any:
+    """The value that a JSON text stands for.
+
+    Raises
+    ------
+    json.JSONDecodeError
+        If it is broken.
+    TooDeepError
+        If it is nested too deep.
+
+    >>> parsed("[1, {}]")
+    [1, {}]
+    >>> parsed("[" * 501 + "]" * 501)
+    Traceback (most recent call last):
+    ...
+    indexes.json_text.TooDeepError: nested too deep; expected at most 500 brackets inside each other
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise TooDeepError from error
+    _check(value, text)
+    return value
+
+
+def written(value: Any) -> str:
+    """A value as JSON text.
+
+    Raises
+    ------
+    TypeError
+        If JSON has nothing like it.
+    TooDeepError
+        If it is nested too deep.
+    ValueError
+        If it has itself inside.
+
+    >>> written([1, {"a": (2.5, None)}])
+    '[1, {"a": [2.5, null]}]'
+    """
+    try:
+        text = json.dumps(value)
+    except RecursionError as error:
+        raise TooDeepError from error
+    _check(value, text)
+    return text
+
+
+def _check(value: Any, text: str) -> None:
+    if text.count("[") + text.count("{") <= DEEPEST:  # which is quickly seen
+        return
+    level = _nested([value])
+    for _ in range(DEEPEST):
+        level = _nested(
+            child for item in level for child in (item.values() if isinstance(item, dict) else item)
+        )
+    if level:
+        raise TooDeepError
+
+
+def _nested(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, (dict, list, tuple))]

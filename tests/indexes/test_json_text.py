@@ -1,0 +1,56 @@
+"""JSON is nested as deep in every Python, from every caller."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexes.json_text import DEEPEST, TooDeepError, parsed, written
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(LEAVES, lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=20)
+
+
+@given(VALUES)
+def test_what_is_written_is_read(value: Any) -> None:
+    assert parsed(written(value)) == value == json.loads(written(value))
+
+
+@pytest.mark.parametrize("pair", [("[", "]"), ('{"a": ', "}"), ('[0, {"b": [], "a": ', "}]")])
+def test_the_depth(pair: tuple[str, str]) -> None:
+    brackets = sum(part in "[{" for part in pair[0].replace("[]", ""))
+    fits, deeper = (DEEPEST - 1) // brackets, (DEEPEST - 1) // brackets + 1
+    text = pair[0] * fits + '"[[[{{{"' + pair[1] * fits
+    assert written(parsed(text)) == text
+    for depth in (deeper, 10_000, 200_000):
+        with pytest.raises(TooDeepError, match="at most 500 brackets"):
+            parsed(pair[0] * depth + "[]" + pair[1] * depth)
+
+
+def test_many_brackets_side_by_side() -> None:
+    value = [[{"a": ["]"]}]] * 10_000
+    assert parsed(written(value)) == value
+
+
+@pytest.mark.parametrize("depth", [501, 900, 100_000])
+def test_what_is_too_deep_to_write(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = (value,)
+    with pytest.raises(TooDeepError):
+        written(value)
+
+
+def test_what_is_no_json() -> None:
+    with pytest.raises(json.JSONDecodeError):
+        parsed('{"a": }')
+    with pytest.raises(TypeError):
+        written({1, 2})
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="Circular"):
+        written(endless)
