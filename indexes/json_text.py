@@ -10,18 +10,19 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-DEEPEST = 500
-"""Brackets inside each other. Python 3.11 can't read a thousand."""
+DEEPEST = 200
+"""Brackets inside each other: Python 3.11 can't read a thousand, and who goes through them call by
+call takes a few calls for each."""
 
 
 class TooDeepError(ValueError):
     """JSON with more brackets inside each other."""
 
-    def __init__(self) -> None:
-        super().__init__(f"nested too deep; expected at most {DEEPEST} brackets inside each other")
+    def __init__(self, deepest: int) -> None:
+        super().__init__(f"nested too deep; expected at most {deepest} brackets inside each other")
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str, deepest: int = DEEPEST) -> Any:
     """The value that a JSON text stands for.
 
     Raises
@@ -33,16 +34,16 @@ def parsed(text: str) -> Any:
 
     >>> parsed("[1, {}]")
     [1, {}]
-    >>> parsed("[" * 501 + "]" * 501)
+    >>> parsed("[" * 201 + "]" * 201)
     Traceback (most recent call last):
     ...
-    indexes.json_text.TooDeepError: nested too deep; expected at most 500 brackets inside each other
+    indexes.json_text.TooDeepError: nested too deep; expected at most 200 brackets inside each other
     """
     try:
         value = json.loads(text)
     except RecursionError as error:
-        raise TooDeepError from error
-    _check(value, text)
+        raise TooDeepError(deepest) from error
+    _check(value, text, deepest)
     return value
 
 
@@ -64,21 +65,21 @@ def written(value: Any) -> str:
     try:
         text = json.dumps(value)
     except RecursionError as error:
-        raise TooDeepError from error
-    _check(value, text)
+        raise TooDeepError(DEEPEST) from error
+    _check(value, text, DEEPEST)
     return text
 
 
-def _check(value: Any, text: str) -> None:
-    if text.count("[") + text.count("{") <= DEEPEST:  # which is quickly seen
+def _check(value: Any, text: str, deepest: int) -> None:
+    if text.count("[") + text.count("{") <= deepest:  # which is quickly seen
         return
     level = _nested([value])
-    for _ in range(DEEPEST):
+    for _ in range(deepest):
         level = _nested(
             child for item in level for child in (item.values() if isinstance(item, dict) else item)
         )
     if level:
-        raise TooDeepError
+        raise TooDeepError(deepest)
 
 
 def _nested(values: Iterable[Any]) -> list[Any]:

@@ -23,6 +23,8 @@ LONGEST = 1 << 20
 """Characters of a condition: enough for tens of thousands of ids in a list."""
 DEEPEST = 100
 """Brackets inside brackets: DuckDB's parser takes minutes over thousands that are never closed."""
+DEEPEST_TREE = 500
+"""Brackets inside each other in the tree that DuckDB's parser makes, as JSON."""
 TEXT_CASTS = 3
 """Casts to text inside each other: each doubles the quotes in lists and structs."""
 BUILT_FROM = 100
@@ -254,7 +256,7 @@ def _expression(where: str) -> dict[str, Any]:
             .cursor()
             .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
         )
-        tree = parsed(found.fetchall()[0][0])
+        tree = parsed(found.fetchall()[0][0], DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error
     except duckdb.Error as error:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from indexes.errors import InputError
+from indexes.json_text import DEEPEST
 from indexes.settings import Settings
 from retrieval import database
 from retrieval.collection import Collection
+from retrieval.console import hit_json, print_json
 from retrieval.documents import Document
 from retrieval.integrity import verify
 from tests.encoders import WordEncoder
@@ -77,6 +80,23 @@ def test_a_list_in_itself(collection: Collection) -> None:
     endless.append(endless)
     with pytest.raises(InputError, match="Circular"):
         collection.add([Document("a", "t", metadata={"x": endless})])
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_the_deepest_json(
+    collection: Collection, capsys: pytest.CaptureFixture[str], kind: type
+) -> None:
+    """What can be added can be printed."""
+    value: Any = 1
+    for _ in range(DEEPEST):
+        value = {"a": value} if kind is dict else kind([value])
+    with pytest.raises(InputError, match=f"too deep; expected at most {DEEPEST}"):
+        collection.add([Document("a", "t", metadata={"v": [value]})])
+    collection.add([Document("a", "t", metadata={"v": value}), Document("b", "u")])
+    ((hit,),) = collection.search("t", k=1)
+    print_json(hit_json(hit))
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["metadata"]["v"] == json.loads(json.dumps(value))
 
 
 def test_a_megabyte_of_text_a_row(collection: Collection) -> None:

@@ -79,6 +79,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
         ("text.lower().starts_with('text 5')", [5]),
         ("text.regexp_matches('t 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
         (f"text ~ '{'x?' * 497}Text 5'", [5]),
+        (f"{'lower(' * 99}title{')' * 99} = 'title'", [0, 3, 6]),
         ("upper(substring(text FROM 1 FOR 4)) = 'TEXT' AND n = 1", [1]),
         ("replace(id, 'id', '') = '4'", [4]),
         ("coalesce(\"odd name\", 'none') = 'none' OR nullif(n, 2) IS NULL", [2, 3]),
