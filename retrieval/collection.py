@@ -78,7 +78,7 @@ class Collection:
         InputError
             If the folder exists, or the settings can't suit the encoder.
         """
-        path = Path(path)
+        path = Path(path).absolute()  # it stays where it is when the process goes elsewhere
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
         encoder = encoder or TransformerEncoder()
@@ -111,7 +111,7 @@ class Collection:
         CorruptError
             If the catalog is damaged.
         """
-        ledger = Ledger.open(Path(path), read_only=read_only)
+        ledger = Ledger.open(Path(path).absolute(), read_only=read_only)
         expected = ledger.state.encoder
         if encoder is not None and (given := _plain(encoder.spec())) != expected:
             ledger.store.close()

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +173,7 @@ def show_index(collection: Collection, added: Added | None, as_json: bool) -> No
     if as_json:
         print_json(facts)
         return
-    line = f"{facts['documents']:,} documents in {collection.path}"
+    line = f"{facts['documents']:,} documents in {_from_here(collection.path)}"
     if added is not None and added.replaced:
         line += f", {added.replaced:,} replaced"
     if added is not None and added.unchanged:
@@ -190,6 +191,11 @@ def inline(values: dict[str, Any]) -> str:
     """Names and values on one line."""
     shown = {k: f"{v:,.0f}" if "bytes" in k else v for k, v in values.items()}
     return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _from_here(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

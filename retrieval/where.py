@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from threading import TIMEOUT_MAX, Timer
+from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
 import duckdb
@@ -32,6 +32,8 @@ BUILT_FROM = 100
 not count them."""
 SECONDS = "SLIMDEX_WHERE_SECONDS"
 """A variable of the environment: how long a condition may take."""
+AGAIN = 0.1
+"""Seconds from one interruption to the next."""
 SHOWN = 200
 """Characters of a condition, and columns, that a message repeats."""
 
@@ -192,14 +194,21 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     InputError
         If the environment's `SECONDS` are no number of seconds.
     """
-    timer = Timer(seconds_allowed(), connection.interrupt)
-    timer.daemon = True
-    timer.start()
+    seconds, over = seconds_allowed(), Event()
+
+    def interrupt() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            connection.interrupt()
+            wait = AGAIN  # a query that has not begun yet forgets it as it begins
+
+    watch = Thread(target=interrupt, daemon=True)
+    watch.start()
     try:
         yield
     finally:
-        timer.cancel()
-        timer.join()  # or it could still interrupt what the connection does next
+        over.set()
+        watch.join()  # or it could still interrupt what the connection does next
 
 
 def seconds_allowed() -> float:

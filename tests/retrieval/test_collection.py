@@ -15,6 +15,7 @@ from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.files import OUR_FILES
+from retrieval.integrity import verify
 from tests.encoders import WordEncoder
 
 SMALL = [
@@ -170,6 +171,30 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert len(again.search("anything", k=2000)[0]) == len(again) == 1199 - gone
+
+
+def test_the_process_goes_elsewhere(
+    tmp_path: Path, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made = Collection.create("x.index", encoder)
+    monkeypatch.chdir("elsewhere")
+    made.add(SMALL)
+    made.close()
+    monkeypatch.chdir("..")
+    with Collection.open("x.index", WordEncoder()) as found:
+        monkeypatch.chdir("elsewhere")
+        assert len(found.search("rain on the roof", k=3)[0]) == 3
+        found.delete(["cat"])
+        found.add([Document("snow", "snow fell")])
+        found.compact()
+        found.delete(["dog"])
+        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
+    assert list(Path.cwd().iterdir()) == []
+    assert verify(tmp_path / "x.index") == []
+    with Collection.open(tmp_path / "x.index", WordEncoder(), read_only=True) as found:
+        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
 
 
 def test_delete_with_an_unknown_id_deletes_nothing(path: Path, encoder: WordEncoder) -> None:
