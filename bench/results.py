@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from indexes.errors import InputError
+from indexes.json_text import parsed
 from retrieval.files import publish
 
 Row = dict[str, Any]
@@ -81,9 +82,9 @@ def _line(row: Row) -> str:
 def _parsed(path: Path, text: str) -> Iterable[Row]:
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            row = json.loads(line)
+            row = parsed(line)
             row["key"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}, line {number}: no row of results ({error})") from error
         yield row
 

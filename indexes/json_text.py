@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 DEEPEST = 200
-"""Brackets inside each other: Python 3.11 can't read a thousand, and who goes through them call by
-call takes a few calls for each."""
+"""Brackets inside each other in what is written: Python 3.11 can't read a thousand, and who goes
+through them call by call takes a few calls for each."""
+READABLE = 900
+"""In what is read and was written before there was that limit."""
 
 
 class TooDeepError(ValueError):

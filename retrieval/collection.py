@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from indexes.arrays import Matrix, Rows
 from indexes.errors import CorruptError, InputError
+from indexes.json_text import parsed, written
 from indexes.moments import Moments
 from indexes.progress import Progress, silent
 from indexes.reduced_index import ReducedIndex
@@ -420,7 +420,10 @@ class Collection:
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:
     """A spec as the catalog gives it back: JSON has no tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(spec))
+    try:
+        plain: dict[str, Any] = parsed(written(spec))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"an encoder's spec: {error}") from error
     return plain
 
 

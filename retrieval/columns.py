@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from indexes.errors import InputError
-from indexes.json_text import parsed, written
+from indexes.json_text import READABLE, parsed, written
 
 from .documents import OWN_COLUMNS, Document
 
@@ -112,6 +112,6 @@ def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any
 
 def _from_json(name: str, text: str) -> Any:
     try:
-        return parsed(text)
+        return parsed(text, READABLE)
     except ValueError as error:
         raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

@@ -199,6 +199,7 @@ class Database:
             self._writer = threading.get_ident()
             yield
             committing = True
+            self._connection.execute("SELECT 1")  # after an error COMMIT would undo all, silently
             self._connection.execute("COMMIT")
             self._writer = None
             sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system

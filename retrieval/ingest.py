@@ -29,8 +29,8 @@ STEP_CHARACTERS = 16_384
 CHARACTERS_PER_TOKEN = 4
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and characters of theirs, that are written to the catalog at a time."""
-VALUE = 16
-"""Characters that a value of metadata counts as, besides its own if it is a text."""
+INSERTED_VALUES = 1 << 20
+"""And values of metadata."""
 
 
 def stage(
@@ -91,13 +91,12 @@ def stage(
 
 def _some(documents: Iterator[Document]) -> list[Document]:
     """The next documents, not too many nor too long."""
-    batch, characters = list[Document](), 0
+    batch, characters, values = list[Document](), 0, 0
     for document in documents:
         batch.append(_checked(document))
-        values = document.metadata.values()
-        own = sum(VALUE + (len(value) if isinstance(value, str) else 0) for value in values)
-        characters += len(document.text) + own
-        if len(batch) == INSERTED or characters > INSERTED_CHARACTERS:
+        characters += len(document.text)
+        values += len(document.metadata)
+        if len(batch) == INSERTED or characters > INSERTED_CHARACTERS or values > INSERTED_VALUES:
             break
     return batch
 

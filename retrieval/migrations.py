@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from indexes.errors import CorruptError, InputError
-from indexes.json_text import parsed
+from indexes.json_text import READABLE, parsed
 
 from .database import Database
 from .state import FORMAT
@@ -67,7 +67,7 @@ def migrate(database: Database, format_: int, steps: Mapping[int, Step] = STEPS)
     with database.transaction():
         ((body,),) = database.fetch("SELECT body FROM state")
         try:
-            state = parsed(body)
+            state = parsed(body, READABLE)
         except (TypeError, ValueError) as error:
             raise CorruptError(f"state in the catalog: {error}") from error
         for step in range(format_, FORMAT):

@@ -316,6 +316,8 @@ def _broken_line(path: Path) -> str | None:
                     return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
                 except TooDeepError as error:
                     return f"line {number}: JSON {error}"
+                except ValueError as error:  # a number of thousands of digits
+                    return f"line {number}: {error}"
     except UNREADABLE as error:
         return _unreadable(error)
     return None

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from indexes.catalog import REDUCERS
 from indexes.errors import CorruptError
-from indexes.json_text import parsed
+from indexes.json_text import READABLE, parsed
 from indexes.settings import Settings
 
 from .files import OUR_FILES, FileRecord
@@ -74,7 +74,7 @@ class State:
     def from_json(cls, text: str) -> Self:
         """Raises `CorruptError` if a field is missing or unknown, or can't be what it says."""
         try:
-            values = parsed(text)
+            values = parsed(text, READABLE)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}

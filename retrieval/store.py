@@ -193,7 +193,7 @@ class DocumentStore:
         RenumberedError
             If the rows are of another epoch.
         CorruptError
-            If what a column says is JSON is none.
+            If what a column says is JSON is none, or two documents have the same row.
         """
         columns = self._columns.committed
         found = self._values(["id", "title", "text", *columns], rows, epoch)
@@ -215,6 +215,8 @@ class DocumentStore:
                 WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
             for row, *values in self._database.fetch(sql, [wanted], epoch):
                 found[row] += values
+        if any(len(values) != len(columns) for values in found.values()):
+            raise CorruptError(f"{self._database.path}: documents that have the same row")
         return found
 
     def ids(self, stop: int) -> list[str]:

@@ -1,13 +1,14 @@
 """Where: what a condition on documents may be, checked on the tree that DuckDB's parser makes.
 
 A condition may come from anybody who may search. It is an expression over the documents' columns
-and nothing else: what kinds of nodes, functions, types and names it may have is listed here, and
-whatever is not listed is refused. So a later DuckDB's new functions are refused, too.
+and nothing else: what kinds of nodes, functions and types it may have is listed in `vocabulary`,
+and whatever is not listed is refused. Nor may it take much time or memory for little text.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -19,12 +20,37 @@ import duckdb
 from indexes.errors import InputError
 from indexes.json_text import TooDeepError, parsed
 
+from .vocabulary import (
+    BUILDERS,
+    CLASSES,
+    CLOCKS,
+    COLLATIONS,
+    FUNCTIONS,
+    LIKES,
+    LISTS,
+    NAMED,
+    OPERATORS,
+    REGEXES,
+    SHRINKING,
+    TEXT_TYPES,
+    TYPES,
+)
+
 LONGEST = 1 << 20
 """Characters of a condition: enough for tens of thousands of ids in a list."""
 DEEPEST = 100
 """Brackets inside brackets: DuckDB's parser takes minutes over thousands that are never closed."""
-DEEPEST_TREE = 500
+DEEPEST_TREE = 900
 """Brackets inside each other in the tree that DuckDB's parser makes, as JSON."""
+LONGEST_PATTERN = 1000
+"""Characters of a pattern, which has to be a constant: the time that LIKE and regular expressions
+take grows with the length of the text times that of the pattern."""
+REPEATED = 10_000
+"""Characters of a regular expression, times what the numbers in its braces add up to."""
+DESCENTS = 1
+"""Steps to any depth, "..", of a path in JSON: each multiplies the time by the nodes below."""
+BRANCHES = 1000
+"""ANDs below one OR: DuckDB compares each with each when it plans, without looking at a clock."""
 TEXT_CASTS = 3
 """Casts to text inside each other: each doubles the quotes in lists and structs."""
 BUILT_FROM = 100
@@ -38,112 +64,12 @@ SHOWN = 200
 """Characters of a condition, and columns, that a message repeats."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "lock_configuration": True,
 }
-CLASSES = _words(
-    "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA OPERATOR "
-    "TYPE"
-)
-"""Classes of nodes; not among them: subqueries, windows, stars, parameters, positions, defaults."""
-OPERATORS = _words(
-    "OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF "
-    "OPERATOR_TRY COMPARE_IN COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE ARRAY_CONSTRUCTOR "
-    "STRUCT_EXTRACT"
-)
-CLOCKS = _words("current_date current_time current_timestamp localtime localtimestamp")
-"""Names without brackets that DuckDB takes for functions; others tell who asks, and where."""
-TYPES = _words(
-    "bigint binary bit blob bool boolean bpchar bytea char date datetime dec decimal double float "
-    "float4 float8 hugeint int int1 int2 int4 int8 integer interval json list long map numeric "
-    "real short signed smallint string struct text time timestamp timestamp_ms timestamp_ns "
-    "timestamp_s timestamptz timetz tinyint ubigint uhugeint uinteger usmallint utinyint uuid "
-    "varbinary varchar"
-) | {"time with time zone", "timestamp with time zone"}
-FUNCTIONS = _words(
-    # operators
-    "!~~ !~~* % & && * ** + - ->> / // << <@ <-> >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ !__postfix "
-    # numbers
-    "abs acos add asin atan atan2 bit_count cbrt ceil ceiling cos cot degrees divide even exp "
-    "factorial fdiv floor fmod gcd greatest greatest_common_divisor isfinite isinf isnan lcm "
-    "least least_common_multiple ln log log10 log2 mod multiply nextafter pi pow power "
-    "radians round round_even roundbankers sign signbit sin sqrt subtract tan trunc xor "
-    # texts
-    "ascii bit_length char_length character_length concat concat_ws contains "
-    "ends_with hamming hash "
-    "ilike_escape instr jaccard jaro_similarity jaro_winkler_similarity lcase left left_grapheme "
-    "len length length_grapheme like_escape lower ltrim md5 mismatches nfc_normalize "
-    "not_ilike_escape not_like_escape octet_length ord overlay parse_dirname parse_dirpath "
-    "parse_filename parse_path position prefix regexp_extract regexp_extract_all "
-    "regexp_full_match regexp_matches regexp_split_to_array replace reverse right "
-    "right_grapheme rtrim sha1 sha256 split split_part starts_with str_split str_split_regex "
-    "string_split string_split_regex string_to_array strip_accents strlen strpos substr substring "
-    "substring_grapheme suffix translate trim ucase unicode upper "
-    # dates and times
-    "ago age century date_add date_diff date_part date_sub date_trunc datediff datepart datesub "
-    "datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade epoch epoch_ms "
-    "epoch_ns epoch_us era hour isodow isoyear julian last_day make_date make_time make_timestamp "
-    "make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium millisecond "
-    "minute month monthname nanosecond now quarter second strftime strptime time_bucket timezone "
-    "timezone_hour timezone_minute to_centuries to_days to_decades to_hours to_microseconds "
-    "to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp "
-    "to_weeks to_years today transaction_timestamp try_strptime week weekday weekofyear year "
-    "yearweek "
-    # choices and kinds
-    "constant_or_null enum_code get_type if nullif typeof "
-    # lists, structs, maps and JSON
-    "array_append array_cat array_concat array_contains array_cosine_distance "
-    "array_cosine_similarity array_distance array_distinct array_dot_product "
-    "array_extract array_has array_has_all array_has_any array_indexof "
-    "array_inner_product array_intersect array_length array_pop_back array_pop_front "
-    "array_position array_prepend array_push_back array_push_front array_reverse "
-    "array_reverse_sort array_select array_slice array_sort array_to_string "
-    "array_unique array_value array_where array_zip cardinality element_at "
-    "grade_up json json_array_length json_exists json_extract "
-    "json_extract_path json_extract_path_text json_extract_string json_keys "
-    "json_structure json_type json_valid json_value list_any_value list_append list_avg "
-    "list_bool_and list_bool_or list_cat list_concat list_contains list_cosine_distance "
-    "list_cosine_similarity list_count list_distance list_distinct list_dot_product list_element "
-    "list_extract list_first list_grade_up list_has list_has_all list_has_any "
-    "list_indexof list_inner_product list_intersect list_last list_max list_median list_min "
-    "list_mode list_pack list_position list_prepend list_product list_reverse list_reverse_sort "
-    "list_select list_slice list_sort list_stddev_pop list_stddev_samp list_string_agg list_sum "
-    "list_unique list_value list_var_pop list_var_samp list_where list_zip map "
-    "map_contains map_contains_entry map_contains_value map_entries map_extract map_extract_value "
-    "map_from_entries map_keys map_values row struct_extract struct_extract_at struct_has "
-    "struct_keys struct_pack struct_values union_extract union_tag union_value"
-)
-"""Functions of their arguments and the clock.
-
-Left out are those that read files, settings, variables, sequences and the catalog, that wait,
-write, draw at random or raise what they are told; those that make much out of little: range,
-repeat, lpad, format, hex, regexp_replace, list_resize, all that take lambdas, and their like; and
-those whose time grows with the square of a text's length: levenshtein, json_contains.
-"""
-BUILDERS = _words(
-    "|| array_append array_cat array_concat array_prepend array_push_back array_push_front "
-    "array_value concat concat_ws list_append list_cat list_concat list_pack list_prepend "
-    "list_value map row struct_pack"
-)
-REGEXES = _words(
-    "regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_split_to_array "
-    "str_split_regex string_split_regex ~"
-)
-"""Their time grows with the length of the text times that of the second argument, the pattern."""
-LONGEST_PATTERN = 1000
-"""Characters of a pattern, which has to be a constant."""
-SHRINKING = "replace"
-"""Its third argument may not be longer than its second: nested, it would grow exponentially."""
-TEXT_TYPES = _words(
-    "bit blob bpchar bytea binary char json list map string struct text varbinary varchar"
-)
 
 
 def checked(where: str, columns: Sequence[str]) -> str:
@@ -187,7 +113,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
 def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Interrupt what the connection does when it takes too long: DuckDB raises then.
 
-    It looks at the clock after each 2,048 rows.
+    It looks up after each 2,048 rows, not while it plans.
 
     Raises
     ------
@@ -203,12 +129,13 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
             wait = AGAIN  # a query that has not begun yet forgets it as it begins
 
     watch = Thread(target=interrupt, daemon=True)
-    watch.start()
     try:
+        watch.start()
         yield
     finally:
         over.set()
-        watch.join()  # or it could still interrupt what the connection does next
+        if watch.ident is not None:  # or it could still interrupt what the connection does next
+            watch.join()
 
 
 def seconds_allowed() -> float:
@@ -325,8 +252,14 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     kind = node["class"]
     if kind not in CLASSES or (kind == "OPERATOR" and node["type"] not in OPERATORS):
         raise _Refused(f"{node['type']} is not allowed")
-    if kind == "LAMBDA" and node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
-        raise _Refused("LAMBDA is not allowed")
+    if kind == "LAMBDA":
+        if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
+            raise _Refused("LAMBDA is not allowed")
+        _check_paths([node["expr"]])
+    if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= COLLATIONS:
+        raise _Refused(f"no collation {node['collation']!r}")
+    if node["type"] == "CONJUNCTION_OR" and _branches(node) > BRANCHES:
+        raise _Refused(f"more than {BRANCHES} ANDs below one OR")
     if kind == "COLUMN_REF":
         first, *rest = node["column_names"]
         if first.lower() not in names and (rest or first.lower() not in CLOCKS):
@@ -349,18 +282,54 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _Refused(f'column "{first}" not found')
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is not called plainly")
-    if name in REGEXES and not _is_pattern(node["arguments"][0 if first else 1 :]):
-        raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
-    if name == SHRINKING and not _shrinks(node):
+    if name != NAMED and any(argument["name"] for argument in node["arguments"]):
+        raise _Refused(f"function {name!r} with the name of an argument")
+    arguments = [argument["expression"] for argument in node["arguments"]]
+    # A column that is called like one of DuckDB's schemas is none before the name of a function.
+    if name in REGEXES | LIKES:
+        _check_pattern(arguments[:2] if first else arguments[1:2], name in REGEXES)
+    if name.startswith("json") or name == "->>":
+        _check_paths(arguments if first else arguments[1:])
+    if name == SHRINKING and not _shrinks(arguments):
         raise _Refused("replace with anything but a constant that is no longer than the one before")
 
 
-def _is_pattern(arguments: Sequence[dict[str, Any]]) -> bool:
-    constant = arguments[0]["expression"].get("literal") if arguments else None
-    return constant is not None and len(constant["text"]) <= LONGEST_PATTERN
+def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
+    """Where the pattern may stand there are constants, and none makes much of little."""
+    for place in places:
+        if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
+            raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
+        numbers = re.findall(r"\{\s*\d*\s*,?\s*(\d+)", constant["text"]) if is_regex else []
+        if len(constant["text"]) * sum(int(number) for number in numbers) > REPEATED:
+            raise _Refused("a pattern that repeats too much in braces")
 
 
-def _shrinks(node: dict[str, Any]) -> bool:
-    constants = [argument["expression"].get("literal") for argument in node["arguments"][-2:]]
+def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
+    """Paths in JSON are constants, columns or lists, and arrows between them; only constants can
+    have wildcards."""
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        name = path.get("function_name")
+        if path["class"] == "LAMBDA":
+            waiting += [path["lhs"], path["expr"]]
+        elif name == "->>":
+            waiting += [argument["expression"] for argument in path["arguments"]]
+        elif path["class"] == "CONSTANT":
+            if path["literal"]["text"].count("..") > DESCENTS:
+                raise _Refused(f'more than {DESCENTS} ".." in a path in JSON')
+        elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & LISTS:
+            raise _Refused(
+                "a path in JSON that is no constant, column or list (are there brackets around the "
+                "arrow and what is before and after it?)"
+            )
+
+
+def _branches(node: dict[str, Any]) -> int:
+    return sum(child["type"] == "CONJUNCTION_AND" for child in node["children"])
+
+
+def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
+    constants = [argument.get("literal") for argument in arguments[-2:]]
     old, new = ("" if constant is None else constant["text"] for constant in constants)
     return all(constants) and len(new.encode()) <= len(old.encode())

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -401,6 +402,25 @@ def test_an_encoder_that_gives_another_number_of_vectors(path: Path, count: int)
 
     with pytest.raises(InputError, match=f"{count} vectors; expected one for each of 3 texts"):
         Collection.create(path, Few()).add(SMALL)
+
+
+@pytest.mark.parametrize("deep", [199, 200])
+def test_a_spec_that_is_nested_opens_again_or_is_refused(path: Path, deep: int) -> None:
+    class Nested(WordEncoder):
+        def spec(self) -> dict[str, Any]:
+            inner: Any = []
+            for _ in range(deep - 1):
+                inner = [inner]
+            return super().spec() | {"inner": inner}
+
+    if deep == 200:
+        with pytest.raises(InputError, match="encoder's spec: nested too deep"):
+            Collection.create(path, Nested())
+        assert not path.exists()
+        return
+    Collection.create(path, Nested()).close()
+    with Collection.open(path, Nested()) as found:
+        assert found.add(SMALL).documents == 3
 
 
 def test_a_spec_with_a_tuple_opens_again(path: Path) -> None:

@@ -146,6 +146,12 @@ def test_json_nested_too_deep(tmp_path: Path) -> None:
             read(path)
 
 
+def test_a_number_of_too_many_digits_before_a_broken_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "x", "n": {"1" * 5000}}}\n{{"text": \n')
+    with pytest.raises(InputError, match="line 1: Exceeds the limit"):
+        read(tmp_path / "a.jsonl")
+
+
 def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
     nested = "[" * 9000 + "]" * 9000
     duckdb.connect().sql(

@@ -100,6 +100,31 @@ def test_json_that_we_have_not_written(tmp_path: Path) -> None:
         store.documents([0])
 
 
+def test_json_from_before_there_was_a_limit(tmp_path: Path) -> None:
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    with store.transaction():
+        store.insert(0, [Document("a", "one", metadata={"n": {}})])
+    store.close()
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as older:
+        older.execute("UPDATE documents SET n = ?", ["[" * 600 + "]" * 600])
+    found = DocumentStore.open(tmp_path / "c.duckdb", read_only=True).documents([0])
+    assert str(found[0].metadata["n"]) == "[" * 600 + "]" * 600
+
+
+@pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
+def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
+    """Three columns of ours, and 500 that are read at once."""
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    metadata = {f"c{i}": i for i in range(columns)}
+    with store.transaction():
+        store.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
+    assert store.documents([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    with store.transaction():
+        store._database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
+    with pytest.raises(CorruptError, match="documents that have the same row"):
+        store.documents([0, 1])
+
+
 def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
     store.insert(0, [Document("a", "one", metadata={"Year": 4})])
     store.insert(1, [Document("b", "two", metadata={"year": 5})])
