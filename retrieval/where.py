@@ -299,9 +299,16 @@ def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
     for place in places:
         if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
             raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
-        numbers = re.findall(r"\{\s*\d*\s*,?\s*(\d+)", constant["text"]) if is_regex else []
-        if len(constant["text"]) * sum(int(number) for number in numbers) > REPEATED:
+        if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
             raise _Refused("a pattern that repeats too much in braces")
+
+
+def _repeats(pattern: str) -> int:
+    """What the larger numbers in a regular expression's braces add up to."""
+    return sum(
+        max(int(least), int(most or 0))
+        for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern)
+    )
 
 
 def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
