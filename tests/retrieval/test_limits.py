@@ -127,6 +127,21 @@ def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: in
     assert verify(path) == []
 
 
+@pytest.mark.parametrize("changed", ["title", "c0", "c497", "c498", "c599"])
+def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed: str) -> None:
+    """Columns are compared some at a time."""
+    metadata = {f"c{i}": i for i in range(600)}
+    documents = [Document(str(i), f"word{i}", metadata=metadata) for i in range(4)]
+    collection.add(documents)
+    other = metadata | ({changed: -1} if changed != "title" else {})
+    title = "new" if changed == "title" else ""
+    again = [*documents[:2], Document("2", "word2", title, other), documents[3]]
+    added = collection.add(again)
+    assert (added.replaced, added.unchanged) == (1, 3)
+    ((hit,),) = collection.search("word2", k=1)
+    assert (hit.id, hit.title, hit.metadata) == ("2", title, other)
+
+
 def test_new_columns_in_other_letters(collection: Collection) -> None:
     collection.add(
         [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]

@@ -333,6 +333,15 @@ def test_a_column_may_have_the_name_of_a_function_without_brackets() -> None:
     assert checked("user = 'x'", ["user"]) == "user = 'x'"
 
 
+@pytest.mark.parametrize("schema", ["main", "pg_catalog"])
+def test_a_column_may_have_the_name_of_a_schema(schema: str) -> None:
+    """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
+    where = f"{schema}.regexp_matches('x')"
+    assert checked(where, [schema]) == where
+    with pytest.raises(InputError, match="a pattern is a constant"):
+        checked(f"{schema}.regexp_matches('x', text)", [schema, "text"])
+
+
 def test_many_columns_make_no_long_message() -> None:
     with pytest.raises(InputError) as raised:
         checked("nosuch", [f"c{i}" for i in range(10_000)])
