@@ -7,3 +7,12 @@ class InputError(ValueError):
 
 class CorruptError(InputError):
     """A file is damaged, incomplete, or not what its name says."""
+
+
+def shortened(text: str, length: int = 200) -> str:
+    """A text from the caller in quotes, as a message repeats it: its beginning, if it is long.
+
+    >>> shortened("year > 1990", 4)
+    "'year'..."
+    """
+    return repr(text) if len(text) <= length else f"{text[:length]!r}..."

@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.arrays import LARGEST, Matrix, as_matrix, batches
-from indexes.errors import InputError
+from indexes.errors import InputError, shortened
 from indexes.json_text import parsed
 
 from .sql import identifier, one_file
 
 GIVEN = "given"
 """The type of an encoder that is none."""
-SHOWN = 200
-"""Characters of a vector that a message repeats."""
 CHUNK = 16_384
 """Rows of a Parquet column read at a time."""
 
@@ -221,16 +219,16 @@ def read_query_vectors(spec: str) -> Matrix:
     >>> read_query_vectors("[3, 4.5]").tolist()
     [[3.0, 4.5]]
     """
-    shown = repr(spec) if len(spec) <= SHOWN else f"{spec[:SHOWN]!r}..."
     if spec.endswith(".npy"):
         return as_matrix(np.atleast_2d(load_array(Path(spec))), name=spec)
+    name = f"vector {shortened(spec)}"
     try:
         values = parsed(spec)
     except ValueError as error:
-        raise InputError(f"vector {shown}; expected a .npy file or a JSON array") from error
+        raise InputError(f"{name}; expected a .npy file or a JSON array") from error
     if not isinstance(values, list) or not values:
-        raise InputError(f"vector {shown}; expected a .npy file or a JSON array")
-    return as_matrix(values if isinstance(values[0], list) else [values], name=f"vector {shown}")
+        raise InputError(f"{name}; expected a .npy file or a JSON array")
+    return as_matrix(values if isinstance(values[0], list) else [values], name=name)
 
 
 def check_vectors(vectors: GivenVectors) -> None:

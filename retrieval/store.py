@@ -254,7 +254,7 @@ class DocumentStore:
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids; raises `InputError` for an unknown one."""
-        known = {id: row for id, row, *_ in self._live(ids)}
+        known = dict(self._live(ids))
         if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
         return np.array(sorted(known.values()), dtype=np.int64)
@@ -262,7 +262,7 @@ class DocumentStore:
     def replaced_rows(self, first_row: int) -> Rows:
         """Live rows whose id comes again from first_row on."""
         again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
-        rows = [row for _, row, *_ in self._live([id for (id,) in again])]
+        rows = [row for _, row in self._live([id for (id,) in again])]
         return np.array(sorted(rows), dtype=np.int64)
 
     def same_texts(self, start: int, stop: int) -> tuple[Rows, Rows]:
@@ -381,11 +381,10 @@ class DocumentStore:
             "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
         )
 
-    def _live(self, ids: Sequence[str], columns: str = "") -> list[Any]:
-        """(id, row, further columns) of the live documents that have one of the ids."""
-        further = f", {columns}" if columns else ""
+    def _live(self, ids: Sequence[str]) -> list[Any]:
+        """(id, row) of the live documents that have one of the ids."""
         # A join with the table's own staged rows would read every text; a list of ids does not.
-        sql = f'SELECT id, "row"{further} FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
+        sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [part])]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from indexes.errors import InputError
+from indexes.errors import InputError, shortened
 from indexes.json_text import TooDeepError, parsed
 
 from .vocabulary import (
@@ -61,9 +61,7 @@ SECONDS = "SLIMDEX_WHERE_SECONDS"
 AGAIN = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
-"""Characters of a condition, and columns, that a message repeats."""
-
-
+"""Columns that a message repeats."""
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -105,7 +103,7 @@ condition on the columns year
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for a condition that is none, of a length that can be read."""
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
-    shown = repr(where) if len(where) <= SHOWN else f"{where[:SHOWN]!r}..."
+    shown = shortened(where)
     return InputError(f"where {shown}: {reason}; expected a condition on the columns {named}")
 
 

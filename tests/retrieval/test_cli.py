@@ -90,6 +90,17 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def test_where_an_index_is_as_seen_from_here(
+    pets: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("more.jsonl", [{"id": "x", "text": "one more"}])
+    assert pets("add", "pets", "more.jsonl").out.startswith("4 documents in pets: ")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    added = pets("add", "../pets", "../more.jsonl")
+    assert added.out.startswith("4 documents in ../pets, 1 unchanged: ")
+
+
 def test_build_search_and_filter(pets: Runner) -> None:
     found = pets("search", "pets", "the cat sat on the mat", "rain", "-n", "2", "--json").json
     first, second = found["queries"]

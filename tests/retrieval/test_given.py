@@ -243,3 +243,10 @@ def test_an_array_has_a_fingerprint_of_its_own(X: Matrix) -> None:
 def test_query_vectors_that_are_none(spec: str) -> None:
     with pytest.raises(InputError, match=r"expected"):
         read_query_vectors(spec)
+
+
+def test_a_long_vector_is_not_repeated_whole() -> None:
+    for spec in ("[" + "1, " * 50_000 + "x]", "[" + "1, " * 50_000 + "NaN]", "[" * 9000):
+        with pytest.raises(InputError, match=r"^vector '\[.{199}'\.\.\.") as raised:
+            read_query_vectors(spec)
+        assert len(str(raised.value)) < 400
