@@ -74,6 +74,7 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path, self.epoch = path, 0
+        self._process = os.getpid()
         self._journal = Journal(path)
         self._read_only = read_only
         self._replacing = SharedLock()
@@ -166,6 +167,11 @@ class Database:
 
     def _ensure_open(self) -> None:
         """Try again what a failing disk has prevented; raises `OSError` if it still does."""
+        if self._is_forked_writer:
+            raise InputError(
+                f"{self.path.parent}: opened for writing by process {self._process}, of which this "
+                "is a fork; expected one that is opened here, or read_only=True"
+            )
         if not self._lock.is_alive:
             raise InputError(f"{self.path.parent} was closed; expected an open collection")
         if not self._open:
@@ -173,8 +179,15 @@ class Database:
                 if not self._open:
                     self._connect()
 
+    @property
+    def _is_forked_writer(self) -> bool:
+        """Whether this is a copy in another process, which must leave the file to its writer."""
+        return not self._read_only and os.getpid() != self._process
+
     def close(self) -> None:
         """Let go of the file, once nobody reads."""
+        if self._is_forked_writer:
+            return
         with self._replacing.exclusive():
             if self._open:
                 with suppress(duckdb.Error, OSError):
