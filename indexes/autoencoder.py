@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arrays import Matrix, as_matrix, batches, normalize_rows
 from .errors import CorruptError, InputError
-from .linear import principal_axes
+from .linear import check_components, principal_axes
 from .moments import Moments
 from .progress import Progress, silent
 from .reducer import RowFile
@@ -71,6 +71,7 @@ class TiedAutoencoder:
 
     name: ClassVar[str] = "autoencoder"
     bounded_by_rank: ClassVar[bool] = False
+    min_rows: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -86,6 +87,11 @@ class TiedAutoencoder:
         self.n_components, self.hidden = n_components, hidden
         self.epochs, self.batch, self.learning_rate = epochs, batch, learning_rate
         self.patience, self.random_state = patience, random_state
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` unless they are 1 to the dimensions of the vectors."""
+        check_components(n_components, dim)
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
@@ -152,11 +158,8 @@ class TiedAutoencoder:
 
     def _fit(self, X: Matrix, progress: Progress) -> Self:
         n, d = X.shape
-        if not 1 <= self.n_components <= d:
-            raise InputError(
-                f"n_components={self.n_components}; expected 1 to the {d} dimensions of the vectors"
-            )
-        if n < 2:
+        self.check_components(self.n_components, d)
+        if n < self.min_rows:
             raise InputError(f"{n} vectors; expected 2 or more to train an autoencoder")
         # torch takes a second to import and is only needed here.
         import torch

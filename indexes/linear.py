@@ -35,6 +35,19 @@ def principal_axes(
     return values, axes, rank
 
 
+def whitening_axes(
+    moments: Moments, beta: float, gamma: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The scales (d,) ``lambda^(-gamma/2)`` and axes (d, d) of whitening.
+
+    Directions in which the data do not vary at all are treated like the least varying one: their
+    own eigenvalue, zero, has no inverse power.
+    """
+    values, axes, rank = principal_axes(moments, beta)
+    floor = values[rank - 1] if rank else 1.0
+    return np.maximum(values, floor) ** (-gamma / 2), axes
+
+
 class Linear:
     """What the linear reducers share once they are fitted.
 
@@ -46,13 +59,20 @@ class Linear:
 
     name: ClassVar[str]
     bounded_by_rank: ClassVar[bool] = False
-    """Whether n_components may not exceed the rank of the data."""
+    """Whether components beyond the rank of the data hold nothing."""
+    min_rows: ClassVar[int] = 1
+    """Rows that it takes to learn."""
     n_components: int
     shift_: NDArray[np.float32]
     components_: Matrix
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` unless they are 1 to the dimensions of the vectors."""
+        check_components(n_components, dim)
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
@@ -127,7 +147,8 @@ class Whitening(Linear):
     Parameters
     ----------
     n_components : int
-        k, the dimensions to keep: at most d and at most the rank of the data.
+        k, the dimensions to keep, at most d. Those beyond the rank of the data do no harm: no
+        row differs in them from another.
     beta : float
         How much of the mean to remove.
     gamma : float
@@ -153,14 +174,12 @@ class Whitening(Linear):
         return cls(n_components, beta, gamma)
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments; raises `InputError` if n_components exceeds d or the rank."""
-        k, d = self.n_components, moments.dim
-        _check_components(k, d)
-        values, axes, rank = principal_axes(moments, self.beta)
-        if k > rank:
-            raise InputError(f"n_components={k} exceeds the rank {rank} of the {moments.n} vectors")
+        """Learn from moments; raises `InputError` if n_components exceeds d."""
+        k = self.n_components
+        self.check_components(k, moments.dim)
+        scales, axes = whitening_axes(moments, self.beta, self.gamma)
         self.shift_ = (self.beta * moments.mean).astype(np.float32)
-        self.components_ = (axes[:, :k] * values[:k] ** (-self.gamma / 2)).astype(np.float32)
+        self.components_ = (axes[:, :k] * scales[:k]).astype(np.float32)
         return self
 
     def deal(self, groups: int) -> Self:
@@ -208,7 +227,7 @@ class AllButTheTop(Linear):
     Parameters
     ----------
     n_components : int
-        At most the rank of the data less what is removed.
+        At most d less what is removed.
     removed : int or None
         D, the components to remove; None takes d/100, the paper's rule, and at least one.
 
@@ -225,17 +244,17 @@ class AllButTheTop(Linear):
         super().__init__(n_components)
         self.removed = removed
 
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` for more components than are left of the dimensions."""
+        _check_left(n_components, dim, _top(dim))
+
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from moments; raises `InputError` if too few components are left."""
         k, d = self.n_components, moments.dim
-        _check_components(k, d)
-        top = max(1, round(d / 100)) if self.removed is None else self.removed
-        _, axes, rank = principal_axes(moments, beta=1.0)
-        if k > rank - top:
-            raise InputError(
-                f"n_components={k} exceeds what is left of the rank {rank} of the {moments.n} "
-                f"vectors without the first {top} components"
-            )
+        top = _top(d) if self.removed is None else self.removed
+        _check_left(k, d, top)
+        _, axes, _ = principal_axes(moments, beta=1.0)
         self.shift_ = moments.mean.astype(np.float32)
         self.components_ = np.ascontiguousarray(axes[:, top : top + k], dtype=np.float32)
         return self
@@ -257,7 +276,7 @@ class Truncate(Linear):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Check the dimensions; there is nothing to learn."""
-        _check_components(self.n_components, moments.dim)
+        check_components(self.n_components, moments.dim)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.eye(moments.dim, self.n_components, dtype=np.float32)
         return self
@@ -290,7 +309,7 @@ class RandomProjection(Linear):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Draw the directions; of the data only the dimensions matter."""
-        _check_components(self.n_components, moments.dim)
+        check_components(self.n_components, moments.dim)
         rng = np.random.default_rng(self.random_state)
         basis, triangle = np.linalg.qr(rng.standard_normal((moments.dim, self.n_components)))
         signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)  # without them QR is not uniform
@@ -308,10 +327,15 @@ class Identity(Linear):
 
     name = "identity"
 
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` unless they are all dimensions."""
+        if n_components != dim:
+            raise InputError(f"n_components={n_components}; identity keeps all {dim}")
+
     def fit_moments(self, moments: Moments) -> Self:
         """Check the dimensions; there is nothing to learn."""
-        if self.n_components != moments.dim:
-            raise InputError(f"n_components={self.n_components}; identity keeps all {moments.dim}")
+        self.check_components(self.n_components, moments.dim)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.empty((moments.dim, 0), dtype=np.float32)  # nothing to multiply by
         return self
@@ -324,6 +348,20 @@ class Identity(Linear):
         check_tensor(path, "shift", self.shift_, (self.n_components,), np.float32)
 
 
-def _check_components(k: int, d: int) -> None:
+def _top(d: int) -> int:
+    """D = d/100, the rule of Mu and Viswanath, and at least one."""
+    return max(1, round(d / 100))
+
+
+def _check_left(k: int, d: int, top: int) -> None:
+    if not 1 <= k <= d - top:
+        raise InputError(
+            f"n_components={k}; expected 1 to {d - top}, the {d} dimensions of the vectors without "
+            f"the first {top} components"
+        )
+
+
+def check_components(k: int, d: int) -> None:
+    """Raise `InputError` unless k components can be had of d dimensions."""
     if not 1 <= k <= d:
         raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")

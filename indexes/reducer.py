@@ -27,7 +27,14 @@ class Reducer(Protocol):
 
     name: ClassVar[str]
     bounded_by_rank: ClassVar[bool]
-    """Whether n_components may not exceed the rank of the data."""
+    """Whether components beyond the rank of the data hold nothing."""
+    min_rows: ClassVar[int]
+    """Rows that it takes to learn."""
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` for components that rows of `dim` dimensions never have."""
+        ...
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .arrays import Matrix, as_matrix
 from .errors import CorruptError
-from .linear import principal_axes
+from .linear import whitening_axes
 from .moments import Moments
 from .tensors import check_tensor, load_tensors, save_tensors
 
@@ -29,17 +29,12 @@ class Rescorer:
 
     @classmethod
     def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
-        """The metric of ``Whitening(d, beta, gamma)``.
-
-        Directions in which the data do not vary at all are treated like the least varying one:
-        their own eigenvalue, zero, has no inverse power.
-        """
+        """The metric of ``Whitening(d, beta, gamma)``."""
         shift = (beta * moments.mean).astype(np.float32)
         if gamma == 0.0:
             return cls(None, shift)
-        values, axes, rank = principal_axes(moments, beta)
-        floor = values[rank - 1] if rank else 1.0
-        scaled = axes * np.maximum(values, floor) ** (-gamma / 2)
+        scales, axes = whitening_axes(moments, beta, gamma)
+        scaled = axes * scales
         return cls((scaled @ scaled.T).astype(np.float32), shift)
 
     @property

@@ -21,8 +21,8 @@ class Settings:
 
     Parameters
     ----------
-    k : dimensions to keep; None chooses half the encoder's.
-    beta, gamma : of the whitening, also used for rescoring at full dimension.
+    k : dimensions to keep, up to the encoder's; None chooses half of them.
+    beta, gamma : of the whitening, 0 to 1, also used for rescoring at full dimension.
     kind : a name in `catalog.KINDS` or a FAISS factory string.
     candidates : rows rescored for each query; 0 turns rescoring off.
     reducer : a name in `catalog.REDUCERS`.
@@ -51,10 +51,11 @@ class Settings:
         if self.candidates < 0:
             raise InputError(f"candidates={self.candidates}; expected 0 (off) or more")
         for name, value in (("beta", self.beta), ("gamma", self.gamma)):
-            if not -10 <= value <= 10:  # also refuses NaN
-                raise InputError(f"{name}={value}; expected a number, usually 0 to 1")
+            if not 0 <= value <= 1:  # also refuses NaN
+                raise InputError(f"{name}={value}; expected 0 to 1")
         if self.k is not None and not 1 <= self.k <= dim:
             raise InputError(f"k={self.k}; expected 1 to the encoder's {dim} dimensions")
+        self._reducer.check_components(self._k(dim), dim)
         kind = kind_named(self.kind)
         if self.k is not None and self.k % kind.multiple:
             raise InputError(
@@ -64,34 +65,37 @@ class Settings:
         return self
 
     def check_count(self, n: int) -> None:
-        """Raise `InputError` for a k that n vectors can't span, whatever they are."""
-        if self.k is not None and self.k > n and self._reducer.bounded_by_rank:
-            raise InputError(f"k={self.k} exceeds the rank that {n} documents can have")
+        """Raise `InputError` if n vectors are too few for the reducer, whatever they are."""
+        if n < self._reducer.min_rows:
+            raise InputError(
+                f"{n} documents; reducer {self.reducer} expects {self._reducer.min_rows} or more"
+            )
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
         """Settings that these vectors can bear, and a line that says what was changed, if any.
 
         A small corpus has too few rows to train a kind, or spans fewer than k dimensions. What
         is chosen instead loses nothing: float32 rows, k = all dimensions that the data span,
-        and no whitening with fewer vectors than dimensions.
+        and no whitening with fewer vectors than dimensions. A k that was asked for stays where
+        there are as many vectors: dimensions that they do not span do no harm.
 
         Raises
         ------
         InputError
-            If k was given and exceeds the rank of the data, or there are no data.
+            If there are no data.
         """
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")
         out, changes = self, list[str]()
         k, dim = self._k(moments.dim), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
-        if self.k is not None and self.k > rank and self._reducer.bounded_by_rank:
-            raise InputError(f"k={k} exceeds the rank {rank} of the {moments.n} vectors")
+        too_wide = k > rank and self._reducer.bounded_by_rank
+        is_few, is_free = moments.n < dim, self.k is None
         kind = kind_named(self.kind)
-        if moments.n < dim and self.k is None and (self.beta, self.gamma) != (0.0, 0.0):
+        if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
             changes.append(f"no whitening (beta=gamma=0, whitening takes {dim} or more)")
-        if k > rank and self._reducer.bounded_by_rank:
+        if too_wide and (is_few or is_free):
             k = max(rank, 1)
             changes.append(f"k={k} (their rank)")
         if moments.n < kind.min_rows or k % kind.multiple:

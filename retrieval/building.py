@@ -69,7 +69,8 @@ def build(
 ) -> tuple[Collection, Added]:
     """A new index, or the rest of one whose build was interrupted.
 
-    A folder that holds nothing worth keeping is removed again if the build fails.
+    A folder that holds nothing worth keeping is removed again if the build fails. One whose
+    documents are encoded stays: another call, with other settings too, encodes nothing anew.
 
     Raises
     ------
@@ -127,8 +128,13 @@ def _check_resumable(collection: Collection, sources: Sources) -> None:
 def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         collection.close()
         if remove and not collection.state.encoded:
             shutil.rmtree(collection.path)
+        if type(error) is InputError and collection.state.is_encoded:
+            raise InputError(
+                f"{error}. All documents are encoded already: build again with other settings to "
+                "finish"
+            ) from error
         raise

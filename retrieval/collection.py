@@ -26,7 +26,15 @@ from . import changes, ingest
 from .changes import Added
 from .database import RenumberedError
 from .documents import Document, Hit
-from .encoder import Encoder, TransformerEncoder, encode_queries, encoder_from_spec
+from .encoder import (
+    PLACE,
+    Encoder,
+    TransformerEncoder,
+    checked_encoder,
+    encode_queries,
+    encoder_from_spec,
+    is_same_encoder,
+)
 from .given import GIVEN, GivenEncoder, GivenVectors, as_given
 from .ledger import Ledger
 from .snapshot import Snapshot, first_snapshot
@@ -53,9 +61,15 @@ class Collection:
     """
 
     def __init__(
-        self, ledger: Ledger, encoder: Encoder | None, *, trust_remote_code: bool = False
+        self,
+        ledger: Ledger,
+        encoder: Encoder | None,
+        *,
+        model: str | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
-        self._ledger, self._encoder, self._trusted = ledger, encoder, trust_remote_code
+        self._ledger, self._encoder = ledger, encoder
+        self._model, self._trusted = model, trust_remote_code
         self._snapshot = first_snapshot(ledger)
         self._in_doubt = False  # whether a change failed, so that another snapshot may be due
         self._writing, self._loading = RLock(), RLock()
@@ -81,7 +95,7 @@ class Collection:
         path = Path(path).absolute()  # it stays where it is when the process goes elsewhere
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
-        encoder = encoder or TransformerEncoder()
+        encoder = TransformerEncoder() if encoder is None else checked_encoder(encoder)
         requested = (settings or Settings()).checked(encoder.dim)
         state = State(encoder=_plain(encoder.spec()), dim=encoder.dim, requested=requested)
         return cls(Ledger.create(path, state), encoder)
@@ -93,6 +107,7 @@ class Collection:
         encoder: Encoder | None = None,
         *,
         read_only: bool = False,
+        model: str | None = None,
         trust_remote_code: bool = False,
     ) -> Collection:
         """An existing collection; the encoder is loaded when it is first needed.
@@ -101,6 +116,9 @@ class Collection:
 
         Parameters
         ----------
+        encoder : the one that the collection was built with, wherever its weights lie now; by
+            default it is loaded from where they were.
+        model : where they are now, if that has changed: a folder or a hub id.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
 
         Raises
@@ -111,13 +129,13 @@ class Collection:
         CorruptError
             If the catalog is damaged.
         """
+        given = None if encoder is None else _plain(checked_encoder(encoder).spec())
         ledger = Ledger.open(Path(path).absolute(), read_only=read_only)
         expected = ledger.state.encoder
-        if encoder is not None and (given := _plain(encoder.spec())) != expected:
-            ledger.store.close()
-            raise InputError(f"encoder {given}; this index was built with {expected}")
         try:
-            return cls(ledger, encoder, trust_remote_code=trust_remote_code)
+            if given is not None and not is_same_encoder(given, expected):
+                raise InputError(f"encoder {given}; this index was built with {expected}")
+            return cls(ledger, encoder, model=model, trust_remote_code=trust_remote_code)
         except BaseException:
             ledger.store.close()
             raise
@@ -174,9 +192,26 @@ class Collection:
                 self._encoder = (
                     GivenEncoder(self.state.dim)
                     if self._has_no_encoder
-                    else encoder_from_spec(self.state.encoder, trust_remote_code=self._trusted)
+                    else encoder_from_spec(
+                        self.state.encoder, model=self._model, trust_remote_code=self._trusted
+                    )
                 )
             return self._encoder
+
+    def move_model(self, model: str) -> None:
+        """Have the encoder loaded from another folder, or hub id, from now on.
+
+        Raises
+        ------
+        InputError
+            If its weights are not those that the collection was built with.
+        """
+        with self._changing():
+            spec = self.state.encoder
+            moved = encoder_from_spec(spec, model=model, trust_remote_code=self._trusted)
+            place = {key: moved.spec()[key] for key in PLACE}
+            self._ledger.commit(replace(self.state, encoder=spec | place))
+            self._encoder, self._model = moved, None
 
     @property
     def _has_no_encoder(self) -> bool:
@@ -300,14 +335,14 @@ class Collection:
 
     def add(
         self,
-        documents: Iterable[Document],
+        documents: Document | Iterable[Document],
         *,
         vectors: GivenVectors | NDArray[Any] | None = None,
         columns: Sequence[Mapping[str, str]] = (),
         source: str = "",
         progress: Progress = silent,
     ) -> Added:
-        """Add documents; one with the id of an older one takes its place.
+        """Add documents, or one; one with the id of an older one takes its place.
 
         What has not changed is not encoded again: where only metadata differ, the vector is kept,
         and a document that is the same in every column is left out.
@@ -328,6 +363,7 @@ class Collection:
             If there are no documents, an id stands twice, or a value can't be stored; if the
             vectors are not one for each document, of the right dimensions, and finite.
         """
+        documents = [documents] if isinstance(documents, Document) else documents
         given = None if vectors is None else as_given(vectors)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
@@ -362,8 +398,8 @@ class Collection:
                 state.requested.check_count(state.staged)
             self._ledger.commit(state)
 
-    def delete(self, ids: Sequence[str] | None = None, *, where: str | None = None) -> int:
-        """Delete documents by id or by a condition; returns how many.
+    def delete(self, ids: str | Sequence[str] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
 
         Raises
         ------
@@ -374,7 +410,7 @@ class Collection:
             raise InputError("delete: expected either ids or a condition")
         with self._changing():
             if where is None:
-                rows = self.store.rows_of(list(ids or []))
+                rows = self.store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
             else:
                 found = self.store.rows_where(where, self._snapshot.state.rows)
                 rows = np.setdiff1d(found, self.deleted, assume_unique=True)

@@ -33,6 +33,10 @@ from .tokens import Ids, Tokenizer, fast_tokenizer, groups, token_batches
 if TYPE_CHECKING:
     from .network import Transformer
 
+ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
+"""What any encoder has, and how that is called."""
+PLACE = ("model", "revision")
+"""What a spec says of where a model comes from, and not of what it is."""
 DEFAULT_LENGTH = 256
 """Tokens of a text that are read where the model's folder does not say."""
 SHORTEST_LENGTH = 3
@@ -151,8 +155,9 @@ class TransformerEncoder:
         """Two for each weight that a token is multiplied with; attention's own are left out."""
         return self._facts.flops_per_token
 
-    def count_tokens(self, texts: Sequence[str]) -> int:
+    def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Tokens that are read of the texts, special ones included."""
+        texts = several(texts)
         parts = (self._tokenizer.ids(texts[group]) for group in groups(texts))
         return sum(len(ids) for part in parts for ids in part)
 
@@ -175,15 +180,15 @@ class TransformerEncoder:
             spec["trust_remote_code"] = True
         return spec
 
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) of documents, in the order of the texts."""
-        return self._encode(texts, self._prompts.document)
+    def encode(self, texts: str | Sequence[str]) -> Matrix:
+        """Vectors (n, dim) of documents, in the order of the texts; of one text, (1, dim)."""
+        return self._encode(several(texts), self._prompts.document)
 
-    def encode_queries(self, texts: Sequence[str]) -> Matrix:
+    def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
         """Vectors (n, dim) of queries, which a model may prompt otherwise than documents."""
-        return self._encode(texts, self._prompts.query)
+        return self._encode(several(texts), self._prompts.query)
 
-    def encode_layers(self, texts: Sequence[str], mode: str = "mean") -> NDArray[np.float32]:
+    def encode_layers(self, texts: str | Sequence[str], mode: str = "mean") -> NDArray[np.float32]:
         """The pooled vectors of all layers, (n, layers + 1, width), from one pass.
 
         Layer 0 is the embedding output. The folder's own pooling and what follows are left out.
@@ -196,6 +201,7 @@ class TransformerEncoder:
         pooling = parse_pooling(mode)
         if pooling != Pooling(mode) or mode == POOLER:
             raise InputError(f"mode={mode!r}; expected cls, mean, max or last")
+        texts = several(texts)
         out = np.empty((len(texts), self.layers + 1, self._facts.width), dtype=np.float32)
         return self._run(self._layers_runtime(mode), texts, self._prompts.document, out)
 
@@ -283,10 +289,55 @@ def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     return encoder.encode(texts)
 
 
+def several(texts: str | Sequence[str]) -> Sequence[str]:
+    """Texts as they are; a str is one of them, not its letters.
+
+    >>> several("a cat"), several(["a cat", "a dog"])
+    (['a cat'], ['a cat', 'a dog'])
+    """
+    return [texts] if isinstance(texts, str) else texts
+
+
+def checked_encoder(encoder: Any) -> Encoder:
+    """What a caller gives for an encoder, if it can be one.
+
+    Raises
+    ------
+    InputError
+        If it lacks something that an encoder has.
+    """
+    if isinstance(encoder, str):
+        raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")
+    name = type(encoder).__name__
+    if missing := [part for part in ENCODER_PARTS if not hasattr(encoder, part)]:
+        raise InputError(
+            f"encoder {name} has no {' and no '.join(missing)}; expected "
+            f"{', '.join(ENCODER_PARTS.values())}"
+        )
+    if not isinstance(encoder.dim, int | np.integer) or encoder.dim < 1:
+        raise InputError(f"encoder {name}: dim={encoder.dim!r}; expected a whole number from 1 on")
+    checked: Encoder = encoder
+    return checked
+
+
+def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether vectors of two encoders, known by their specs, can be compared.
+
+    Where a model's folder lies does not matter if its weights have the same SHA-256.
+    """
+    if "sha256" in spec and "sha256" in other:
+        spec, other = ({k: v for k, v in s.items() if k not in PLACE} for s in (spec, other))
+    return spec == other
+
+
 def encoder_from_spec(
-    spec: dict[str, Any], *, trust_remote_code: bool = False
+    spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
 ) -> TransformerEncoder:
     """The encoder that an index was built with, checked to be the same.
+
+    Parameters
+    ----------
+    model : where its model is now, if that has moved.
 
     Raises
     ------
@@ -302,8 +353,13 @@ def encoder_from_spec(
             "for authors you trust"
         )
     query, document = spec.get("prompts", ("", ""))
+    if model is None and Path(spec["model"]).is_absolute() and not Path(spec["model"]).is_dir():
+        raise InputError(
+            f"model {spec['model']!r}: no such folder; if it has moved, say where it is now by "
+            "--model PATH (for good: `slimdex repair DIR --model PATH`)"
+        )
     encoder = TransformerEncoder(
-        spec["model"],
+        model or spec["model"],
         pooling=None if "head" in spec else spec["pooling"],
         max_length=spec["max_length"],
         precision=spec["precision"],
@@ -312,10 +368,10 @@ def encoder_from_spec(
         trust_remote_code=bool(spec.get("trust_remote_code")),
     )
     found = encoder.spec()
-    for key in ("sha256", "revision", "pooling", "head"):
+    for key in ("sha256", "pooling", "head", *(["revision"] if model is None else [])):
         if spec.get(key) is not None and found.get(key) != spec[key]:
             raise InputError(
-                f"model {spec['model']!r} has {key} {found.get(key)}; "
+                f"model {found['model']!r} has {key} {found.get(key)}; "
                 f"the index was built with {spec[key]}"
             )
     return encoder

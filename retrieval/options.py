@@ -39,6 +39,10 @@ Trust = Annotated[
         callback=_warned,
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Where the encoder's model is now, if it has moved: a folder or a hub id."),
+]
 Vectors = Annotated[
     str | None,
     typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),

@@ -62,6 +62,11 @@ class State:
         return self.staged > self.rows
 
     @property
+    def is_encoded(self) -> bool:
+        """Whether all documents that are staged and unseen have their vectors on disk."""
+        return self.unfinished and self.encoded == self.staged
+
+    @property
     def file_names(self) -> set[str]:
         """Every file beside the catalog that belongs to the index."""
         names = {record.name for record in self.files.values()} | {self.vectors}

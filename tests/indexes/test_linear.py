@@ -94,10 +94,19 @@ def test_k_beyond_the_dimensions(X: Matrix, k: int) -> None:
 
 
 @pytest.mark.parametrize(("beta", "rank"), [(0.0, 5), (1.0, 4)])
-def test_k_beyond_the_rank(X: Matrix, beta: float, rank: int) -> None:
-    Whitening(rank, beta).fit(X[:5])
-    with pytest.raises(InputError, match=f"exceeds the rank {rank} of the 5 vectors"):
-        Whitening(rank + 1, beta).fit(X[:5])
+@pytest.mark.parametrize("gamma", [0.0, 0.25, 1.0])
+def test_components_beyond_the_rank_do_no_harm(
+    X: Matrix, beta: float, rank: int, gamma: float
+) -> None:
+    few = Whitening(rank, beta, gamma).fit(X[:5]).transform(X[:5])
+    whole = Whitening(12, beta, gamma).fit(X[:5])
+    np.testing.assert_allclose(whole.transform(X[:5])[:, :rank], few, atol=1e-4)
+    np.testing.assert_allclose(whole.transform(X[:5])[:, rank:], 0, atol=1e-3)
+    # Any row's cosines are those of the metric that rescores, which spans all dimensions.
+    probe, metric = X[5:9], Rescorer.fit(Moments(12).update(X[:5]), beta, gamma)
+    expected = metric.scores(probe, X[:5], metric.norms(X[:5]))
+    ours = normalize_rows(whole.transform(probe)) @ normalize_rows(whole.transform(X[:5])).T
+    np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -209,5 +218,5 @@ def test_all_but_the_top_removes_the_mean_and_the_first_components(X: Matrix) ->
     ours = AllButTheTop(10, removed=2).fit(X).transform(X)
     np.testing.assert_allclose(cosines(ours), expected, atol=1e-4)
     assert AllButTheTop(11).fit(X).components_.shape == (12, 11)  # one of twelve is removed
-    with pytest.raises(InputError, match="n_components=11 exceeds what is left of the rank 12"):
+    with pytest.raises(InputError, match="n_components=11; expected 1 to 10, the 12 dimensions"):
         AllButTheTop(11, removed=2).fit(X)

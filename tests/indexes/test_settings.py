@@ -38,10 +38,11 @@ def test_an_encoder_of_few_dimensions() -> None:
     assert Settings().fitted(moments(700, 6))[0].k == 4
 
 
-def test_identity_needs_no_rank() -> None:
-    Settings(k=40, reducer="identity").check_count(3)
-    with pytest.raises(InputError, match="k=8 exceeds the rank that 3 documents can have"):
-        Settings(k=8).check_count(3)
+def test_rows_that_a_reducer_takes_to_learn() -> None:
+    Settings(k=40).check_count(1)
+    Settings(reducer="autoencoder").check_count(2)
+    with pytest.raises(InputError, match="1 documents; reducer autoencoder expects 2 or more"):
+        Settings(reducer="autoencoder").check_count(1)
 
 
 def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
@@ -79,9 +80,15 @@ def test_zero_vectors_span_none() -> None:
     assert fitted.k == 1
 
 
-def test_k_that_was_asked_for_is_not_changed() -> None:
-    with pytest.raises(InputError, match="k=20 exceeds the rank 9 of the 9 vectors"):
-        Settings(k=20).fitted(moments(9))
+def test_k_that_was_asked_for_adapts_to_few_vectors_only() -> None:
+    assert Settings(k=8).fitted(moments(9))[0].k == 8
+    fitted, notes = Settings(k=20).fitted(moments(9))
+    assert (fitted.k, fitted.kind, fitted.gamma) == (9, "flat", 0.0)
+    assert len(notes) == 1
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=(700, 30)) @ rng.normal(size=(30, 40))  # 700 vectors of rank 30
+    many = Moments(40).update(flat.astype(np.float32))
+    assert Settings(k=40).fitted(many) == (Settings(k=40), [])
 
 
 @pytest.mark.parametrize(
@@ -93,8 +100,11 @@ def test_k_that_was_asked_for_is_not_changed() -> None:
         ({"kind": "bogus"}, "kind 'bogus' at 20 dimensions"),
         ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
         ({"candidates": -1}, "candidates=-1; expected 0"),
-        ({"beta": float("nan")}, "beta=nan; expected a number"),
-        ({"gamma": 1e9}, "gamma=1000000000.0; expected a number"),
+        ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
+        ({"gamma": 9.0}, "gamma=9.0; expected 0 to 1"),
+        ({"gamma": -3.0}, "gamma=-3.0; expected 0 to 1"),
+        ({"reducer": "identity", "k": 20}, "n_components=20; identity keeps all 40"),
+        ({"reducer": "all-but-the-top", "k": 40}, "n_components=40; expected 1 to 39"),
     ],
 )
 def test_settings_that_never_fit(change: dict[str, object], message: str) -> None:

@@ -129,6 +129,15 @@ def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
     )
 
 
+def test_a_k_that_few_documents_do_not_span_adapts_as_well(slimdex: Runner) -> None:
+    built = slimdex("build", "pets.jsonl", "--out", "pets", "--k", "32", "--json")
+    assert (built.json["settings"]["k"], built.json["requested"]["k"]) == (3, 32)
+    assert "k=3 (their rank)" in built.err
+    assert slimdex("search", "pets", "cat", "--json").json["queries"][0]["hits"][0]["id"]
+    reduced = slimdex("reduce", "pets", "--k", "16", "--json")
+    assert (reduced.json["settings"]["k"], reduced.json["requested"]["k"]) == (3, 16)
+
+
 def test_info(pets: Runner, tiny_bert: Path) -> None:
     facts = pets("info", "pets", "--json").json
     assert facts["documents"] == 3
@@ -255,10 +264,10 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "twice.jsonl", "--out", "new"), "id '1' stands twice"),
         (("build", "python:nosuchpackage", "--out", "new"), "no installed package"),
         ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),
-        ((*BUILD, "--k", "8"), "k=8 exceeds the rank that 3 documents can have"),
         ((*BUILD, "--k", "7"), "k=7 does not suit kind pq; expected a multiple of 4"),
         ((*BUILD, "--kind", "bogus"), "kind 'bogus'"),
-        ((*BUILD, "--gamma", "nan"), "gamma=nan; expected a number"),
+        ((*BUILD, "--gamma", "nan"), "gamma=nan; expected 0 to 1"),
+        ((*BUILD, "--gamma", "9"), "gamma=9.0; expected 0 to 1"),
         ((*BUILD, "--candidates", "-5"), "candidates=-5; expected 0"),
         ((*BUILD, "--reducer", "magic"), "reducer='magic'; expected one of"),
         ((*BUILD, "--pooling", "median"), "pooling 'median'; expected cls, mean, max"),
@@ -302,7 +311,9 @@ def test_a_build_that_is_refused_leaves_nothing(
         (("add", "pets", "wrong.jsonl"), "column 'year' holds BIGINT; the new values are VARCHAR"),
         (("reduce", "pets", "--k", "99"), "k=99; expected 1 to the encoder's 32"),
         (("reduce", "pets", "--kind", "bogus"), "kind 'bogus'"),
-        (("reduce", "pets", "--k", "16"), "k=16 exceeds the rank 3 of the 3 vectors"),
+        (("reduce", "pets", "--gamma", "9"), "gamma=9.0; expected 0 to 1"),
+        (("reduce", "pets", "--gamma", "-3"), "gamma=-3.0; expected 0 to 1"),
+        (("reduce", "pets", "--beta", "1.5"), "beta=1.5; expected 0 to 1"),
         (("eval", "pets", "--queries", "none", "--qrels", "q"), "none: no such file"),
         (("eval", "pets", "--queries", "pets.jsonl", "--qrels", "q"), "q: can't be read"),
         (

@@ -362,13 +362,24 @@ def test_documents_that_are_refused(
     assert len(collection) == 3
 
 
-def test_k_larger_than_the_documents_is_refused_before_encoding(
+def test_documents_too_few_for_the_reducer_are_refused_before_encoding(
     path: Path, encoder: WordEncoder
 ) -> None:
-    collection = Collection.create(path, encoder, Settings(k=8, kind="flat"))
-    with pytest.raises(InputError, match="k=8 exceeds the rank that 3 documents can have"):
-        collection.add(SMALL)
+    collection = Collection.create(path, encoder, Settings(reducer="autoencoder", kind="flat"))
+    with pytest.raises(InputError, match="1 documents; reducer autoencoder expects 2 or more"):
+        collection.add(SMALL[:1])
     assert encoder.encoded == []
+
+
+def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
+    words = [f"w{i}" for i in range(30)]  # 700 texts of 30 directions in 48 dimensions
+    documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
+    with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
+        added = collection.add(documents)
+        assert (collection.state.settings, added.notes) == (Settings(k=48), [])
+        vectors = collection.encoder.encode(["w3 w4 w5 w6"])
+        _, rows = collection.search_vectors(vectors, 28)
+    assert {row % 25 for row in rows[0].tolist()} == {3}
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e6])
