@@ -82,10 +82,10 @@ def measured(collection: Collection, condition: str, queries: Matrix, cosines: M
     """Recall of what the collection answers, and the milliseconds of each part and way."""
     allowed, index = collection.store.rows_where(condition, collection.state.rows), collection.index
     search, costs = index.filtered(), index.costs()
-    rows = without(allowed, collection.deleted)
+    rows = without(allowed, collection.hidden)
     ways: dict[str, Callable[[Matrix], Any]] = {
         "condition": lambda _: collection.store.rows_where(condition, collection.state.rows),
-        "search": lambda q: index.search(q, ANSWERS, allowed, collection.deleted),
+        "search": lambda q: index.search(q, ANSWERS, allowed, collection.hidden),
         "exact": lambda q: search.metric.nearest(q, ANSWERS, rows),
         "codes": lambda q: search.by_codes(q, ANSWERS, rows),
         "total": lambda q: collection.search_vectors(q, ANSWERS, condition),

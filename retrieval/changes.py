@@ -20,6 +20,7 @@ from indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from .derived import encode_rows, fit, save_codes
 from .files import publish
+from .fit_advice import fit_advice
 from .ledger import Ledger
 from .snapshot import Loaded, Snapshot
 from .state import State
@@ -49,15 +50,15 @@ def add_pending(
     """Staged documents, all encoded, become visible, and those go whose ids they have."""
     old, store = ledger.state, ledger.store
     vectors, replaced = ledger.vectors(old.staged), store.replaced_rows(old.rows)
-    moments = Moments.of(vectors.scan(old.rows), old.dim).merge(ledger.moments())
-    moments.subtract(ledger.moments_of(replaced))
-    settings, notes = _outgrown(old, moments)
-    if empty := store.count_empty(old.rows):
-        notes.append(f"{empty} of {old.staged - old.rows} documents have no text")
+    kept = ledger.moments().subtract(ledger.moments_of(replaced))
+    moments = ledger.moments_from(old.rows, vectors).merge(kept)
+    settings, notes = _outgrown(old, moments, kept.n)
+    notes += _unread(ledger)
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, progress)
+        notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, replaced)
@@ -150,9 +151,39 @@ def _compacted(
     return state, files, Loaded(index, len(live))
 
 
-def _outgrown(state: State, moments: Moments) -> tuple[Settings | None, list[str]]:
-    """Settings to derive anew with: at first, or when a small corpus has grown; and notes."""
-    if state.settings is None:
+def _unread(ledger: Ledger) -> list[str]:
+    """What the encoder did not read of the documents that are being added."""
+    first, staged = ledger.state.rows, ledger.state.staged
+    notes = []
+    if empty := int((ledger.textless() >= first).sum()):
+        notes.append(
+            f"{empty:,} of {staged - first:,} documents have no text: no search finds them"
+        )
+    count, tokens, read = ledger.store.count_cut(first)
+    if count:
+        notes.append(
+            f"{count:,} of {staged - first:,} documents are longer than the encoder reads: "
+            f"{share(read / tokens)} of their text was read, and only that is found"
+        )
+    return notes
+
+
+def share(part: float) -> str:
+    """A part of something in per cent, for people.
+
+    >>> share(0.256), share(0.003)
+    ('26%', 'less than 1%')
+    """
+    return f"{part:.0%}" if part >= 0.01 else "less than 1%"
+
+
+def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
+    """Settings to derive anew with, and notes.
+
+    That is so at first, when a small corpus has grown, and when none of what the reducer was
+    fitted on is left: no document is `kept`.
+    """
+    if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
     if state.settings == state.requested.resolved(state.dim):
         return None, []

@@ -259,6 +259,8 @@ def info(index: Dir, as_json: Json = False) -> None:
     if as_json:
         console.print_json(facts)
     else:
+        for line in facts.pop("notes"):
+            console.note(line)
         flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
         console.show_pairs(flat)
 

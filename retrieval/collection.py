@@ -228,6 +228,12 @@ class Collection:
         self._settle_if_in_doubt()
         return self._snapshot.deleted
 
+    @property
+    def hidden(self) -> Rows:
+        """Rows that no search finds, in order: of deleted documents, and of those without text."""
+        self._settle_if_in_doubt()
+        return self._snapshot.hidden
+
     def search(
         self,
         queries: str | Sequence[str] | None = None,
@@ -280,7 +286,7 @@ class Collection:
         allowed = None
         if where is not None:
             allowed = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-        return snapshot.index.search(queries, k, allowed, snapshot.deleted)
+        return snapshot.index.search(queries, k, allowed, snapshot.hidden)
 
     def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the newest snapshot, if need be of one that comes after it."""

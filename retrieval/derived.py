@@ -47,7 +47,7 @@ def fit(
     if settings.candidates:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / f"rescorer-{number}.safetensors", rescorer.save)
-    return replace(state, settings=settings, files=files)
+    return replace(state, settings=settings, files=files, fitted=moments.n)
 
 
 def encode_rows(

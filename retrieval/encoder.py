@@ -65,6 +65,17 @@ class QueryEncoder(Protocol):
     def encode_queries(self, texts: Sequence[str]) -> Matrix: ...
 
 
+Lengths = NDArray[np.int64]
+"""(n, 2): the tokens of each text, and how many of them are read."""
+
+
+@runtime_checkable
+class LimitedEncoder(Protocol):
+    """An encoder that reads so much of a text and no more, and tells how much."""
+
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]: ...
+
+
 class TransformerEncoder:
     """Any transformers or sentence-transformers model that gives hidden states.
 
@@ -184,6 +195,15 @@ class TransformerEncoder:
         """Vectors (n, dim) of documents, in the order of the texts; of one text, (1, dim)."""
         return self._encode(several(texts), self._prompts.document)
 
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
+        """Vectors (n, dim) of documents; and (n, 2), the tokens of each and those that were read.
+
+        Special tokens are counted in both.
+        """
+        out = np.empty((len(texts), self.dim), dtype=np.float32)
+        lengths = np.zeros((len(texts), 2), dtype=np.int64)
+        return self._run(self._runtime, texts, self._prompts.document, out, lengths), lengths
+
     def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
         """Vectors (n, dim) of queries, which a model may prompt otherwise than documents."""
         return self._encode(several(texts), self._prompts.query)
@@ -218,14 +238,22 @@ class TransformerEncoder:
         return vector
 
     def _run(
-        self, runtime: Runtime, texts: Sequence[str], prompt: str, out: NDArray[np.float32]
+        self,
+        runtime: Runtime,
+        texts: Sequence[str],
+        prompt: str,
+        out: NDArray[np.float32],
+        lengths: Lengths | None = None,
     ) -> NDArray[np.float32]:
         """Fill `out` (n, ...) with the runtime's output for each text."""
         for group in groups(texts):
-            ids = self._tokenizer.ids(texts[group], prompt)
+            found = list(self._tokenizer.ids_and_lengths(texts[group], prompt))
+            ids = [one for one, _ in found]
+            if lengths is not None:
+                lengths[group] = [(length, len(one)) for one, length in found]
             rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
-            for found, batch in zip(runtime.run(self._padded(ids, rows)), rows, strict=True):
-                out[group.start + np.array(batch)] = found
+            for vectors, batch in zip(runtime.run(self._padded(ids, rows)), rows, strict=True):
+                out[group.start + np.array(batch)] = vectors
         return out
 
     def _padded(

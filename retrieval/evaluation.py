@@ -97,7 +97,7 @@ def evaluate_self(
     of the answers. What comes back is as for `evaluate`, without the measures that take labels.
     """
     _check_not_empty(collection)
-    live = np.setdiff1d(np.arange(collection.state.rows), collection.deleted)
+    live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
     if len(live) < 2:
         raise InputError(f"{collection.path} holds 1 document; expected others to find by it")
     if sample < 1:
@@ -234,8 +234,7 @@ class ExactSearch:
     """
 
     def __init__(self, collection: Collection) -> None:
-        deleted = set(collection.deleted.tolist())
-        self._live = np.array([r for r in range(collection.state.rows) if r not in deleted])
+        self._live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
         vectors = collection.vectors
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .collection import Collection
+from .fit_advice import fit_advice
 
 
 def facts(collection: Collection) -> dict[str, Any]:
@@ -15,14 +16,33 @@ def facts(collection: Collection) -> dict[str, Any]:
         "path": str(collection.path),
         "documents": len(collection),
         "deleted": len(collection.deleted),
+        "without_text": len(collection.hidden) - len(collection.deleted),
+        "cut": _cut(collection),
+        "fitted_documents": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "encoder": state.encoder,
         "columns": collection.store.columns,
         "memory": cost,
+        "notes": fit_advice(
+            collection.path,
+            state.fitted,
+            state.rows - len(collection.hidden),
+            collection.index,
+        ),
         "files": {path.name: path.stat().st_size for path in sorted(collection.path.iterdir())},
     }
+
+
+def _cut(collection: Collection) -> dict[str, float]:
+    """How many documents are longer than what is read of a text, and the share of them that is.
+
+    "complete" is false where some were encoded by a slimdex that did not count.
+    """
+    count, tokens, read = collection.store.count_cut()
+    share = round(read / tokens, 4) if tokens else 1.0
+    return {"documents": count, "share_read": share, "complete": collection.state.measured}
 
 
 def memory(collection: Collection) -> dict[str, float]:

@@ -17,10 +17,11 @@ from indexes.reduced_index import NO_ROWS
 from indexes.vector_file import BLOCK_BYTES
 
 from .documents import Document
-from .encoder import Encoder
+from .encoder import Encoder, Lengths, LimitedEncoder
 from .files import sync
 from .given import GivenVectors, check_vectors
 from .ledger import Ledger
+from .store import PartlyRead
 
 WINDOW = 1024
 """Documents encoded between two commits: what a kill can cost."""
@@ -69,6 +70,10 @@ def stage(
             staged += len(batch)
         if staged == first:
             raise InputError("no documents; expected at least one")
+        if vectors is None and ledger.state.settings is None and not store.has_text(first):
+            raise InputError(
+                f"none of {staged - first} documents has a text; expected at least one that has"
+            )
         if vectors is not None and len(vectors) != staged - first:
             raise InputError(
                 f"{vectors.name}: {len(vectors)} rows for {staged - first} documents; "
@@ -113,17 +118,19 @@ def encode_pending(
     if state.rows and given is None:
         same = _Same(*store.same_texts(state.encoded, state.staged))
     for window in batches(state.staged, WINDOW, state.encoded):
+        partly: PartlyRead = {}
         if given is not None:
             encoded = given.rows(window.start - state.rows, window.stop - state.rows)
             progress("taking vectors", window.stop - state.rows, state.staged - state.rows)
         else:
-            encoded = _encoded(ledger, encoder, window, same, progress)
+            encoded, partly = _encoded(ledger, encoder, window, same, progress)
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
         sync(ledger.path)
         state = replace(state, encoded=len(vectors))
         with ledger.transaction():
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
+            store.set_partly_read(partly)
             ledger.set_state(state)
 
 
@@ -155,22 +162,50 @@ class _Same:
 
 def _encoded(
     ledger: Ledger, encoder: Encoder, window: slice, same: _Same, progress: Progress
-) -> Matrix:
-    """Vectors of the documents of a window: kept where the text is as it was, else encoded."""
+) -> tuple[Matrix, PartlyRead]:
+    """Vectors of the documents of a window: kept where the text is as it was, else encoded.
+
+    Also the rows whose text was not read to its end. The vector of a text that is empty is zero.
+    """
     state = ledger.state
     contents = ledger.store.contents(window.start, window.stop)
-    encoded: Matrix = np.empty((len(contents), state.dim), dtype=np.float32)
+    encoded: Matrix = np.zeros((len(contents), state.dim), dtype=np.float32)
     kept, old = same.among(window)
     encoded[kept] = ledger.vectors().take(old)
-    todo = np.delete(np.arange(len(contents)), kept).tolist()
+    before = ledger.store.partly_read(old)
+    same_rows = zip(kept.tolist(), old.tolist(), strict=True)
+    partly = {window.start + i: before[row] for i, row in same_rows if row in before}
+    empty = [i for i, text in enumerate(contents) if not text]
+    partly |= {window.start + i: (0, 0) for i in empty}
+    todo = np.setdiff1d(np.arange(len(contents)), [*kept, *empty]).tolist()
     done = window.stop - len(todo) - state.rows
     for step in steps([len(contents[i]) for i in todo], _step_characters(encoder)):
         positions = [todo[i] for i in step]
-        found = encoder.encode([contents[i] for i in positions])
-        encoded[positions] = _of_count(as_matrix(found, dim=state.dim, name="encoder"), len(step))
+        encoded[positions], lengths = measured(encoder, [contents[i] for i in positions], state.dim)
+        partly |= {
+            window.start + positions[i]: (tokens, read)
+            for i, (tokens, read) in enumerate(lengths.tolist())
+            if read < tokens
+        }
         done += len(step)
         progress("encoding", done, state.staged - state.rows)
-    return encoded
+    return encoded, partly
+
+
+def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
+    """Vectors (n, dim), and (n, 2) tokens with those that were read; (0, 2) if that is not told.
+
+    Raises
+    ------
+    InputError
+        If the encoder gives anything but one finite vector for each text.
+    """
+    lengths: Lengths = np.empty((0, 2), dtype=np.int64)
+    if isinstance(encoder, LimitedEncoder):
+        found, lengths = encoder.encode_measured(texts)
+    else:
+        found = encoder.encode(texts)
+    return _of_count(as_matrix(found, dim=dim, name="encoder"), len(texts)), lengths
 
 
 def _step_characters(encoder: Encoder) -> int:

@@ -112,9 +112,10 @@ def _check_numbers(collection: Collection) -> None:
     if len(index) != state.rows:
         name = state.files["codes"].name
         raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
-    if moments.n != len(collection):
+    expected = state.rows - len(collection.hidden)
+    if moments.n != expected and not state.moments_outdated:
         name = state.files["moments"].name
-        raise CorruptError(f"{name}: {moments.n} rows; expected {len(collection)}")
+        raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
 
 
 def _block_faults(collection: Collection, path: Path, open_: Callable[[], VectorFile]) -> list[str]:

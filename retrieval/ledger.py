@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from indexes.arrays import Rows, batches
+from indexes.arrays import Rows, batches, without
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
 from indexes.reduced_index import NO_ROWS
@@ -88,11 +88,17 @@ class Ledger:
         rows = self.store.deleted_rows()
         return rows[rows < self.state.rows]
 
+    def textless(self) -> Rows:
+        """Rows of documents without text, in order, those that are being added included."""
+        return self.store.textless_rows()
+
     def moments(self) -> Moments:
-        """The moments of the live documents' vectors."""
+        """The moments of the live documents' vectors; those without text have none."""
         record = self.state.files.get("moments")
         if record is None:
             return Moments(self.state.dim)
+        if self.state.moments_outdated:
+            return self.moments_of(self.live_rows())
         record.check(self.path)
         moments = Moments.load(self.path / record.name)
         if moments.dim != self.state.dim:
@@ -103,9 +109,18 @@ class Ledger:
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some rows' vectors, read from disk."""
-        vectors = self.vectors()
+        vectors, rows = self.vectors(), without(rows, self.textless())
         chunks = (vectors.take(rows[part]) for part in batches(len(rows)))
         return Moments.of(chunks, self.state.dim)
+
+    def moments_from(self, start: int, vectors: VectorFile) -> Moments:
+        """The moments of the vectors of a file's rows from `start` on."""
+        textless, moments = self.textless(), Moments(self.state.dim)
+        for chunk in vectors.scan(start):
+            there = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
+            moments.update(np.delete(chunk, there - start, axis=0) if len(there) else chunk)
+            start += len(chunk)
+        return moments
 
     def live_rows(self) -> Rows:
         """Rows of documents that are not deleted."""
@@ -119,7 +134,8 @@ class Ledger:
         """The state with these moments on disk."""
         name = f"moments-{state.generation:06d}.safetensors"
         record = publish(self.path / name, moments.save)
-        return replace(state, files=state.files | {"moments": record})
+        files = state.files | {"moments": record}
+        return replace(state, files=files, moments_outdated=False)
 
     def commit(
         self,

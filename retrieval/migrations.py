@@ -29,7 +29,25 @@ def _without_views(database: Database, state: dict[str, Any]) -> None:
     database.execute("ALTER TABLE state ADD COLUMN needs VARCHAR")
 
 
-STEPS: Mapping[int, Step] = {1: _without_views}
+def _with_what_was_read(database: Database, state: dict[str, Any]) -> None:
+    """To format 3: documents whose text was not read to its end, or that have none, are known.
+
+    Of those there are, the ones without text are: they take no part in a search any more.
+    """
+    database.execute('CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT)')
+    if state["encoder"].get("type") != "given":
+        database.execute(
+            """INSERT INTO partly_read SELECT "row", 0, 0 FROM documents
+            WHERE "row" < ? AND NOT regexp_matches(title || text, '\\S') ORDER BY "row" """,
+            [state["encoded"]],
+        )
+    ((textless,),) = database.fetch("SELECT count(*) FROM partly_read")
+    state["moments_outdated"] = textless > 0
+    state["measured"] = state["encoded"] == 0
+    state["fitted"] = None
+
+
+STEPS: Mapping[int, Step] = {1: _without_views, 2: _with_what_was_read}
 """The format that a step takes -> the step to the next one."""
 
 

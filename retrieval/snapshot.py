@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -37,12 +38,14 @@ class Snapshot:
     Attributes
     ----------
     deleted : rows of deleted documents, in order.
+    textless : rows of documents without text, in order.
     epoch : of the row numbers, see `DocumentStore.epoch`.
     """
 
     path: Path
     state: State
     deleted: Rows
+    textless: Rows
     epoch: int
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
@@ -51,7 +54,9 @@ class Snapshot:
     def of(cls, ledger: Ledger, deleted: Rows, loaded: Loaded | None = None) -> Snapshot:
         """What is committed now."""
         kept = [] if loaded is None else [loaded]
-        return cls(ledger.path, ledger.state, deleted, ledger.store.epoch, kept)
+        textless = ledger.textless()
+        textless = textless[textless < ledger.state.rows]
+        return cls(ledger.path, ledger.state, deleted, textless, ledger.store.epoch, kept)
 
     def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
         """The snapshot after a commit that only deleted some rows; it has the same index."""
@@ -59,6 +64,11 @@ class Snapshot:
 
     def __len__(self) -> int:
         return self.state.rows - len(self.deleted)
+
+    @cached_property
+    def hidden(self) -> Rows:
+        """Rows that no search finds, in order: of deleted documents, and of those without text."""
+        return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
 
     @property
     def index(self) -> ReducedIndex:

@@ -13,7 +13,7 @@ from indexes.settings import Settings
 
 from .files import OUR_FILES, FileRecord
 
-FORMAT = 2
+FORMAT = 3
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -39,6 +39,9 @@ class State:
     generation : grows with every commit that writes files; it numbers them.
     vectors : name of the vector file.
     norms : name of the file of norms, None without rescoring.
+    fitted : documents that the reducer has seen, None if an older slimdex fitted it.
+    measured : whether it is known of all documents how much of their text was read.
+    moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
     """
 
@@ -54,6 +57,9 @@ class State:
     generation: int = 1
     vectors: str = "vectors-000001.f16"
     norms: str | None = None
+    fitted: int | None = None
+    measured: bool = True
+    moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
 
     @property
@@ -102,6 +108,10 @@ class State:
                 raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
         if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
             raise TypeError("encoder and given; expected an object and true or false")
+        if not isinstance(self.measured, bool) or not isinstance(self.moments_outdated, bool):
+            raise TypeError("measured and moments_outdated; expected true or false")
+        if self.fitted is not None:
+            _whole("fitted", self.fitted, 0)
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
         for settings in (self.requested, self.settings):

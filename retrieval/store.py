@@ -30,12 +30,15 @@ SCHEMA = """
     );
     CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
+    CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT);
 """
 INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
 LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
 """Documents that readers see."""
+PartlyRead = Mapping[int, tuple[int, int]]
+"""Row -> the tokens of its text, and how many of them were read: fewer, or none of none."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
 COLUMNS_AT_ONCE = 500
@@ -158,7 +161,46 @@ class DocumentStore:
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on."""
-        self._database.execute('DELETE FROM documents WHERE "row" >= ?', [row])
+        for table in ("documents", "partly_read"):
+            self._database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
+
+    def set_partly_read(self, partly: PartlyRead) -> None:
+        """Rows whose text was not read to its end, with their tokens and how many were read."""
+        columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
+        self._database.execute(
+            'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
+        )
+        self._database.execute(
+            "INSERT INTO partly_read "
+            "SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])",
+            columns,
+        )
+
+    def partly_read(self, rows: Rows) -> PartlyRead:
+        """Of the given rows those whose text was not read to its end: row -> tokens, and read."""
+        found = self._database.fetch(
+            """SELECT "row", tokens, read FROM partly_read
+            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
+            [rows.tolist()],
+        )
+        return {row: (tokens, read) for row, tokens, read in found}
+
+    def textless_rows(self) -> Rows:
+        """Rows of documents that have no text, and so no vector, in order."""
+        return self._database.fetch_rows(
+            'SELECT "row" FROM partly_read WHERE tokens = 0 ORDER BY "row"'
+        )
+
+    def count_cut(self, first_row: int = 0) -> tuple[int, int, int]:
+        """Live documents from first_row on that are longer than what is read of a text: how many,
+        their tokens, and those that were read."""
+        ((count, tokens, read),) = self._database.fetch(
+            """SELECT count(*), coalesce(sum(tokens), 0)::BIGINT, coalesce(sum(read), 0)::BIGINT
+            FROM partly_read JOIN documents USING ("row")
+            WHERE "row" >= ? AND tokens > read AND NOT deleted""",
+            [first_row],
+        )
+        return count, tokens, read
 
     def duplicate_id(self, first_row: int) -> str | None:
         """An id that stands twice among the rows from first_row on."""
@@ -168,14 +210,14 @@ class DocumentStore:
         )
         return found[0][0] if found else None
 
-    def count_empty(self, first_row: int) -> int:
-        """Documents from first_row on that have neither text nor title."""
-        ((count,),) = self._database.fetch(
-            'SELECT count(*) FROM documents WHERE "row" >= ? '
-            "AND NOT regexp_matches(title || text, '\\S')",
+    def has_text(self, first_row: int) -> bool:
+        """Whether a document from first_row on has a text or a title."""
+        found = self._database.fetch(
+            """SELECT 1 FROM documents
+            WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
             [first_row],
         )
-        return int(count)
+        return bool(found)
 
     def contents(self, start: int, stop: int) -> list[str]:
         """What is encoded of the documents start .. stop."""
@@ -329,6 +371,13 @@ class DocumentStore:
                     * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
             )
             self._database.execute(
+                """INSERT INTO fresh.partly_read SELECT numbered.new, tokens, read
+                FROM partly_read JOIN (
+                    SELECT "row", row_number() OVER (ORDER BY "row") - 1 AS new
+                    FROM documents WHERE NOT deleted
+                ) numbered USING ("row") ORDER BY numbered.new"""
+            )
+            self._database.execute(
                 INSERT_STATE.replace("INTO ", "INTO fresh."),
                 [FORMAT, NEEDS, state.rows, state.to_json()],
             )
@@ -349,7 +398,7 @@ class DocumentStore:
 
     def read_all(self) -> None:
         """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
-        for table in ("documents", "state", "blocks"):
+        for table in ("documents", "state", "blocks", "partly_read"):
             self._database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
     def is_numbered(self, stop: int) -> bool:

@@ -39,16 +39,38 @@ class Tokenizer:
 
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Token ids of each text; one padding token for a text that has none."""
+        return [ids for ids, _ in self.ids_and_lengths(texts, prefix)]
+
+    def ids_and_lengths(
+        self, texts: Sequence[str], prefix: str = ""
+    ) -> Iterator[tuple[list[int], int]]:
+        """Token ids of each text, and how many it would have if none were cut off."""
         if prefix or self._lower_case:
             texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
         if not self._is_fast:
             found = self._tokenizer(list(texts), truncation=True, max_length=self.max_length)
-            lists = found["input_ids"]
-        elif len(texts) == 1:  # a query: the pool of threads is not worth waking
-            lists = [self._tokenizer.encode(texts[0]).ids]
+            for text, ids in zip(texts, found["input_ids"], strict=True):
+                is_full = len(ids) >= self.max_length
+                yield ids or [self.pad_id], self._length(text) if is_full else len(ids)
+            return
+        if len(texts) == 1:  # a query: the pool of threads is not worth waking
+            encodings = [self._tokenizer.encode(texts[0])]
         else:
-            lists = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
-        return [ids or [self.pad_id] for ids in lists]
+            encodings = self._tokenizer.encode_batch_fast(list(texts))
+        for encoding in encodings:
+            ids = encoding.ids
+            yield ids or [self.pad_id], len(ids) + self._cut_off(encoding, len(ids))
+
+    def _length(self, text: str) -> int:
+        return len(self._tokenizer(text, verbose=False)["input_ids"])
+
+    def _cut_off(self, encoding: Any, length: int) -> int:
+        """Tokens that were cut off, which come in pieces with special tokens of their own."""
+        if length < self.max_length:
+            return 0
+        pieces = encoding.overflowing
+        special: int = self._tokenizer.num_special_tokens_to_add(False)
+        return sum(len(piece.ids) for piece in pieces) - special * len(pieces)
 
     def padded(self, ids: Sequence[list[int]]) -> tuple[Ids, Ids]:
         """Ids and mask (n, longest), padded on the right.

@@ -1,7 +1,8 @@
 """Older catalogs are migrated by numbered steps; newer ones are refused.
 
 data/format-1.tar.gz is a folder that the slimdex of format 1 wrote: 12 documents, one deleted, one
-replaced.
+replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and d7 have no
+text, d3 and d7 were deleted and d0 was replaced.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from indexes.errors import CorruptError, InputError
+from indexes.moments import Moments
 from indexes.settings import Settings
 from retrieval.cli import app
 from retrieval.collection import Collection
 from retrieval.database import Database
 from retrieval.documents import Document
+from retrieval.facts import facts as facts_of
 from retrieval.files import CATALOG
 from retrieval.integrity import repair, verify
 from retrieval.migrations import NEEDS, STEPS, migrate
@@ -133,7 +137,7 @@ def test_a_step_changes_the_state(path: Path) -> None:
         state["generation"] += 10
 
     database = Database(path / CATALOG, read_only=False)
-    migrate(database, 1, {1: larger})
+    migrate(database, 1, {**STEPS, 1: larger})
     database.close()
     with Collection.open(path, WordEncoder(8)) as collection:
         assert collection.state.generation == 14
@@ -163,3 +167,50 @@ def test_what_is_no_format(path: Path, format_: str) -> None:
         connection.execute(f"UPDATE state SET format = {format_}")
     with pytest.raises(CorruptError, match="no slimdex catalog: format"):
         Collection.open(path)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-2.tar.gz")) as archive:
+        archive.extractall(tmp_path / "second", filter="data")
+    return tmp_path / "second"
+
+
+def test_documents_without_text_leave_the_searches_of_an_older_index(second: Path) -> None:
+    with Collection.open(second, WordEncoder(8)) as collection:
+        assert len(collection) == 10
+        found = collection.search(["cat in the garden", "party"], k=12)
+    ids = [[hit.id for hit in hits] for hits in found]
+    assert ids[0] == ["d6", "d2", "d8", "d11", "d0", "d5", "d9", "d1", "d10"]  # d4 came before d10
+    assert sorted(ids[1]) == sorted(ids[0])
+    assert found[0][0].score == pytest.approx(0.8426, abs=1e-4)
+    assert verify(second) == []
+    with Collection.open(second, WordEncoder(8), read_only=True) as collection:
+        facts = facts_of(collection)
+    assert (facts["without_text"], facts["fitted_documents"]) == (1, None)
+    assert facts["cut"] == {"documents": 0, "share_read": 1.0, "complete": False}
+
+
+@pytest.mark.parametrize("change", ["delete", "replace", "compact", "reduce", "rebuild"])
+def test_moments_of_an_older_index_lose_its_documents_without_text(
+    second: Path, change: str
+) -> None:
+    with Collection.open(second, WordEncoder(8)) as collection:
+        if change == "delete":
+            collection.delete("d4")
+        elif change == "replace":
+            collection.add([Document("d4", "a text at last"), Document("new", " ")])
+        elif change == "compact":
+            collection.compact()
+        elif change == "reduce":
+            collection.reduce(Settings(kind="flat", k=4))
+        else:
+            collection.rebuild(fit_anew=True)
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+        expected = Moments(8).update(collection.vectors.take(live))
+        assert collection.moments.n == expected.n == (10 if change == "replace" else 9)
+        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-5)
+        assert "d4" not in {hit.id for hit in collection.search("party", k=20)[0]} or (
+            change == "replace"
+        )
+    assert verify(second) == []

@@ -1,0 +1,84 @@
+"""A reducer that saw few of the documents: the user is told, and a new start is a new fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from indexes.settings import Settings
+from retrieval.cli import app
+from retrieval.collection import Collection
+from retrieval.documents import Document
+from retrieval.fit_advice import coding_seconds
+from retrieval.given import GivenEncoder
+from retrieval.integrity import verify
+from tests.encoders import WordEncoder
+
+
+def topic(name: str, count: int) -> list[Document]:
+    return [
+        Document(f"{name}{i}", f"{name}{i % 13} {name}{i % 29} {name}{i % 31}")
+        for i in range(count)
+    ]
+
+
+def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        assert collection.add(topic("a", 700)).notes == []
+        assert collection.state.fitted == 700
+        assert collection.add(topic("b", 700)).notes == []  # doubled, not more
+        (note,) = collection.add([Document("c", "c")]).notes
+        expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits anew"
+        assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
+        info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
+        assert info["fitted_documents"] == 700
+
+
+def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 700))
+        collection.add(topic("b", 1000))
+    words = ["info", str(tmp_path / "i")]
+    assert "fitted on 700 of 1,700 documents" in CliRunner().invoke(app, words).stderr
+    assert len(json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]) == 1
+    assert CliRunner().invoke(app, ["reduce", str(tmp_path / "i"), "--gamma", "0"]).exit_code == 0
+    assert CliRunner().invoke(app, words).stderr == ""
+
+
+def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
+        vectors = rng.normal(size=(700, 16)).astype(np.float32)
+        collection.add(topic("a", 700), vectors=vectors)
+        assert coding_seconds(collection.index) is not None
+        collection.reduce(Settings(reducer="autoencoder", k=8))
+        assert coding_seconds(collection.index) is None
+
+
+@pytest.mark.parametrize("way", ["delete", "delete and compact", "replace"])
+def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
+    """As in a fresh build: the codes of the new topic are trained on it."""
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 800))
+        if way == "replace":
+            other = [Document(f"a{i}", d.text) for i, d in enumerate(topic("b", 800))]
+        else:
+            collection.delete(where="true")
+            other = topic("b", 800)
+        if way == "delete and compact":
+            collection.compact()
+        collection.add(other)
+        assert collection.state.fitted == 800
+        reducer = collection.index.reducer
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+        vectors = collection.vectors.take(live)
+    with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
+        fresh.add(other, vectors=vectors)
+        expected = fresh.index.reducer.transform(vectors)
+    np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
+    assert verify(tmp_path / "i") == []
