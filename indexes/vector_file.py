@@ -72,6 +72,33 @@ class VectorFile:
         self.rows += len(X)
         self._map = None
 
+    @classmethod
+    def made_whole(cls, path: Path, dim: int, rows: int) -> VectorFile:
+        """A file with room for its rows; those that are missing are zero until overwritten."""
+        with path.open("ab") as file:
+            size = rows * dim * np.dtype(np.float16).itemsize
+            if file.tell() < size:
+                file.truncate(size)
+        return cls(path, dim, rows)
+
+    def rows_of_block(self, block: int) -> range:
+        """The rows of which a block has bytes; the first and last may lie in others, too."""
+        first, after = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, self.nbytes)
+        return range(first // self.row_bytes, -(-after // self.row_bytes))
+
+    def overwrite(self, block: int, X: Matrix) -> str:
+        """Write a block anew from the rows that it has bytes of; returns its SHA-256."""
+        rows = self.rows_of_block(block)
+        offset = block * BLOCK_BYTES - rows.start * self.row_bytes
+        data = np.ascontiguousarray(as_matrix(X, dim=self.dim), dtype=self.dtype).tobytes()
+        data = data[offset : offset + min(BLOCK_BYTES, self.nbytes - block * BLOCK_BYTES)]
+        with self.path.open("r+b") as file:
+            file.seek(block * BLOCK_BYTES)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return hashlib.sha256(data).hexdigest()
+
     def copy(self, path: Path, rows: Rows) -> VectorFile:
         """A new file of the given rows, bit for bit and fsynced."""
         with path.open("wb") as file:

@@ -82,7 +82,7 @@ def rebuild(
     ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
 ) -> Snapshot:
     """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
-    settings, dim = ledger.state.settings, ledger.state.dim
+    settings = ledger.state.settings
     if settings is None:
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
@@ -91,10 +91,11 @@ def rebuild(
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
     if fit_anew or not _fitted_files_are_whole(ledger):
-        try:
-            settings, _ = state.requested.fitted(moments)
-        except InputError:  # too few are left: what they were fitted on is still there
-            moments = Moments.of(ledger.vectors().scan(), dim)
+        fitted = state.requested.fitted(moments)[0] if moments.n else settings
+        if fit_anew:
+            settings = fitted
+        elif fitted != settings or not moments.n:  # what they were fitted on is still there
+            moments = ledger.moments_from(0, ledger.vectors())
         state = fit(ledger.path, state, ledger.vectors(), moments, settings, progress)
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress))
 

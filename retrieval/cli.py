@@ -17,6 +17,7 @@ from .options import (
     Dir,
     Id,
     Json,
+    Model,
     Specs,
     Text,
     Title,
@@ -148,6 +149,7 @@ def search(
     ] = None,
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
+    model: Model = None,
     trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -157,7 +159,9 @@ def search(
     from .given import read_query_vectors
 
     asked = None if query_vector is None else read_query_vectors(query_vector)
-    opened = Collection.open(index, read_only=True, trust_remote_code=trust_remote_code)
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code
+    )
     with opened as collection:
         found = collection.search(queries or None, n, where, vectors=asked)
     queries = queries or [f"vector {i + 1}" for i in range(len(found))]
@@ -180,6 +184,7 @@ def add(
     text: Text = None,
     id: Id = None,
     title: Title = None,
+    model: Model = None,
     trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -189,7 +194,8 @@ def add(
     from .collection import Collection
 
     opened = _open(sources, text, id, title, vectors)
-    with Collection.open(index, trust_remote_code=trust_remote_code) as collection:
+    opened_index = Collection.open(index, model=model, trust_remote_code=trust_remote_code)
+    with opened_index as collection:
         with console.progress() as progress:
             added = add_sources(collection, opened, progress)
         console.show_index(collection, added, as_json)
@@ -275,7 +281,8 @@ def verify(index: Dir, as_json: Json = False) -> None:
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:
-        console.out.print(f"{index}: all files and numbers are right")
+        right = f"{index}: all files and numbers are right"
+        console.out.print(right, soft_wrap=True, markup=False)
     else:
         for fault in faults:
             say(fault)
@@ -290,6 +297,14 @@ def repair(
         bool,
         typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
     ] = False,
+    encode: Annotated[
+        bool,
+        typer.Option("--encode", help="Encode documents whose vectors are lost or damaged."),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Where the encoder's model is from now on: a folder or a hub id."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
@@ -297,13 +312,14 @@ def repair(
     from .integrity import repair as mend
 
     with console.progress() as progress:
-        mended = mend(index, progress, untrusted=untrusted)
+        mended = mend(index, progress, untrusted=untrusted, encode=encode, model=model)
     if as_json:
         console.print_json({"mended": mended})
     else:
         for fault in mended:
             console.out.print(f"was: {fault}", soft_wrap=True, markup=False)
-        console.out.print(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
+        done = "rebuilt" if mended else "nothing to repair"
+        console.out.print(f"{index}: {done}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -357,6 +373,7 @@ def evaluate(
         bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
     ] = False,
     sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
+    model: Model = None,
     trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -372,7 +389,9 @@ def evaluate(
     if by_itself != (queries is None) or by_itself != (qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     labelled = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else None
-    opened = Collection.open(index, read_only=True, trust_remote_code=trust_remote_code)
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code
+    )
     with opened as collection, console.progress() as progress:
         if labelled:
             report = measure(collection, *labelled, drop_self=drop_self, progress=progress)

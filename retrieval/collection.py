@@ -22,7 +22,7 @@ from indexes.reduced_index import ReducedIndex
 from indexes.settings import Settings
 from indexes.vector_file import VectorFile
 
-from . import changes, ingest
+from . import changes, ingest, reencoding
 from .changes import Added
 from .database import RenumberedError
 from .documents import Document, Hit
@@ -458,6 +458,25 @@ class Collection:
         """
         with self._changing():
             self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress, fit_anew)
+
+    def encode_lost(self, progress: Progress = silent) -> None:
+        """Encode the documents whose vectors are missing or damaged, then rebuild what is derived.
+
+        Raises
+        ------
+        CorruptError
+            If the vectors came from elsewhere: there is nothing to encode them with.
+        """
+        if self._has_no_encoder:
+            raise CorruptError(
+                f"{self.path / self.state.vectors}: vectors given from elsewhere can't be encoded "
+                "anew; restore the file from a copy"
+            )
+        encoder = self.encoder
+        with self._changing():
+            reencoding.encode_lost(self._ledger, encoder, progress)
+            self._snapshot = first_snapshot(self._ledger)
+            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

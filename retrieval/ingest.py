@@ -179,17 +179,30 @@ def _encoded(
     partly |= {window.start + i: (0, 0) for i in empty}
     todo = np.setdiff1d(np.arange(len(contents)), [*kept, *empty]).tolist()
     done = window.stop - len(todo) - state.rows
-    for step in steps([len(contents[i]) for i in todo], _step_characters(encoder)):
-        positions = [todo[i] for i in step]
-        encoded[positions], lengths = measured(encoder, [contents[i] for i in positions], state.dim)
-        partly |= {
-            window.start + positions[i]: (tokens, read)
+    texts = [contents[i] for i in todo]
+    for positions, vectors, read in encoded_steps(encoder, texts, state.dim):
+        encoded[[todo[i] for i in positions]] = vectors
+        partly |= {window.start + todo[i]: lengths for i, lengths in read.items()}
+        done += len(positions)
+        progress("encoding", done, state.staged - state.rows)
+    return encoded, partly
+
+
+def encoded_steps(
+    encoder: Encoder, texts: Sequence[str], dim: int
+) -> Iterator[tuple[list[int], Matrix, PartlyRead]]:
+    """Positions of some of the texts at a time, their vectors, and which were not read to the end.
+
+    The last is by position, too.
+    """
+    for positions in steps([len(text) for text in texts], _step_characters(encoder)):
+        vectors, lengths = measured(encoder, [texts[i] for i in positions], dim)
+        partly = {
+            positions[i]: (tokens, read)
             for i, (tokens, read) in enumerate(lengths.tolist())
             if read < tokens
         }
-        done += len(step)
-        progress("encoding", done, state.staged - state.rows)
-    return encoded, partly
+        yield positions, vectors, partly
 
 
 def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:

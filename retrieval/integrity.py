@@ -15,6 +15,7 @@ from indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from .collection import Collection
 from .files import CATALOG
+from .given import GIVEN
 
 
 def verify(path: str | Path) -> list[str]:
@@ -30,11 +31,21 @@ def verify(path: str | Path) -> list[str]:
         )
 
 
-def repair(path: str | Path, progress: Progress = silent, *, untrusted: bool = False) -> list[str]:
+def repair(
+    path: str | Path,
+    progress: Progress = silent,
+    *,
+    untrusted: bool = False,
+    encode: bool = False,
+    model: str | None = None,
+) -> list[str]:
     """Rebuild what `verify` finds at fault; returns the faults that were mended.
 
     Parameters
     ----------
+    encode : encode documents anew whose vectors are missing or damaged. Documents that are whole
+        are not; what an interruption leaves undone the next call does.
+    model : where the encoder's model is, if it has moved; see `Collection.move_model`.
     untrusted : rebuild all that is derived from documents and vectors, whether at fault or not,
         and read none of it first. Whoever made a FAISS file can have put anything in it, and its
         checksum in the catalog too.
@@ -42,25 +53,40 @@ def repair(path: str | Path, progress: Progress = silent, *, untrusted: bool = F
     Raises
     ------
     CorruptError
-        If the catalog or the vectors are damaged: they are the truth, and nothing is changed.
+        If the catalog is damaged, or the vectors are and are not to be encoded: they are the
+        truth, and nothing is changed.
     InputError
         If an untrusted index asks for a FAISS factory string of its own.
     """
     with Collection.open(path) as collection:
-        if lost := _catalog_faults(collection) + vector_faults(collection):
+        if lost := _catalog_faults(collection):
             raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
+        if model is not None:
+            collection.move_model(model)
+        lost = vector_faults(collection)
+        if lost and not encode:
+            raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
+        if lost:
+            collection.encode_lost(progress)
         if untrusted:
-            return _replaced(collection, progress)
+            return lost + _replaced(collection, progress)
         faults = _derived_faults(collection)
         if faults:
             collection.rebuild(progress)
-        return faults
+        return lost + faults
+
+
+def _way_out(collection: Collection) -> str:
+    if collection.state.encoder.get("type") == GIVEN:
+        return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
+    return f"`slimdex repair {collection.path} --encode` encodes these documents anew"
 
 
 def _replaced(collection: Collection, progress: Progress) -> list[str]:
     """Make all derived files anew; returns a line for each that was there."""
     state = collection.state
-    if (kind := state.requested.kind) not in KINDS:
+    kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
+    for kind in kinds - KINDS.keys():
         raise InputError(
             f"{collection.path}: kind {kind!r} is a factory string of its maker's; expected one "
             f"of {', '.join(KINDS)} (choose one by `slimdex reduce {collection.path} --kind`)"

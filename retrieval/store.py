@@ -420,6 +420,11 @@ class DocumentStore:
             [file, [block for block, _ in blocks], [digest for _, digest in blocks]],
         )
 
+    def set_block(self, file: str, block: int, sha256: str) -> None:
+        """The checksum of one block of a file."""
+        self._database.execute("DELETE FROM blocks WHERE file = ? AND block = ?", [file, block])
+        self._add_blocks("blocks", file, [(block, sha256)])
+
     def blocks(self, file: str) -> dict[int, str]:
         """Checksum of each block of a file."""
         return dict(self._database.fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from retrieval import cli
+from retrieval.encoder import TransformerEncoder
 
 PETS = [
     {"id": "cat", "text": "the cat sat on the mat", "year": 2001, "kind": "pet"},
@@ -462,3 +463,23 @@ def test_output_that_is_cut_off_makes_no_noise(pets: Runner) -> None:
     command = f"{sys.executable} -m retrieval.cli search pets cat dog rain | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("many.jsonl", [{"id": i, "text": f"cat {'dog ' * (i % 9)}"} for i in range(100)])
+    words = ("build", "many.jsonl", "--out", "many")
+    error = slimdex.refuses(*words, "--kind", "IVF256,PQ4")
+    assert "All documents are encoded already: build again with other settings" in error
+    monkeypatch.setattr(TransformerEncoder, "encode_measured", None)  # it would be an error
+    built = slimdex(*words, "--kind", "IVF4,Flat", "--json")
+    assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "IVF4,Flat")
+    assert "note: went on after 100 encoded before" in built.err
+
+
+def test_a_build_without_any_text_leaves_nothing(slimdex: Runner) -> None:
+    write("empty.jsonl", [{"id": i, "text": " "} for i in range(3)])
+    error = slimdex.refuses("build", "empty.jsonl", "--out", "new")
+    assert "none of 3 documents has a text; expected at least one that has" in error
+    assert not Path("new").exists()

@@ -526,3 +526,45 @@ def test_bad_k(path: Path, encoder: WordEncoder) -> None:
     collection.add(SMALL)
     with pytest.raises(InputError, match="k=0; expected 1 or more"):
         collection.search("x", k=0)
+
+
+def test_a_str_is_one_id_one_text_and_a_document_one_document(path: Path) -> None:
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add([Document(id, f"text {id}") for id in ("1", "2", "12")])
+        assert collection.delete("12") == 1
+        assert {hit.id for hit in collection.search("text", k=9)[0]} == {"1", "2"}
+        with pytest.raises(InputError, match="unknown id '21'"):
+            collection.delete("21")
+        assert collection.add(Document("3", "text 3")).documents == 1
+        assert len(collection) == 3
+
+
+class WithoutDim:
+    def encode(self, texts: Any) -> Any: ...
+
+
+class WrongDim(WithoutDim):
+    dim = "many"
+
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("all-MiniLM-L6-v2", "encoder 'all-MiniLM-L6-v2', a str; expected TransformerEncoder("),
+        (WithoutDim(), "encoder WithoutDim has no dim and no spec; expected dim, encode(texts),"),
+        (WrongDim(), "encoder WrongDim: dim='many'; expected a whole number from 1 on"),
+    ],
+)
+def test_what_is_no_encoder(path: Path, encoder: Any, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        Collection.create(path, encoder)
+    assert message in str(raised.value)
+    assert not path.exists()
+    Collection.create(path, WordEncoder()).close()
+    with pytest.raises(InputError) as raised:
+        Collection.open(path, encoder)
+    assert message in str(raised.value)
+    Collection.open(path, WordEncoder()).close()

@@ -262,3 +262,10 @@ def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_
         np.testing.assert_allclose(
             encoder.encode([long]), encoder.encode(["dog dog rain rain dog"]), atol=1e-5
         )
+
+
+def test_a_str_is_one_text(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    for encode in (encoder.encode, encoder.encode_queries, encoder.encode_layers):
+        np.testing.assert_array_equal(encode("the cat"), encode(["the cat"]))
+    assert encoder.count_tokens("the cat") == 4

@@ -35,8 +35,8 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
         (note,) = collection.add([Document("c", "c")]).notes
         expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits anew"
         assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
-        info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
-        assert info["fitted_documents"] == 700
+    info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
+    assert info["fitted_documents"] == 700
 
 
 def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
