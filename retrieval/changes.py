@@ -160,11 +160,11 @@ def _unread(ledger: Ledger) -> list[str]:
         notes.append(
             f"{empty:,} of {staged - first:,} documents have no text: no search finds them"
         )
-    count, tokens, read = ledger.store.count_cut(first)
+    count, part = ledger.store.count_cut(first)
     if count:
         notes.append(
             f"{count:,} of {staged - first:,} documents are longer than the encoder reads: "
-            f"{share(read / tokens)} of their text was read, and only that is found"
+            f"{share(part)} of their text was read, and only that is found"
         )
     return notes
 

@@ -40,9 +40,9 @@ def _cut(collection: Collection) -> dict[str, float]:
 
     "complete" is false where some were encoded by a slimdex that did not count.
     """
-    count, tokens, read = collection.store.count_cut()
-    share = round(read / tokens, 4) if tokens else 1.0
-    return {"documents": count, "share_read": share, "complete": collection.state.measured}
+    count, share = collection.store.count_cut()
+    complete = collection.state.measured
+    return {"documents": count, "share_read": round(share, 4), "complete": complete}
 
 
 def memory(collection: Collection) -> dict[str, float]:

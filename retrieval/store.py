@@ -188,19 +188,19 @@ class DocumentStore:
     def textless_rows(self) -> Rows:
         """Rows of documents that have no text, and so no vector, in order."""
         return self._database.fetch_rows(
-            'SELECT "row" FROM partly_read WHERE tokens = 0 ORDER BY "row"'
+            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= 0 ORDER BY "row"'
         )
 
-    def count_cut(self, first_row: int = 0) -> tuple[int, int, int]:
+    def count_cut(self, first_row: int = 0) -> tuple[int, float]:
         """Live documents from first_row on that are longer than what is read of a text: how many,
-        their tokens, and those that were read."""
-        ((count, tokens, read),) = self._database.fetch(
-            """SELECT count(*), coalesce(sum(tokens), 0)::BIGINT, coalesce(sum(read), 0)::BIGINT
+        and the share of their tokens that was read."""
+        ((count, share),) = self._database.fetch(
+            """SELECT count(*), sum(read)::DOUBLE / sum(tokens)::DOUBLE
             FROM partly_read JOIN documents USING ("row")
-            WHERE "row" >= ? AND tokens > read AND NOT deleted""",
+            WHERE "row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
             [first_row],
         )
-        return count, tokens, read
+        return (count, share) if count else (0, 1.0)
 
     def duplicate_id(self, first_row: int) -> str | None:
         """An id that stands twice among the rows from first_row on."""

@@ -88,7 +88,12 @@ def test_a_writer_migrates_and_loses_nothing(path: Path) -> None:
     Collection.create(fresh, WordEncoder(8)).close()
     databases = [Database(folder / CATALOG, read_only=True) for folder in (path, fresh)]
     with closing(databases[0]) as migrated, closing(databases[1]) as made:
-        for sql in ("DESCRIBE state", "DESCRIBE blocks", "FROM duckdb_views() WHERE NOT internal"):
+        for sql in (
+            "DESCRIBE state",
+            "DESCRIBE blocks",
+            "DESCRIBE partly_read",
+            "FROM duckdb_views() WHERE NOT internal",
+        ):
             assert sorted(migrated.fetch(sql)) == sorted(made.fetch(sql))
 
 
