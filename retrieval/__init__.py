@@ -4,7 +4,7 @@ Files import only files above them: documents, columns, sql, vocabulary, where, 
 model_folder, models, sentence_folder, tokens, runtimes, conversions, network, encoder, passages,
 given, docstrings, sources, queries, state, journal, folder_lock, database, migrations, schema,
 own_columns, store, derived, ledger, ingest, snapshot, changes, collection, building, facts,
-integrity, evaluation, demo, visible, console, answers, exits, options, cli.
+integrity, exact, evaluation, demo, visible, console, answers, exits, options, cli.
 """
 
 from __future__ import annotations

@@ -410,8 +410,8 @@ def evaluate(
 
     from . import console
     from .collection import Collection
+    from .evaluation import LABELS, evaluate_self, explained, read_qrels
     from .evaluation import evaluate as measure
-    from .evaluation import evaluate_self, read_qrels
     from .sources import read_pairs
 
     if by_itself != (queries is None) or by_itself != (qrels is None):
@@ -426,8 +426,12 @@ def evaluate(
     if as_json:
         console.print_json(report)
     else:
-        console.out.print(f"{report['queries']:,} queries, {report['documents']:,} documents\n")
-        console.show_measures({name: report[name] for name in ("index", "exact")})
+        console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+        console.out.print()
+        console.show_measures({name: report[name] for name in ("index", "exact")}, LABELS)
+        console.out.print()
+        for text in explained(report):
+            console.prose(text)
 
 
 def main() -> None:

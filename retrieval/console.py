@@ -119,6 +119,11 @@ def line(text: str, style: str = "") -> None:
     out.print(Text(visible(text), style=style), soft_wrap=True)
 
 
+def prose(text: str) -> None:
+    """Some sentences of ours, wrapped at words."""
+    out.print(Text(text))
+
+
 def hanging(lead: Text, body: Text) -> None:
     """A text after its lead, and what does not fit into the first line below its beginning."""
     width = out.width - lead.cell_len
@@ -137,22 +142,31 @@ def show_pairs(pairs: Mapping[str, Any]) -> None:
         hanging(Text(name.ljust(room), style="cyan"), Text(visible(shown)))
 
 
-def show_measures(columns: Mapping[str, Mapping[str, float]]) -> None:
-    """Measures as rows, one column for each thing measured."""
+def show_measures(
+    columns: Mapping[str, Mapping[str, float | None]], labels: Mapping[str, str] | None = None
+) -> None:
+    """Measures as rows, one column for each thing measured; what one has not is blank.
+
+    Parameters
+    ----------
+    labels : measure -> what it is called here.
+    """
     table = Table(box=None)
     table.add_column("")
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for measure in next(iter(columns.values())):
         values = (_number(measure, column[measure]) for column in columns.values())
-        table.add_row(measure, *values)
+        table.add_row((labels or {}).get(measure, measure), *values)
     out.print(table)
 
 
-def _number(measure: str, value: float) -> str:
+def _number(measure: str, value: float | None) -> str:
+    if value is None:
+        return ""
     if "bytes" in measure:
         return f"{value:,.0f}"
-    return f"{value:.2f}" if measure.endswith("_ms") else f"{value:.4f}"
+    return f"{value:.2f}" if measure.endswith("ms") else f"{value:.4f}"
 
 
 def show_index(collection: Collection, added: Added | None, as_json: bool) -> None:

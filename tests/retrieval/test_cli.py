@@ -226,7 +226,8 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     assert report["queries"] == 1
     expected = {
         *("ndcg@10", "mrr@10", "recall@10", "recall@100", "fidelity@10"),
-        *("p50_ms", "p95_ms", "p99_ms"),
+        *("own_metric_fidelity@10", "p50_ms", "p95_ms", "p99_ms"),
+        *(f"{way}_to_documents_p{p}_ms" for way in ("vector", "text") for p in (50, 95, 99)),
         *("ram_bytes_per_vector", "ram_bytes_fixed", "disk_bytes_per_vector"),
     }
     assert set(report["index"]) == set(report["exact"]) == expected
@@ -235,6 +236,12 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     table = pets("eval", "pets", *labels)
     assert "ndcg@10" in table.out
     assert "exact" in table.out
+    lines = table.out.splitlines()
+    (alone,) = (line.split() for line in lines if "index alone, p50 ms" in line)
+    (text,) = (line.split() for line in lines if "text to documents, p50 ms" in line)
+    assert alone[:4] == ["index", "alone,", "p50", "ms"]
+    assert (len(alone[4:]), len(text[5:])) == (2, 1)  # exact search has no documents to read
+    assert float(text[5]) >= float(alone[4])
 
 
 def test_eval_without_labels(pets: Runner) -> None:
@@ -242,7 +249,9 @@ def test_eval_without_labels(pets: Runner) -> None:
     assert (report["queries"], report["documents"]) == (2, 3)
     assert report["exact"]["fidelity@10"] == 1
     assert "ndcg@10" not in report["index"]
-    assert "fidelity@10" in pets("eval", "pets", "--self").out
+    shown = pets("eval", "pets", "--self").out
+    assert shown.index("agreement@10 in its own metric") < shown.index("agreement@10 with the enc")
+    assert "Own metric: of the ten nearest by exact search over the encoder's vectors, " in shown
     either = "expected either --queries and --qrels, or --self"
     for words in ((), ("--self", "--qrels", "q"), ("--queries", "q"), ("--qrels", "q")):
         assert either in pets.refuses("eval", "pets", *words)
