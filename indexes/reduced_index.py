@@ -93,13 +93,20 @@ class ReducedIndex:
             progress("indexing", stop, len(self.vectors))
 
     def search(
-        self, queries: Matrix, k: int, rows: Rows | None = None, exclude: Rows = NO_ROWS
+        self,
+        queries: Matrix,
+        k: int,
+        rows: Rows | None = None,
+        exclude: Rows = NO_ROWS,
+        candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
         k is cut to the number of rows. With `rows` (sorted) the search is among those.
-        `exclude` (sorted) never comes back.
+        `exclude` (sorted) never comes back. `candidates` are rescored for this search alone in
+        place of the index's own; with 0 the order of the codes is final.
         """
+        metric, candidates = self._rescoring(candidates)
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
         if (largest := float(np.abs(queries).max(initial=0.0))) > LARGEST:
             raise InputError(
@@ -109,18 +116,19 @@ class ReducedIndex:
         if not k or not len(queries):
             return best_of([], len(queries), k)
         if rows is not None:
-            return self._among(queries, k, without(rows, exclude))
-        if self.metric is None:
+            return self._among(queries, k, without(rows, exclude), metric, candidates)
+        if metric is None:
             return self._nearest_codes(queries, k, exclude)
-        candidates = min(max(self.candidates, k), len(self))
+        candidates = min(max(candidates, k), len(self))
         _, found = self._nearest_codes(queries, candidates, exclude)
         each = zip(queries, found, strict=True)
-        return _stack([_rescored(self.metric, query[None], rows, k) for query, rows in each], k)
+        return _stack([_rescored(metric, query[None], rows, k) for query, rows in each], k)
 
-    def filtered(self) -> FilteredSearch:
+    def filtered(self, candidates: int | None = None) -> FilteredSearch:
         """The search among given rows, for an index that rescores."""
         assert self.metric is not None
-        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
+        candidates = self.candidates if candidates is None else candidates
+        return FilteredSearch(self.reducer, self.index, self.metric, candidates)
 
     def costs(self) -> Costs:
         """What its ways cost: timed when first asked, and again when the index has doubled."""
@@ -140,12 +148,27 @@ class ReducedIndex:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
-    def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        if self.metric is None:
+    def _rescoring(self, candidates: int | None) -> tuple[Metric | None, int]:
+        """What a search rescores by, and how many rows."""
+        if candidates is None:
+            return self.metric, self.candidates
+        if candidates < 0:
+            raise InputError(f"candidates={candidates}; expected 0 (the codes' order) or more")
+        if candidates and self.metric is None:
+            raise InputError(
+                f"candidates={candidates}: this index was made with candidates=0 and rescores "
+                "none; expected 0, or another index (`slimdex reduce --candidates`)"
+            )
+        return (self.metric if candidates else None), candidates
+
+    def _among(
+        self, queries: Matrix, k: int, rows: Rows, metric: Metric | None, candidates: int
+    ) -> tuple[Matrix, Rows]:
+        if metric is None:
             return self.index.search(reduced(self.reducer, queries), k, rows)
-        if len(rows) <= max(self.candidates, k):  # nothing to choose, and nothing to time
-            return self.metric.nearest(queries, k, rows)
-        return self.filtered().search(queries, k, rows, self.costs())
+        if len(rows) <= max(candidates, k):  # nothing to choose, and nothing to time
+            return metric.nearest(queries, k, rows)
+        return self.filtered(candidates).search(queries, k, rows, self.costs())
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""

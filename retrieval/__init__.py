@@ -1,10 +1,10 @@
 """Documents: text in, hits out.
 
 Files import only files above them: documents, columns, sql, vocabulary, where, files, pooling,
-model_folder, models, sentence_folder, tokens, runtimes, conversions, network, encoder, given,
-docstrings, sources, state, journal, folder_lock, database, migrations, schema, own_columns, store,
-derived, fit_advice, ledger, ingest, reencoding, snapshot, changes, collection, building, facts,
-integrity, evaluation, demo, console, exits, options, cli.
+model_folder, models, sentence_folder, tokens, runtimes, conversions, network, encoder, passages,
+given, docstrings, sources, queries, state, journal, folder_lock, database, migrations, schema,
+own_columns, store, derived, fit_advice, ledger, ingest, reencoding, snapshot, changes, collection,
+building, facts, integrity, exact, evaluation, demo, visible, console, answers, exits, options, cli.
 """
 
 from __future__ import annotations

@@ -66,11 +66,14 @@ def build(
     make_encoder: Callable[[], Encoder],
     settings: Settings,
     progress: Progress = silent,
+    *,
+    wait: float = 0.0,
 ) -> tuple[Collection, Added]:
     """A new index, or the rest of one whose build was interrupted.
 
     A folder that holds nothing worth keeping is removed again if the build fails. One whose
     documents are encoded stays: another call, with other settings too, encodes nothing anew.
+    Another process that has it open is waited for as by `Collection.open`.
 
     Raises
     ------
@@ -80,9 +83,9 @@ def build(
     if path.exists():
         if not (path / CATALOG).is_file():
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with Collection.open(path, read_only=True) as found:
+        with Collection.open(path, read_only=True, wait=wait) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
-        collection = Collection.open(path, make_encoder())
+        collection = Collection.open(path, make_encoder(), wait=wait)
         with _closed_on_error(collection):
             collection.request(settings)
             return collection, add(collection, sources, progress)

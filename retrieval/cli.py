@@ -11,18 +11,23 @@ import typer
 
 from .exits import BAD_INPUT, one_line_errors, say
 from .options import (
+    BETA,
+    CANDIDATES,
+    GAMMA,
     KINDS,
     POOLINGS,
     REDUCERS,
     Dir,
     Id,
     Json,
+    K,
     Model,
     Specs,
     Text,
     Title,
     Trust,
     Vectors,
+    Wait,
     Where,
 )
 
@@ -33,8 +38,27 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Semantic search in a fraction of the memory.",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"slimdex {version('slimdex')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print it and do no more."
+        ),
+    ] = False,
+) -> None:
+    """Semantic search in a fraction of the memory."""
 
 
 @app.command()
@@ -46,7 +70,7 @@ def demo(
     """Index the docstrings of Python's standard library, search them, compare the memory."""
     from indexes.settings import Settings
 
-    from . import console
+    from . import answers, console
     from . import demo as demonstration
     from .building import Sources
     from .building import build as build_index
@@ -61,16 +85,17 @@ def demo(
         for line in added.notes:
             console.note(line)
     with Collection.open(out, read_only=True) as collection:
-        console.out.print(f"{len(collection):,} docstrings in {out}\n")
+        console.line(f"{len(collection):,} docstrings in {out}")
         for query, hits in zip(
             demonstration.QUERIES, demonstration.answers(collection), strict=True
         ):
-            console.show_hits(query, hits)
+            answers.show_hits(query, hits)
         with console.progress() as progress:
             table = demonstration.comparison(collection, progress)
         console.out.print()
         console.show_measures(table)
-        console.out.print(f'\nTry your own: slimdex search {out} "sort a list"')
+        console.out.print()
+        console.line(f"Try your own: slimdex search {out} sort a list")
 
 
 @app.command()
@@ -94,16 +119,17 @@ def build(
         str | None, typer.Option(help="Written before each text; default: what the model says.")
     ] = None,
     trust_remote_code: Trust = False,
-    k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
-    beta: Annotated[float, typer.Option(help="How much of the mean to remove.")] = 0.0,
-    gamma: Annotated[float, typer.Option(help="How far to even out the axes, 0 to 1.")] = 0.25,
+    k: K = None,
+    beta: Annotated[float, typer.Option(help=BETA)] = 0.0,
+    gamma: Annotated[float, typer.Option(help=GAMMA)] = 0.25,
     kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
-    candidates: Annotated[int, typer.Option(help="Rescored a query; 0: none.")] = 200,
+    candidates: Annotated[int, typer.Option(help=CANDIDATES)] = 200,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = "whitening",
     vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
     title: Title = None,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Build an index. If it was interrupted, the same command goes on where it stopped."""
@@ -132,7 +158,7 @@ def build(
         )
 
     with console.progress() as progress:
-        collection, added = build_index(out, opened, make_encoder, settings, progress)
+        collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
     with collection:
         console.show_index(collection, added, as_json)
 
@@ -140,8 +166,15 @@ def build(
 @app.command()
 def search(
     index: Dir,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUERY", help="What to look for: all the words are one query."),
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", help="A query; for several, give it again.")
+    ] = None,
     queries: Annotated[
-        list[str] | None, typer.Argument(metavar="QUERY...", help="What to look for.")
+        Path | None, typer.Option(help="A file of queries: .txt with one a line, or any source.")
     ] = None,
     query_vector: Annotated[
         str | None,
@@ -150,30 +183,39 @@ def search(
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
     model: Model = None,
+    show: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to show beside the text: give it again, or put commas."),
+    ] = None,
+    candidates: Annotated[int | None, typer.Option(help=f"For this search. {CANDIDATES}")] = None,
     trust_remote_code: Trust = False,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
-    from . import console
+    from . import answers, console
     from .collection import Collection
-    from .given import read_query_vectors
+    from .passages import beginning, nearest_passages
+    from .queries import Queries
 
-    asked = None if query_vector is None else read_query_vectors(query_vector)
+    asked = Queries.asked(words, query, queries, query_vector)
     opened = Collection.open(
-        index, read_only=True, model=model, trust_remote_code=trust_remote_code
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
     with opened as collection:
-        found = collection.search(queries or None, n, where, vectors=asked)
-    queries = queries or [f"vector {i + 1}" for i in range(len(found))]
-    if as_json:
-        answers = [
-            {"query": query, "hits": [console.hit_json(hit) for hit in hits]}
-            for query, hits in zip(queries, found, strict=True)
-        ]
-        console.print_json({"queries": answers})
-        return
-    for query, hits in zip(queries, found, strict=True):
-        console.show_hits(query, hits)
+        columns = answers.chosen_columns(show or [], list(collection.store.columns))
+        found = collection.search(
+            asked.texts, n, where, vectors=asked.vectors, candidates=candidates
+        )
+        if as_json:
+            console.print_json({"queries": answers.as_json(asked, found)})
+            return
+        if asked.texts is None:
+            texts = [[beginning(hit) for hit in hits] for hits in found]
+        else:
+            texts = nearest_passages(collection.encoder, asked.texts, found)
+    for name, hits, shown in zip(asked.names, found, texts, strict=True):
+        answers.show_hits(name, hits, shown, columns)
 
 
 @app.command()
@@ -186,6 +228,7 @@ def add(
     title: Title = None,
     model: Model = None,
     trust_remote_code: Trust = False,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Add documents; one with the id of an older one takes its place."""
@@ -194,7 +237,9 @@ def add(
     from .collection import Collection
 
     opened = _open(sources, text, id, title, vectors)
-    opened_index = Collection.open(index, model=model, trust_remote_code=trust_remote_code)
+    opened_index = Collection.open(
+        index, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
     with opened_index as collection:
         with console.progress() as progress:
             added = add_sources(collection, opened, progress)
@@ -206,61 +251,62 @@ def delete(
     index: Dir,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids.")] = None,
     where: Where = None,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Delete documents by id, or by a condition."""
     from . import console
     from .collection import Collection
 
-    with Collection.open(index) as collection:
+    with Collection.open(index, wait=wait) as collection:
         deleted = collection.delete(ids or None, where=where)
         left, gone = len(collection), len(collection.deleted)
     if as_json:
         console.print_json({"deleted": deleted, "documents": left})
     else:
-        console.out.print(f"{deleted:,} deleted, {left:,} left")
+        console.line(f"{deleted:,} deleted, {left:,} left")
         if gone > left:
             console.note(f"{gone:,} rows still take space: `slimdex compact {index}` frees it")
 
 
 @app.command()
-def compact(index: Dir, as_json: Json = False) -> None:
+def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
     from . import console
     from .collection import Collection
 
-    with Collection.open(index) as collection:
+    with Collection.open(index, wait=wait) as collection:
         with console.progress() as progress:
             freed = collection.compact(progress=progress)
         left = len(collection)
     if as_json:
         console.print_json({"freed": freed, "documents": left})
     else:
-        console.out.print(f"{freed:,} rows freed, {left:,} documents left")
+        console.line(f"{freed:,} rows freed, {left:,} documents left")
 
 
 @app.command()
-def upgrade(index: Dir, as_json: Json = False) -> None:
+def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Bring an index of an older slimdex to the format of this one, as any change to it does."""
     from . import console
     from .collection import Collection
     from .state import FORMAT
 
-    Collection.open(index).close()
+    Collection.open(index, wait=wait).close()
     if as_json:
         console.print_json({"format": FORMAT})
     else:
-        console.out.print(f"{index}: format {FORMAT}", soft_wrap=True, markup=False)
+        console.line(f"{index}: format {FORMAT}")
 
 
 @app.command()
-def info(index: Dir, as_json: Json = False) -> None:
+def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """What an index holds, how it was made and what it costs."""
     from . import console
     from .collection import Collection
     from .facts import facts as facts_of
 
-    with Collection.open(index, read_only=True) as collection:
+    with Collection.open(index, read_only=True, wait=wait) as collection:
         facts = facts_of(collection)
     if as_json:
         console.print_json(facts)
@@ -272,17 +318,16 @@ def info(index: Dir, as_json: Json = False) -> None:
 
 
 @app.command()
-def verify(index: Dir, as_json: Json = False) -> None:
+def verify(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Check every file and every number; exit code 2 if anything is at fault."""
     from . import console
     from .integrity import verify as find_faults
 
-    faults = find_faults(index)
+    faults = find_faults(index, wait=wait)
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:
-        right = f"{index}: all files and numbers are right"
-        console.out.print(right, soft_wrap=True, markup=False)
+        console.line(f"{index}: all files and numbers are right")
     else:
         for fault in faults:
             say(fault)
@@ -305,6 +350,7 @@ def repair(
         str | None,
         typer.Option(help="Where the encoder's model is from now on: a folder or a hub id."),
     ] = None,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
@@ -312,25 +358,25 @@ def repair(
     from .integrity import repair as mend
 
     with console.progress() as progress:
-        mended = mend(index, progress, untrusted=untrusted, encode=encode, model=model)
+        mended = mend(index, progress, untrusted=untrusted, encode=encode, model=model, wait=wait)
     if as_json:
         console.print_json({"mended": mended})
     else:
         for fault in mended:
-            console.out.print(f"was: {fault}", soft_wrap=True, markup=False)
-        done = "rebuilt" if mended else "nothing to repair"
-        console.out.print(f"{index}: {done}", soft_wrap=True, markup=False)
+            console.line(f"was: {fault}")
+        console.line(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
 
 
 @app.command()
 def reduce(
     index: Dir,
-    k: Annotated[int | None, typer.Option(help="Dimensions kept.")] = None,
-    beta: Annotated[float | None, typer.Option(help="How much of the mean to remove.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="How far to even out the axes.")] = None,
+    k: K = None,
+    beta: Annotated[float | None, typer.Option(help=BETA)] = None,
+    gamma: Annotated[float | None, typer.Option(help=GAMMA)] = None,
     kind: Annotated[str | None, typer.Option(help=KINDS)] = None,
-    candidates: Annotated[int | None, typer.Option(help="Rescored a query; 0: none.")] = None,
+    candidates: Annotated[int | None, typer.Option(help=CANDIDATES)] = None,
     reducer: Annotated[str | None, typer.Option(help=REDUCERS)] = None,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors anew, without encoding. What is not given stays as it is."""
@@ -348,7 +394,7 @@ def reduce(
         "reducer": reducer,
     }
     changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
-    with Collection.open(index) as collection:
+    with Collection.open(index, wait=wait) as collection:
         if reducer is not None and k is None:
             changes["k"] = None  # another reducer may keep another number of dimensions
         settings = replace(collection.state.requested, **changes)
@@ -375,6 +421,7 @@ def evaluate(
     sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
     model: Model = None,
     trust_remote_code: Trust = False,
+    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Measure quality, time and memory, beside uncompressed exact search."""
@@ -382,15 +429,15 @@ def evaluate(
 
     from . import console
     from .collection import Collection
+    from .evaluation import LABELS, evaluate_self, explained, read_qrels
     from .evaluation import evaluate as measure
-    from .evaluation import evaluate_self, read_qrels
     from .sources import read_pairs
 
     if by_itself != (queries is None) or by_itself != (qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     labelled = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else None
     opened = Collection.open(
-        index, read_only=True, model=model, trust_remote_code=trust_remote_code
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
     with opened as collection, console.progress() as progress:
         if labelled:
@@ -400,8 +447,12 @@ def evaluate(
     if as_json:
         console.print_json(report)
     else:
-        console.out.print(f"{report['queries']:,} queries, {report['documents']:,} documents\n")
-        console.show_measures({name: report[name] for name in ("index", "exact")})
+        console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+        console.out.print()
+        console.show_measures({name: report[name] for name in ("index", "exact")}, LABELS)
+        console.out.print()
+        for text in explained(report):
+            console.prose(text)
 
 
 def main() -> None:

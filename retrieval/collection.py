@@ -35,6 +35,7 @@ from .encoder import (
     encoder_from_spec,
     is_same_encoder,
 )
+from .folder_lock import waiting
 from .given import GIVEN, GivenEncoder, GivenVectors, as_given
 from .ledger import Ledger
 from .snapshot import Snapshot, first_snapshot
@@ -109,16 +110,18 @@ class Collection:
         read_only: bool = False,
         model: str | None = None,
         trust_remote_code: bool = False,
+        wait: float = 0.0,
     ) -> Collection:
         """An existing collection; the encoder is loaded when it is first needed.
 
-        Many processes may read at a time, or one may write.
+        Many processes may read at a time (`read_only=True`), or one may write.
 
         Parameters
         ----------
         encoder : the one that the collection was built with, wherever its weights lie now; by
             default it is loaded from where they were.
         model : where they are now, if that has changed: a folder or a hub id.
+        wait : seconds to wait for other processes that write, or, if this one is to write, read.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
 
         Raises
@@ -130,7 +133,8 @@ class Collection:
             If the catalog is damaged.
         """
         given = None if encoder is None else _plain(checked_encoder(encoder).spec())
-        ledger = Ledger.open(Path(path).absolute(), read_only=read_only)
+        where = Path(path).absolute()
+        ledger = waiting(wait, lambda: Ledger.open(where, read_only=read_only))
         expected = ledger.state.encoder
         try:
             if given is not None and not is_same_encoder(given, expected):
@@ -241,6 +245,7 @@ class Collection:
         where: str | None = None,
         *,
         vectors: Matrix | None = None,
+        candidates: int | None = None,
     ) -> list[list[Hit]]:
         """The k nearest documents of each query, best first.
 
@@ -250,13 +255,17 @@ class Collection:
         where : a DuckDB expression on the documents' columns; the search is among the documents
             that it holds for.
         vectors : (q, dim), encoded elsewhere, in place of queries.
+        candidates : rescored for each query, in place of what the index was built with; 0 takes
+            the order of the codes.
         """
         if (queries is None) == (vectors is None):
             raise InputError("search: expected either queries or vectors")
         texts = [queries] if isinstance(queries, str) else list(queries or ())
         _ = self.index  # what is wrong with the folder should be said before a model is loaded
         encoded = encode_queries(self.encoder, texts) if vectors is None else vectors
-        return self._with_snapshot(lambda snapshot: self._hits(snapshot, encoded, k, where))
+        return self._with_snapshot(
+            lambda snapshot: self._hits(snapshot, encoded, k, where, candidates)
+        )
 
     def search_vectors(
         self, queries: Matrix, k: int = 10, where: str | None = None
@@ -268,9 +277,14 @@ class Collection:
         return self._with_snapshot(lambda snapshot: self._nearest(snapshot, queries, k, where))
 
     def _hits(
-        self, snapshot: Snapshot, queries: Matrix, k: int, where: str | None
+        self,
+        snapshot: Snapshot,
+        queries: Matrix,
+        k: int,
+        where: str | None,
+        candidates: int | None,
     ) -> list[list[Hit]]:
-        scores, rows = self._nearest(snapshot, queries, k, where)
+        scores, rows = self._nearest(snapshot, queries, k, where, candidates)
         found = sorted({int(row) for row in rows.flat if row >= 0})
         documents = self.store.documents(found, snapshot.epoch)
         return [
@@ -279,14 +293,19 @@ class Collection:
         ]
 
     def _nearest(
-        self, snapshot: Snapshot, queries: Matrix, k: int, where: str | None
+        self,
+        snapshot: Snapshot,
+        queries: Matrix,
+        k: int,
+        where: str | None,
+        candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
         if k < 1:
             raise InputError(f"k={k}; expected 1 or more results")
         allowed = None
         if where is not None:
             allowed = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-        return snapshot.index.search(queries, k, allowed, snapshot.hidden)
+        return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
 
     def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the newest snapshot, if need be of one that comes after it."""

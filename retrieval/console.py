@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -30,17 +29,19 @@ from indexes.progress import Progress
 
 from .documents import Hit
 from .facts import facts as facts_of
+from .visible import json_escaped, visible
 
 if TYPE_CHECKING:
     from .changes import Added
     from .collection import Collection
-
-out = Console(highlight=False)
+UNLIMITED = 1 << 20
+"""Columns of what is no terminal: nothing is cut or wrapped in a file."""
+LEAST_WIDTH = 10
+"""Columns that a text is wrapped to; with fewer it is left to the terminal."""
+out = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 err = Console(stderr=True, highlight=False)
 QUIET_SECONDS = 10
 """Without a terminal, progress is one line every so many seconds."""
-SNIPPET = 160
-"""Characters of a text that are shown."""
 
 
 class _Rate(ProgressColumn):
@@ -110,53 +111,62 @@ class _Lines:
 
 def note(text: str) -> None:
     """One line beside the answer."""
-    err.print(f"note: {escape(text)}", soft_wrap=True)
+    err.print(Text(f"note: {visible(text)}"), soft_wrap=True)
 
 
-def show_hits(query: str, hits: Sequence[Hit]) -> None:
-    """A query's answers, nearest first."""
-    table = Table(title=escape(query), title_justify="left", title_style="bold", box=None)
-    table.add_column("score", justify="right", style="cyan")
-    table.add_column("id", style="green", overflow="fold")
-    table.add_column("text")
-    for hit in hits:
-        table.add_row(f"{hit.score:.3f}", escape(hit.id), escape(snippet(hit)))
-    out.print(table if hits else f"{escape(query)}\n  nothing found")
+def line(text: str, style: str = "") -> None:
+    """One line of the answer, whatever it holds; a terminal wraps it."""
+    out.print(Text(visible(text), style=style), soft_wrap=True)
 
 
-def snippet(hit: Hit) -> str:
-    """The beginning of a hit's title and text on one line."""
-    title = "" if hit.title == hit.id else hit.title
-    text = " ".join(f"{title} {hit.text}".split())
-    return text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
+def prose(text: str) -> None:
+    """Some sentences of ours, wrapped at words."""
+    out.print(Text(text))
+
+
+def hanging(lead: Text, body: Text) -> None:
+    """A text after its lead, and what does not fit into the first line below its beginning."""
+    width = out.width - lead.cell_len
+    lines = body.wrap(out, width) if width >= LEAST_WIDTH else [body]
+    for text in lines:
+        text.rstrip()
+        out.print(Text.assemble(lead, text), soft_wrap=True)
+        lead = Text(" " * lead.cell_len)
 
 
 def show_pairs(pairs: Mapping[str, Any]) -> None:
     """Facts, one a line."""
-    table = Table(box=None, show_header=False)
-    table.add_column(style="cyan")
-    table.add_column(overflow="fold")
+    room = max(map(len, pairs)) + 2
     for name, value in pairs.items():
-        table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
-    out.print(table)
+        shown = f"{value:,}" if isinstance(value, int) else str(value)
+        hanging(Text(name.ljust(room), style="cyan"), Text(visible(shown)))
 
 
-def show_measures(columns: Mapping[str, Mapping[str, float]]) -> None:
-    """Measures as rows, one column for each thing measured."""
+def show_measures(
+    columns: Mapping[str, Mapping[str, float | None]], labels: Mapping[str, str] | None = None
+) -> None:
+    """Measures as rows, one column for each thing measured; what one has not is blank.
+
+    Parameters
+    ----------
+    labels : measure -> what it is called here.
+    """
     table = Table(box=None)
     table.add_column("")
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for measure in next(iter(columns.values())):
         values = (_number(measure, column[measure]) for column in columns.values())
-        table.add_row(measure, *values)
+        table.add_row((labels or {}).get(measure, measure), *values)
     out.print(table)
 
 
-def _number(measure: str, value: float) -> str:
+def _number(measure: str, value: float | None) -> str:
+    if value is None:
+        return ""
     if "bytes" in measure:
         return f"{value:,.0f}"
-    return f"{value:.2f}" if measure.endswith("_ms") else f"{value:.4f}"
+    return f"{value:.2f}" if measure.endswith("ms") else f"{value:.4f}"
 
 
 def show_index(collection: Collection, added: Added | None, as_json: bool) -> None:
@@ -168,22 +178,20 @@ def show_index(collection: Collection, added: Added | None, as_json: bool) -> No
             "replaced": added.replaced,
             "unchanged": added.unchanged,
         }
-        for line in added.notes:
-            note(line)
+        for text in added.notes:
+            note(text)
     if as_json:
         print_json(facts)
         return
-    line = f"{facts['documents']:,} documents in {_from_here(collection.path)}"
+    said = f"{facts['documents']:,} documents in {_from_here(collection.path)}"
     if added is not None and added.replaced:
-        line += f", {added.replaced:,} replaced"
+        said += f", {added.replaced:,} replaced"
     if added is not None and added.unchanged:
-        line += f", {added.unchanged:,} unchanged"
+        said += f", {added.unchanged:,} unchanged"
     memory = facts["memory"]
-    out.print(
-        f"{line}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
-        f"(float32: {4 * collection.state.dim})",
-        soft_wrap=True,
-        markup=False,
+    line(
+        f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
+        f"(float32: {4 * collection.state.dim})"
     )
 
 
@@ -211,7 +219,8 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object, and nothing else, on stdout."""
-    print(json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False)
+    print(json_escaped(text))
 
 
 def _finite(value: Any) -> Any:

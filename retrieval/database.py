@@ -22,7 +22,7 @@ from indexes.errors import CorruptError, InputError
 from indexes.locks import SharedLock
 
 from .files import sync
-from .folder_lock import FolderLock
+from .folder_lock import FolderLock, InUseError
 from .journal import Journal
 from .sql import literal
 
@@ -95,7 +95,7 @@ class Database:
             self._base = self._opened()
         except duckdb.Error as error:
             if "Could not set lock" in str(error):
-                raise self._lock.in_use() from error
+                raise self._lock.in_use(self.path) from error
             if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
                 raise disk_error(self.path, error) from error
             raise CorruptError(
@@ -129,7 +129,7 @@ class Database:
                 self._restore()
             try:
                 return self._lock.acquire()
-            except InputError:  # perhaps another reader puts things back
+            except InUseError:  # perhaps another reader puts things back
                 if not recovering or monotonic() > end:
                     raise
                 sleep(PATIENCE / 100)

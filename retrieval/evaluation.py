@@ -2,13 +2,15 @@
 
 The two kinds of quality answer different questions and are never mixed: nDCG, MRR and recall
 say whether the relevant documents are found; fidelity says how many of the nearest ten by
-uncompressed exact search are among the ten found.
+uncompressed exact search are among the ten found. Whitening changes the encoder's order on
+purpose, so fidelity is told twice: in the index's own metric, where only compression differs,
+and to the encoder's order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,21 +19,35 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.arrays import Matrix, Rows, normalize_rows
+from indexes.arrays import Matrix, Rows
 from indexes.errors import InputError
-from indexes.kinds import FLAT
 from indexes.progress import Progress, silent
-from indexes.vector_index import FaissIndex
 
 from .collection import Collection
 from .encoder import encode_queries
+from .exact import ExactSearch as ExactSearch
+from .exact import OwnMetricSearch, live_rows
 from .facts import memory
+from .given import GIVEN
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
 DEPTH = 100
 """Documents retrieved for each query: recall@100 looks no further."""
+SEARCHED = 200
+"""Queries by which searches up to the documents are timed, at most."""
+LABELS = {
+    "own_metric_fidelity@10": "agreement@10 in its own metric",
+    "fidelity@10": "agreement@10 with the encoder's order",
+    "ram_bytes_per_vector": "bytes a vector in RAM",
+    "ram_bytes_fixed": "bytes in RAM, whatever the size",
+    "disk_bytes_per_vector": "bytes a vector on disk",
+}
+LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}
+LABELS |= {f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in (50, 95, 99)}
+LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in (50, 95, 99)}
+"""Measures as people read them."""
 
 
 class Searcher(Protocol):
@@ -67,8 +83,10 @@ def evaluate(
 
     Returns
     -------
-    ``{"index": measures, "exact": measures, "queries": n, "documents": n}``; measures are
-    fractions, times milliseconds for one query that is encoded already.
+    ``{"index": measures, "exact": measures, "queries": n, "documents": n, "own_metric": words}``;
+    measures are fractions, bytes, and milliseconds for one query: of the index alone, from an
+    encoded query to rows (``p50_ms``); from there to documents (``vector_to_documents_p50_ms``),
+    and from a text to documents (``text_to_documents_p50_ms``). What a side has not is None.
     """
     _check_not_empty(collection)
     judged = [(id, text) for id, text in queries if id in qrels]
@@ -80,8 +98,9 @@ def evaluate(
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    vectors = encode(collection, [text for _, text in judged], progress)
-    report, answers = _side_by_side(collection, vectors, own, DEPTH)
+    texts = [text for _, text in judged]
+    vectors = encode(collection, texts, progress)
+    report, answers = _side_by_side(collection, texts, vectors, own, DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -94,20 +113,35 @@ def evaluate_self(
     """Measure an index without labels: does it find what the uncompressed search finds?
 
     A sentence of each of `sample` random documents is the query, and that document is held out
-    of the answers. What comes back is as for `evaluate`, without the measures that take labels.
+    of the answers; its vector is the query where vectors were given. What comes back is as for
+    `evaluate`, without the measures that take labels.
     """
     _check_not_empty(collection)
-    live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+    live = live_rows(collection)
     if len(live) < 2:
         raise InputError(f"{collection.path} holds 1 document; expected others to find by it")
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more documents")
     rng = np.random.default_rng(seed)
     own = np.sort(rng.choice(live, min(sample, len(live)), replace=False))
-    documents = collection.store.documents(own.tolist())
-    texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
-    report, _ = _side_by_side(collection, encode(collection, texts, progress), own, depth=10)
-    return report
+    texts = None
+    if collection.state.encoder.get("type") == GIVEN:
+        vectors = collection.vectors.take(own)
+    else:
+        documents = collection.store.documents(own.tolist())
+        texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
+        vectors = encode(collection, texts, progress)
+    return _side_by_side(collection, texts, vectors, own, depth=10)[0]
+
+
+def explained(report: Mapping[str, Any]) -> list[str]:
+    """What the two agreements of a report say, a line for each."""
+    return [
+        f"Own metric: of the ten nearest by exact search over {report['own_metric']}, the share "
+        "that is found. Only compression differs.",
+        "Encoder's order: the same over the encoder's vectors as they are, whose order whitening "
+        "changes on purpose. Whether for the better, labels tell (--queries and --qrels).",
+    ]
 
 
 def random_sentence(text: str, rng: np.random.Generator, words: int = 4) -> str:
@@ -227,53 +261,64 @@ def timed(search: Searcher, queries: Matrix, k: int) -> Results:
     return Results(np.concatenate(scores), np.concatenate(rows), seconds)
 
 
-class ExactSearch:
-    """Cosine over float32 vectors at full dimension: what the index is held against.
+def times_to_documents(
+    collection: Collection, texts: Sequence[str] | None, vectors: Matrix
+) -> dict[str, float | None]:
+    """What a user waits for ten documents, by a vector and by a text, where there are texts."""
+    chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
+    asked = [lambda i=i: collection.search(vectors=vectors[i][None]) for i in chosen]
+    found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
+    report: dict[str, float | None] = {**found}
+    if texts is None:
+        return report | dict.fromkeys(name.replace("vector", "text", 1) for name in found)
+    asked = [lambda i=i: collection.search(texts[i]) for i in chosen]
+    by_text = latency(seconds_of(asked))
+    return report | {f"text_to_documents_{name}": ms for name, ms in by_text.items()}
 
-    All live vectors are brought into memory, d * 4 bytes each.
-    """
 
-    def __init__(self, collection: Collection) -> None:
-        self._live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
-        vectors = collection.vectors
-        self._index = FaissIndex(FLAT, vectors.dim)
-        for low in range(0, len(self._live), 8192):
-            self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
-
-    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        scores, found = self._index.search(normalize_rows(queries), k)
-        return scores, np.where(found >= 0, self._live[found], -1)
-
-    def memory(self) -> dict[str, float]:
-        """As `memory` gives it for an index."""
-        row = self._index.row_nbytes
-        return {
-            "ram_bytes_per_vector": row,
-            "ram_bytes_fixed": round(self._index.nbytes - row * len(self._index)),
-            "disk_bytes_per_vector": row,
-        }
+def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """What each call takes, after three to warm up."""
+    for call in calls[:3]:
+        call()
+    seconds = []
+    for call in calls:
+        start = perf_counter()
+        call()
+        seconds.append(perf_counter() - start)
+    return seconds
 
 
 def _side_by_side(
-    collection: Collection, vectors: Matrix, own: Rows, depth: int
+    collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results]]:
     """The report of what needs no labels, and the answers of both sides without own rows."""
     dropping = bool((own >= 0).any())
-    exact_search = ExactSearch(collection)
+    exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
     answers = {}
     for side, search in (("index", collection.search_vectors), ("exact", exact_search)):
-        results = timed(search, vectors, depth + dropping)
-        if dropping:
-            scores, rows = drop_rows(results.scores, results.rows, own)
-            results = Results(scores, rows, results.seconds)
-        answers[side] = results
+        answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
+    own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
+    whole = times_to_documents(collection, texts, vectors)
+    unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {"index": memory(collection), "exact": exact_search.memory()}
     report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
+    report["own_metric"] = str(own_search)
     for side, results in answers.items():
-        agreed = agreement(results.rows, answers["exact"].rows, 10)
-        report[side] = {"fidelity@10": float(agreed.mean()), **latency(results.seconds)}
-        report[side] |= costs[side]
+        report[side] = {
+            "own_metric_fidelity@10": float(agreement(results.rows, own_order, 10).mean()),
+            "fidelity@10": float(agreement(results.rows, answers["exact"].rows, 10).mean()),
+            **latency(results.seconds),
+            **(whole if side == "index" else unknown),
+            **costs[side],
+        }
     return report, answers
+
+
+def _without_own(results: Results, own: Rows) -> Results:
+    """Answers without each query's own row, where any query has one."""
+    if not (own >= 0).any():
+        return results
+    return Results(*drop_rows(results.scores, results.rows, own), results.seconds)
 
 
 def _check_not_empty(collection: Collection) -> None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .visible import visible
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
@@ -45,7 +47,7 @@ def one_line_errors() -> Iterator[None]:
 
 def say(line: str) -> None:
     """One line that says what is wrong."""
-    print(f"error: {' '.join(line.split())}", file=sys.stderr)
+    print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
 
 
 def explained(error: Exception) -> str | None:

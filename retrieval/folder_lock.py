@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
+from typing import TypeVar
 from weakref import finalize
 
 from indexes.errors import InputError
 
+T = TypeVar("T")
+POLL_SECONDS = 0.1
+"""Between two attempts to get what others have."""
+ADVICE = "--wait 30 waits for that, wait=30 in Python"
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
+
+
+class InUseError(InputError):
+    """Others have the folder; it may be free later."""
 
 
 class FolderLock:
@@ -38,7 +49,7 @@ class FolderLock:
 
         Raises
         ------
-        InputError
+        InUseError
             If others hold it.
         """
         if not self._takes(fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX):
@@ -58,24 +69,73 @@ class FolderLock:
             return False
         return True
 
-    def in_use(self) -> InputError:
-        """What to tell who wants it, too."""
-        if self._folder.resolve() in _WRITING:
-            return InputError(f"{self._folder}: this process is writing to it; expected no writer")
-        holder = _holder(self._folder)
-        who = "this process, or another," if holder is None else f"process {holder}"
-        return InputError(f"{self._folder}: {who} is using it; expected no other writer")
+    def in_use(self, file: Path | None = None) -> InUseError:
+        """What to tell who wants it, too.
+
+        Parameters
+        ----------
+        file : the file that DuckDB could not lock, where that was what failed.
+        """
+        if file is None and self._folder.resolve() in _WRITING:
+            return InUseError(f"{self._folder}: this process is writing to it; expected no writer")
+        held = _holders(self._folder, "FLOCK") if file is None else _holders(file, "POSIX")
+        writers, readers = held.get("WRITE", []), held.get("READ", [])
+        if self._is_shared or writers:
+            said = f"{_named(writers)} writing to it; expected no writer"
+        elif readers:
+            said = f"{_named(readers)} reading it; expected no reader of what is to be changed"
+        else:
+            said = "another process is using it; expected no other"
+        advice = "" if [os.getpid()] in (writers, readers) else f" ({ADVICE})"
+        return InUseError(f"{self._folder}: {said}{advice}")
 
 
-def _holder(folder: Path) -> int | None:
-    """The process that has locked a folder, where the system tells; asking takes no lock."""
+def waiting(seconds: float, take: Callable[[], T]) -> T:
+    """What `take` gives, tried again for so many seconds while others have the folder.
+
+    Raises
+    ------
+    InUseError
+        If they have it still.
+    InputError
+        If that is no time.
+    """
+    if not seconds >= 0:  # also refuses NaN
+        raise InputError(f"wait={seconds:g}; expected 0 or more seconds")
+    end = monotonic() + seconds
+    while True:
+        try:
+            return take()
+        except InUseError:
+            if monotonic() >= end:
+                raise
+        sleep(min(POLL_SECONDS, max(end - monotonic(), 0.0)))
+
+
+def _holders(path: Path, kind: str) -> dict[str, list[int]]:
+    """READ or WRITE -> processes that have locked a path so, where the system tells."""
+    held: dict[str, list[int]] = {}
     with suppress(OSError, ValueError):
-        inode = folder.stat().st_ino
+        inode = path.stat().st_ino
         for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, _, _, process, where, *_ = line.split()
-            if kind == "FLOCK" and where.split(":")[-1] == str(inode) and int(process) > 0:
-                return int(process)
-    return None
+            _, found, _, mode, process, where, *_ = line.split()
+            if found == kind and where.split(":")[-1] == str(inode) and int(process) > 0:
+                held.setdefault(mode, []).append(int(process))
+    return {mode: sorted(set(processes)) for mode, processes in held.items()}
+
+
+def _named(processes: Sequence[int]) -> str:
+    """The subject of a sentence, with its verb.
+
+    >>> _named([7]), _named([7, 8, 9]), _named([])
+    ('process 7 is', 'processes 7, 8 and 9 are', 'another process is')
+    """
+    if not processes:
+        return "another process is"
+    if list(processes) == [os.getpid()]:
+        return "this process is"
+    *others, last = map(str, processes)
+    return f"processes {', '.join(others)} and {last} are" if others else f"process {last} is"
 
 
 def _let_go(descriptor: int, written: list[Path], process: int) -> None:

@@ -5,6 +5,7 @@ Bad input ends in the first step, before anything is encoded; a kill in the seco
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,8 @@ WINDOW = 1024
 STEP_CHARACTERS = 16_384
 """Characters given to the encoder at a time: how often progress is reported."""
 CHARACTERS_PER_TOKEN = 4
+TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
+"""What a text takes beside its own: two special tokens."""
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and characters of theirs, that are written to the catalog at a time."""
 INSERTED_VALUES = 1 << 20
@@ -114,7 +117,7 @@ def encode_pending(
     _check_given(ledger, given)
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
-    same = _Same(NO_ROWS, NO_ROWS)
+    same, work = _Same(NO_ROWS, NO_ROWS), None
     if state.rows and given is None:
         same = _Same(*store.same_texts(state.encoded, state.staged))
     for window in batches(state.staged, WINDOW, state.encoded):
@@ -123,7 +126,8 @@ def encode_pending(
             encoded = given.rows(window.start - state.rows, window.stop - state.rows)
             progress("taking vectors", window.stop - state.rows, state.staged - state.rows)
         else:
-            encoded, partly = _encoded(ledger, encoder, window, same, progress)
+            work = work or _Work(ledger, encoder, progress)
+            encoded, partly = _encoded(ledger, encoder, window, same, work)
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
         sync(ledger.path)
@@ -160,8 +164,34 @@ class _Same:
         return self.new[part] - window.start, self.old[part]
 
 
+class _Work:
+    """How far encoding is, told in documents but measured in characters: long ones take longer.
+
+    A window's longest texts come first, and one source may have longer ones than the next, so that
+    documents that are done say little about the time that is left.
+    """
+
+    def __init__(self, ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
+        state = ledger.state
+        tokens: int | None = getattr(encoder, "max_length", None)
+        self._most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
+        self._documents, self._progress = state.staged - state.rows, progress
+        self._done, self._total = (
+            ledger.store.characters(state.rows, stop, self._most)
+            + TEXT_CHARACTERS * (stop - state.rows)
+            for stop in (state.encoded, state.staged)
+        )
+
+    def did(self, texts: Sequence[str], *, last: bool) -> None:
+        """Report that these are encoded; after the last ones nothing is left."""
+        self._done += sum(min(len(text), self._most) + TEXT_CHARACTERS for text in texts)
+        done = self._documents * self._done // self._total
+        done = self._documents if last else min(done, self._documents - 1)
+        self._progress("encoding", done, self._documents)
+
+
 def _encoded(
-    ledger: Ledger, encoder: Encoder, window: slice, same: _Same, progress: Progress
+    ledger: Ledger, encoder: Encoder, window: slice, same: _Same, work: _Work
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors of the documents of a window: kept where the text is as it was, else encoded.
 
@@ -178,13 +208,14 @@ def _encoded(
     empty = [i for i, text in enumerate(contents) if not text]
     partly |= {window.start + i: (0, 0) for i in empty}
     todo = np.setdiff1d(np.arange(len(contents)), [*kept, *empty]).tolist()
-    done = window.stop - len(todo) - state.rows
+    is_last, left = window.stop == state.staged, len(todo)
+    work.did([contents[i] for i in {*kept.tolist(), *empty}], last=is_last and not left)
     texts = [contents[i] for i in todo]
     for positions, vectors, read in encoded_steps(encoder, texts, state.dim):
         encoded[[todo[i] for i in positions]] = vectors
         partly |= {window.start + todo[i]: lengths for i, lengths in read.items()}
-        done += len(positions)
-        progress("encoding", done, state.staged - state.rows)
+        left -= len(positions)
+        work.did([texts[i] for i in positions], last=is_last and not left)
     return encoded, partly
 
 

@@ -18,13 +18,14 @@ from .files import CATALOG
 from .given import GIVEN
 
 
-def verify(path: str | Path) -> list[str]:
+def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
     """One line for each fault, naming the file; an empty list means that all is well.
 
     Every byte is read: checksums of derived files, of each block of vectors and norms, and of
     DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
+    Another process that writes is waited for as by `Collection.open`.
     """
-    with Collection.open(path, read_only=True) as collection:
+    with Collection.open(path, read_only=True, wait=wait) as collection:
         # Nothing else can be told from a catalog that is damaged itself.
         return _catalog_faults(collection) or (
             vector_faults(collection) + _derived_faults(collection)
@@ -38,6 +39,7 @@ def repair(
     untrusted: bool = False,
     encode: bool = False,
     model: str | None = None,
+    wait: float = 0.0,
 ) -> list[str]:
     """Rebuild what `verify` finds at fault; returns the faults that were mended.
 
@@ -49,6 +51,7 @@ def repair(
     untrusted : rebuild all that is derived from documents and vectors, whether at fault or not,
         and read none of it first. Whoever made a FAISS file can have put anything in it, and its
         checksum in the catalog too.
+    wait : seconds to wait for other processes that read or write.
 
     Raises
     ------
@@ -58,7 +61,7 @@ def repair(
     InputError
         If an untrusted index asks for a FAISS factory string of its own.
     """
-    with Collection.open(path) as collection:
+    with Collection.open(path, wait=wait) as collection:
         if lost := _catalog_faults(collection):
             raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
         if model is not None:

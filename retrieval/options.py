@@ -43,6 +43,14 @@ Model = Annotated[
     str | None,
     typer.Option(help="Where the encoder's model is now, if it has moved: a folder or a hub id."),
 ]
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        help="How long to wait while others write to the index, or read what is to be changed.",
+    ),
+]
 Vectors = Annotated[
     str | None,
     typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
@@ -50,4 +58,19 @@ Vectors = Annotated[
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
 Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
 Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
+K = Annotated[
+    int | None,
+    typer.Option(
+        help="Dimensions kept of each vector: fewer take less memory and find less. Default: half."
+    ),
+]
+BETA = "How much of the vectors' mean to take away, 0 (none of it) to 1 (all of it)."
+GAMMA = (
+    "How far to even out the directions in which the vectors differ most and least: 0 keeps the "
+    "model's own order, 1 evens them out wholly."
+)
+CANDIDATES = (
+    "How many of the nearest by their codes are compared again with their full vectors, read from "
+    "disk: more find better and take longer; 0: none, and no vector is read."
+)
 Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]

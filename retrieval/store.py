@@ -219,6 +219,15 @@ class DocumentStore:
         )
         return bool(found)
 
+    def characters(self, start: int, stop: int, most: int) -> int:
+        """Characters of the documents start .. stop, of each at most so many."""
+        ((found,),) = self._database.fetch(
+            "SELECT coalesce(sum(least(length(title) + length(text), ?)), 0) FROM documents "
+            'WHERE "row" >= ? AND "row" < ?',
+            [most, start, stop],
+        )
+        return int(found)
+
     def contents(self, start: int, stop: int) -> list[str]:
         """What is encoded of the documents start .. stop."""
         rows = self._database.fetch(

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from indexes.arrays import Matrix, normalize_rows
 from indexes.catalog import kind_named
+from indexes.errors import InputError
 from indexes.linear import Whitening
 from indexes.metric import Metric
 from indexes.moments import Moments
-from indexes.reduced_index import ReducedIndex, trained
+from indexes.reduced_index import ReducedIndex, reduced, trained
 from indexes.rescorer import Rescorer
 from indexes.vector_file import VectorFile
 
@@ -151,6 +152,32 @@ def test_without_rescoring_scores_are_those_of_the_codes(X: Matrix, folder: Path
         scores[:, :3], -np.sort(-(unit[:8] @ unit[rows].T), axis=1), atol=1e-5
     )
     assert (found[:, 3:] == -1).all()
+
+
+def test_candidates_of_one_search_leave_the_index_as_it_is(X: Matrix, folder: Path) -> None:
+    index, rows = build(X, folder, "rabitq", candidates=20), np.arange(0, N, 2)
+    before, cosines = index.search(X[:20], 10)[1], oracle(X, X[:20])
+    everything = index.search(X[:20], 10, candidates=N)[0]
+    np.testing.assert_allclose(everything, -np.sort(-cosines, axis=1)[:, :10], atol=1e-5)
+    codes = index.index.search(reduced(index.reducer, X[:20]), 10)
+    for found, own in zip(index.search(X[:20], 10, candidates=0), codes, strict=True):
+        np.testing.assert_array_equal(found, own)
+    for more, among in ((N, oracle(X, X[:20], rows)), (0, None)):
+        scores, found = index.search(X[:20], 10, rows, candidates=more)
+        assert np.isin(found, rows).all()
+        if among is not None:
+            np.testing.assert_allclose(scores, -np.sort(-among, axis=1)[:, :10], atol=1e-5)
+    assert (found != index.search(X[:20], 10, rows)[1]).any()
+    np.testing.assert_array_equal(index.search(X[:20], 10)[1], before)
+    assert index.candidates == 20
+    alone = build(X, folder, "sq8", candidates=0)
+    np.testing.assert_array_equal(
+        alone.search(X[:5], 3, candidates=0)[1], alone.search(X[:5], 3)[1]
+    )
+    with pytest.raises(InputError, match="candidates=5: this index was made with candidates=0"):
+        alone.search(X[:5], 3, candidates=5)
+    with pytest.raises(InputError, match=r"candidates=-1; expected 0 \(the codes' order\) or more"):
+        index.search(X[:5], 3, candidates=-1)
 
 
 def test_extend_adds_what_the_vector_file_gained(X: Matrix, tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +106,8 @@ def test_where_an_index_is_as_seen_from_here(
 
 
 def test_build_search_and_filter(pets: Runner) -> None:
-    found = pets("search", "pets", "the cat sat on the mat", "rain", "-n", "2", "--json").json
-    first, second = found["queries"]
+    both = ("--query", "the cat sat on the mat", "--query", "rain")
+    first, second = pets("search", "pets", *both, "-n", "2", "--json").json["queries"]
     assert first["query"] == "the cat sat on the mat"
     assert first["hits"][0]["id"] == "cat"
     assert first["hits"][0]["score"] == pytest.approx(1, abs=1e-3)
@@ -118,6 +121,63 @@ def test_build_search_and_filter(pets: Runner) -> None:
     assert "the cat sat on the mat" in table.out
     assert "1.000" in table.out
     assert table.err == ""
+
+
+def test_all_words_are_one_query(pets: Runner) -> None:
+    found = pets("search", "pets", "the", "cat sat", "on the mat", "-n", "1", "--json").json
+    (answers,) = found["queries"]
+    assert answers["query"] == "the cat sat on the mat"
+    assert answers["hits"][0]["id"] == "cat"
+    assert answers["hits"][0]["score"] == pytest.approx(1, abs=1e-3)
+
+
+def test_queries_from_a_file_keep_their_ids(pets: Runner) -> None:
+    write(
+        "asked.jsonl", [{"_id": "q7", "text": "rain fell on the roof"}, {"_id": "8", "text": "c"}]
+    )
+    Path("asked.txt").write_text("the dog chased the cat\n\nrain\n")
+    first, second = pets("search", "pets", "--queries", "asked.jsonl", "--json").json["queries"]
+    assert (first["id"], first["query"], second["id"]) == ("q7", "rain fell on the roof", "8")
+    assert first["hits"][0]["id"] == "rain"
+    lines = pets("search", "pets", "--queries", "asked.txt", "--json").json["queries"]
+    assert [line["id"] for line in lines] == ["asked.txt:1", "asked.txt:3"]
+    assert lines[0]["hits"][0]["id"] == "dog"
+    assert "rain fell on the roof\n" in pets("search", "pets", "--queries", "asked.jsonl").out
+
+
+def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
+    found = pets("search", "pets", "rain fell on the roof", "-n", "1", "--show", "YEAR,kind").out
+    assert found.splitlines()[1:] == [
+        " 1.000  rain",
+        "        year: 2003  kind: -",
+        "        rain fell on the roof",
+    ]
+    twice = pets("search", "pets", "rain", "-n", "1", "--show", "kind", "--show", "year").out
+    assert "kind: -  year: 2003" in twice
+    assert "--show 'size': no such column; expected year, kind" in pets.refuses(
+        "search", "pets", "rain", "--show", "year,size"
+    )
+
+
+def test_candidates_of_one_search(slimdex: Runner) -> None:
+    assert slimdex("build", "python:json", "--out", "x", "--k", "2", "--kind", "sq8").code == 0
+    asked = ("search", "x", "parse a number", "--json")
+    own, all_, codes = (
+        slimdex(*asked, *more).json["queries"][0]["hits"]
+        for more in ((), ("--candidates", "1000"), ("--candidates", "0"))
+    )
+    assert own == all_
+    assert [hit["id"] for hit in codes] != [hit["id"] for hit in own]
+    assert "candidates=-1; expected 0" in slimdex.refuses(*asked, "--candidates", "-1")
+    slimdex("reduce", "x", "--candidates", "0")
+    assert slimdex(*asked, "--candidates", "0").json["queries"][0]["hits"] == codes
+    assert "candidates=5: this index was made with candidates=0" in slimdex.refuses(
+        *asked, "--candidates", "5"
+    )
+
+
+def test_version(slimdex: Runner) -> None:
+    assert slimdex("--version").out == f"slimdex {metadata.version('slimdex')}\n"
 
 
 def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
@@ -176,7 +236,8 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     assert report["queries"] == 1
     expected = {
         *("ndcg@10", "mrr@10", "recall@10", "recall@100", "fidelity@10"),
-        *("p50_ms", "p95_ms", "p99_ms"),
+        *("own_metric_fidelity@10", "p50_ms", "p95_ms", "p99_ms"),
+        *(f"{way}_to_documents_p{p}_ms" for way in ("vector", "text") for p in (50, 95, 99)),
         *("ram_bytes_per_vector", "ram_bytes_fixed", "disk_bytes_per_vector"),
     }
     assert set(report["index"]) == set(report["exact"]) == expected
@@ -185,6 +246,12 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     table = pets("eval", "pets", *labels)
     assert "ndcg@10" in table.out
     assert "exact" in table.out
+    lines = table.out.splitlines()
+    (alone,) = (line.split() for line in lines if "index alone, p50 ms" in line)
+    (text,) = (line.split() for line in lines if "text to documents, p50 ms" in line)
+    assert alone[:4] == ["index", "alone,", "p50", "ms"]
+    assert (len(alone[4:]), len(text[5:])) == (2, 1)  # exact search has no documents to read
+    assert float(text[5]) >= float(alone[4])
 
 
 def test_eval_without_labels(pets: Runner) -> None:
@@ -192,7 +259,9 @@ def test_eval_without_labels(pets: Runner) -> None:
     assert (report["queries"], report["documents"]) == (2, 3)
     assert report["exact"]["fidelity@10"] == 1
     assert "ndcg@10" not in report["index"]
-    assert "fidelity@10" in pets("eval", "pets", "--self").out
+    shown = pets("eval", "pets", "--self").out
+    assert shown.index("agreement@10 in its own metric") < shown.index("agreement@10 with the enc")
+    assert "Own metric: of the ten nearest by exact search over the encoder's vectors, " in shown
     either = "expected either --queries and --qrels, or --self"
     for words in ((), ("--self", "--qrels", "q"), ("--queries", "q"), ("--qrels", "q")):
         assert either in pets.refuses("eval", "pets", *words)
@@ -301,6 +370,11 @@ def test_a_build_that_is_refused_leaves_nothing(
         (("search", "none", "cat"), "none: no slimdex index there"),
         (("search", "folder", "cat"), "folder: no slimdex index there"),
         (("search", "foreign", "cat"), "no slimdex catalog, or damaged"),
+        (("search", "pets"), "search: no query; expected QUERY, --query, --queries or"),
+        (("search", "pets", "cat", "--query", "dog"), "search: QUERY and --query; expected QUERY"),
+        (("search", "pets", "--queries", "none.txt"), "none.txt: no such file"),
+        (("search", "pets", "--queries", "empty.txt"), "empty.txt: no queries; expected at least"),
+        (("search", "pets", "cat", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
         (("search", "pets", "cat", "-n", "0"), "k=0; expected 1 or more"),
         (("search", "pets", "cat", "--where", "nope = 1"), 'column "nope" not found'),
         (("search", "pets", "cat", "--where", "1=1) OR (1=1"), "expected a condition"),
@@ -325,6 +399,7 @@ def test_a_build_that_is_refused_leaves_nothing(
 )
 def test_bad_input_changes_nothing(pets: Runner, words: tuple[str, ...], message: str) -> None:
     Path("folder").mkdir()
+    Path("empty.txt").write_text("\n")
     Path("foreign").mkdir()
     Path("foreign/catalog.duckdb").write_bytes(b"junk" * 5000)
     write("wrong.jsonl", [{"id": "z", "text": "cat", "year": "many"}])
@@ -410,9 +485,92 @@ def test_a_second_writer_and_a_reader_meanwhile(pets: Runner) -> None:
         assert writer.stdout.readline() == "open\n"
         for words in (("delete", "pets", "cat"), ("search", "pets", "cat")):
             message = pets.refuses(*words)
-            assert f"process {writer.pid} is using it; expected no other writer" in message
+            assert f"process {writer.pid} is writing to it; expected no writer" in message
         writer.communicate("")
     assert pets("delete", "pets", "cat").code == 0
+
+
+HOLDING = """
+import sys, time
+from retrieval.collection import Collection
+with Collection.open("pets", read_only=sys.argv[1] == "read"):
+    print("open", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@contextmanager
+def held(how: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """A second process that reads the index or writes to it for some time."""
+    command = [sys.executable, "-c", HOLDING, how, str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("write", ("search", "pets", "the cat sat on the mat", "--json")),
+        ("write", ("info", "pets")),
+        ("write", ("verify", "pets")),
+        ("write", ("eval", "pets", "--self")),
+        ("read", ("delete", "pets", "cat")),
+        ("read", ("add", "pets", "more.jsonl")),
+        ("read", ("compact", "pets")),
+        ("read", ("reduce", "pets", "--kind", "flat")),
+        ("read", ("repair", "pets")),
+        ("read", ("upgrade", "pets")),
+    ],
+)
+def test_a_command_waits_as_long_as_it_is_told(
+    pets: Runner, how: str, words: tuple[str, ...]
+) -> None:
+    write("more.jsonl", [{"id": "x", "text": "one more"}])
+    verb = "reading it" if how == "read" else "writing to it"
+    with held(how, 60) as process:
+        message = pets.refuses(*words)
+        assert f"process {process.pid} is {verb}; expected no {how[:4]}" in message
+        assert "(--wait 30 " in message
+        start = time.monotonic()
+        assert verb in pets.refuses(*words, "--wait", "0.5")
+        assert time.monotonic() - start >= 0.5
+    with held(how, 1):
+        assert pets(*words, "--wait", "60").code == 0
+
+
+def test_ctrl_c_ends_the_waiting(pets: Runner) -> None:
+    command = [sys.executable, "-m", "retrieval.cli", "delete", "pets", "cat", "--wait", "60"]
+    with (
+        held("read", 60),
+        subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process,
+    ):
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+
+
+def test_an_unfinished_build_waits_too(pets: Runner) -> None:
+    from indexes.settings import Settings
+    from retrieval.collection import Collection
+    from retrieval.encoder import TransformerEncoder
+
+    encoder = TransformerEncoder(pets.model, max_length=32)
+    shutil.rmtree("pets")
+    Collection.create("pets", encoder, Settings(kind="flat")).close()
+    with held("read", 1):
+        assert pets("build", "pets.jsonl", "--out", "pets", "--wait", "60").code == 0
 
 
 @pytest.mark.slow

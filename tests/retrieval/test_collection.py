@@ -469,7 +469,7 @@ def test_a_second_writer_is_told_who_writes(path: Path, encoder: WordEncoder) ->
     collection.add(SMALL)
     code = f"from retrieval.collection import Collection; Collection.open({str(path)!r})"
     second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"process {os.getpid()} is using it; expected no other writer" in second.stderr
+    assert f"process {os.getpid()} is writing to it; expected no writer" in second.stderr
     assert len(collection) == 3
 
 

@@ -87,7 +87,7 @@ def test_processes_that_look_do_not_keep_a_writer_out(collection: Collection) ->
         "while True:\n"
         "    try: Collection.open(sys.argv[1], read_only=True)\n"
         "    except InputError as error:\n"
-        "        assert f'process {sys.argv[2]} is using it' in str(error), error\n"
+        "        assert f'process {sys.argv[2]} is writing to it' in str(error), error\n"
     )
     words = [sys.executable, "-c", code, str(collection.path), str(os.getpid())]
     others = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]

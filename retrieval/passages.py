@@ -1,0 +1,107 @@
+"""Passages: the part of a long text that is nearest in meaning to the query, to be shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+import numpy as np
+
+from indexes.arrays import Matrix, normalize_rows
+
+from .documents import Hit
+from .encoder import DEFAULT_LENGTH, Encoder, encode_queries
+
+LENGTH = 160
+"""Characters of a text that are shown."""
+MOST_ENCODED = 80
+"""Parts of texts encoded for a query; hits after these show their beginning."""
+CHARACTERS_PER_TOKEN = 4
+"""As a rule; what an encoder did not read of a text has no share in its place."""
+CUT = "…"
+_SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
+
+
+def nearest_passages(
+    encoder: Encoder, queries: Sequence[str], found: Sequence[Sequence[Hit]]
+) -> list[list[str]]:
+    """For each hit of each query the part of its text that is nearest to the query."""
+    vectors = normalize_rows(encode_queries(encoder, queries))
+    return [_of_query(encoder, vector, hits) for vector, hits in zip(vectors, found, strict=True)]
+
+
+def beginning(hit: Hit) -> str:
+    """The first part of a hit's text, on one line."""
+    text = on_one_line(hit.text)
+    return _shown(text, next(parts(text)))
+
+
+def on_one_line(text: str) -> str:
+    """A text with every white space as one blank."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, length: int = LENGTH) -> str:
+    """A text's beginning, with a mark if that is not all of it.
+
+    >>> shortened("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= length else text[: length - 1] + CUT
+
+
+def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
+    """A text in parts of at most so many characters that end with a sentence, or else a word.
+
+    >>> text = "It rained. The cat sat on the mat."
+    >>> [text[part] for part in parts(text, 16)]
+    ['It rained.', 'The cat sat on', 'the mat.']
+    """
+    stop = _end(text, 0, length)
+    yield slice(0, stop)
+    while stop < len(text):
+        start = stop + (text[stop] == " ")
+        stop = _end(text, start, length)
+        yield slice(start, stop)
+
+
+def _end(text: str, start: int, length: int) -> int:
+    """Where the part that begins there ends."""
+    if len(text) - start <= length:
+        return len(text)
+    part = text[start : start + length + 1]
+    sentences = [found.end() for found in _SENTENCE_END.finditer(part, 0, length)]
+    if sentences and sentences[-1] > length // 2:
+        return start + sentences[-1]
+    blank = part.rfind(" ")
+    return start + (blank if blank > length // 2 else length)
+
+
+def _of_query(encoder: Encoder, vector: Matrix, hits: Sequence[Hit]) -> list[str]:
+    """The nearest parts of a query's hits, given the query's vector (dim,)."""
+    texts = [on_one_line(hit.text) for hit in hits]
+    windows = [_read_parts(encoder, hit, text) for hit, text in zip(hits, texts, strict=True)]
+    owners = [i for i, own in enumerate(windows) if len(own) > 1]
+    encoded = [(i, part) for i in owners for part in windows[i]][:MOST_ENCODED]
+    best = [own[0] for own in windows]
+    if encoded:
+        found = encoder.encode([texts[i][part] for i, part in encoded])
+        scores = normalize_rows(found) @ vector
+        for place in np.argsort(scores, kind="stable").tolist():  # the best one comes last
+            i, part = encoded[place]
+            best[i] = part
+    return [_shown(text, part) for text, part in zip(texts, best, strict=True)]
+
+
+def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:
+    """The parts of a text that the encoder has read, after the title; the first in any case."""
+    tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
+    read = CHARACTERS_PER_TOKEN * tokens - len(hit.title)
+    return list(takewhile(lambda part: part.start < max(read, 1), parts(text)))
+
+
+def _shown(text: str, part: slice) -> str:
+    """A part with a mark at each end where something was left out."""
+    before, after = part.start > 0, part.stop < len(text)
+    return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
