@@ -70,6 +70,8 @@ VALID = {
     ".txt.gz": gzip.compress(b"one\ntwo\n"),
     ".parquet": parquet(),
 }
+FOUND = [pytest.param(".csv", b'id,tex\x00\x00\x00\x00a,"', id="a quote left open in CSV")]
+"""What the test of damaged sources has found, tried by every run."""
 PIECES = [b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n", b'"', b"'", b"{", b",", b"\t", b"["]
 PIECES += [b"\\ud800", b"1e999", b"\x7f" * 8, b"\xff" * 8, b"\0" * 64, b"9" * 400, b"[" * 200]
 PIECES += [b"NaN", b"null"]
@@ -105,13 +107,8 @@ def quietly(action: Callable[[], object]) -> None:
     assert len(message) < 2000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", VALID)
-@fuzzed
-@given(st.data())
-def test_sources(tmp_path: Path, ending: str, data: st.DataObject) -> None:
-    path = tmp_path / f"x{ending}"
-    path.write_bytes(data.draw(damaged(VALID[ending])))
+def read_or_refused(path: Path) -> None:
+    """As documents and as pairs of sentences."""
 
     def read() -> None:
         for batch in open_source(str(path)).batches():
@@ -121,6 +118,23 @@ def test_sources(tmp_path: Path, ending: str, data: st.DataObject) -> None:
 
     quietly(read)
     quietly(lambda: read_pairs(str(path)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", VALID)
+@fuzzed
+@given(st.data())
+def test_sources(tmp_path: Path, ending: str, data: st.DataObject) -> None:
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(data.draw(damaged(VALID[ending])))
+    read_or_refused(path)
+
+
+@pytest.mark.parametrize(("ending", "data"), FOUND)
+def test_sources_that_exploring_found(tmp_path: Path, ending: str, data: bytes) -> None:
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(data)
+    read_or_refused(path)
 
 
 @pytest.mark.parametrize("ending", VALID)
