@@ -14,12 +14,13 @@ What exploring finds becomes a fixed example beside the test that found it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
 
 STATED = 3055568911
 """The seed of every run that does not ask for another."""
@@ -66,9 +67,13 @@ class Chance:
         """How many examples hypothesis tries, where a usual run tries so many."""
         return usual * MORE if self.exploring else usual
 
-    def sample(self, everything: Sequence[T], most: int) -> list[T]:
-        """All of a sweep if sweeps are whole, else so many, spread evenly."""
-        return list(everything) if self.whole else spread(everything, most)
+    def count(self, all_of_them: int, part: int) -> int:
+        """How many steps of a sweep are tried: in exploring as many as in a whole one."""
+        return all_of_them if self.whole or self.exploring else part
+
+    def sample(self, everything: Sequence[T], part: int) -> list[T]:
+        """The steps of a sweep that are tried, spread evenly if not all of them."""
+        return spread(everything, self.count(len(everything), part))
 
     def __str__(self) -> str:
         again = f"; `make explore SEED={self.seed}` tries the same again" if self.exploring else ""
@@ -84,8 +89,21 @@ def spread(everything: Sequence[T], most: int) -> list[T]:
     return [everything[round(i * (count - 1) / max(1, most - 1))] for i in range(most)]
 
 
+def sweep(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that `make check` samples, `make sweep` does whole and `make explore` anew."""
+    marked: Callable[..., None] = pytest.mark.slow(pytest.mark.sweep(test))
+    return marked
+
+
 # A slow machine fails no test by time, and no run depends on what an earlier one kept.
-settings.register_profile("stated", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.register_profile(
+    "stated",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    print_blob=True,
+)
 settings.register_profile(
     "explore",
     settings.get_profile("stated"),

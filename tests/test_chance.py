@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .chance import CHANCE, MORE, STATED, Chance, spread
@@ -53,12 +53,14 @@ def test_this_run_has_the_settings_it_asked_for() -> None:
     now = settings()
     assert now.derandomize != CHANCE.exploring
     assert (now.deadline, now.database, now.print_blob) == (None, None, True)
+    assert HealthCheck.too_slow in now.suppress_health_check
     assert now.max_examples == 100 * (MORE if CHANCE.exploring else 1)
     assert CHANCE.examples(30) == 30 * (MORE if CHANCE.exploring else 1)
     assert CHANCE.random("a", 1).random() == Chance(CHANCE.seed).random("a", 1).random()
     assert CHANCE.random("a").random() != CHANCE.random("b").random()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_every_process_of_a_run_has_the_seed_that_it_prints(workers: str, tmp_path: Path) -> None:
     test = tmp_path / "tests" / "test_it.py"
@@ -91,4 +93,6 @@ def test_a_sample_is_spread_evenly_from_the_first_to_the_last() -> None:
     assert spread([3, 1, 2], 1) == [3]
     assert spread([], 4) == []
     assert Chance().sample(range(9), 2) == [0, 8]
-    assert Chance(whole=True).sample(range(9), 2) == list(range(9))
+    for chance in (Chance(whole=True), Chance(exploring=True)):
+        assert chance.sample(range(9), 2) == list(range(9))
+        assert (chance.count(500, 150), Chance().count(500, 150)) == (500, 150)
