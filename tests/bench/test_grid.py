@@ -37,6 +37,7 @@ def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
     assert set(grids.grid(dim, 60_000, quick=True)) < set(methods)
 
 
+@pytest.mark.slow
 def test_rows_are_measured_once_and_a_killed_run_goes_on(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     assert measured_again == ["words, words 2/2"]
 
 
+@pytest.mark.slow
 def test_the_rows_that_the_readme_tells_of(task: Task) -> None:
     judge = Judge(task.dataset, *exact_answers(task))
     usual = Method("slimdex", Settings(k=24), (0, 100, 200))

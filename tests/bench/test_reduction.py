@@ -22,6 +22,8 @@ from indexes.linear import Pca
 
 from .conftest import ABOUT
 
+pytestmark = pytest.mark.slow
+
 N, D = 300, 24
 
 

@@ -24,6 +24,8 @@ from indexes.settings import Settings
 
 from .conftest import ABOUT
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -122,7 +124,6 @@ def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -
     assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
 
 
-@pytest.mark.slow
 def test_the_page_works_in_a_browser_without_a_network(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
 ) -> None:
@@ -157,6 +158,6 @@ def test_the_page_works_in_a_browser_without_a_network(
         # Pointing at a mark shows its row.
         tab.locator("#peers .mark-symbol path").first.hover()
         tip = tab.locator("#vg-tooltip-element.visible")
-        tip.wait_for(timeout=5000)
+        tip.wait_for()
         assert "recall" in tip.inner_text()
         browser.close()

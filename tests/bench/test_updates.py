@@ -11,8 +11,10 @@ from bench.updates import DIM, documents, measure_updates, vectors_of
 from retrieval.collection import Collection
 from retrieval.given import GivenEncoder
 from retrieval.integrity import verify
+from tests.chance import CHANCE
 
 
+@pytest.mark.slow
 def test_changes_are_measured_once(tmp_path: Path) -> None:
     results = ResultsFile(tmp_path / "updates.jsonl")
     for _ in range(2):
@@ -22,9 +24,12 @@ def test_changes_are_measured_once(tmp_path: Path) -> None:
     assert all(row[name] > 0 for name in ("add_s", "replace_s", "delete_s", "compact_s"))
 
 
-@pytest.mark.parametrize(
-    ("threads", "seconds"), [(4, 1.5), pytest.param(32, 60.0, marks=pytest.mark.slow)]
+MANY = pytest.param(
+    32, CHANCE.count(60, 20), id="32-long", marks=[pytest.mark.slow, pytest.mark.sweep]
 )
+
+
+@pytest.mark.parametrize(("threads", "seconds"), [(4, 1.5), MANY])
 def test_threads_search_while_one_writes(
     tmp_path: Path, threads: int, seconds: float, report: Callable[[str], None]
 ) -> None:

@@ -61,6 +61,7 @@ def test_slimdex_costs_and_finds_as_said(task: Task) -> None:
     assert found[200] > 0.9
 
 
+@pytest.mark.slow
 def test_opq_is_one_of_the_methods(task: Task) -> None:
     settings = Settings(k=48, reducer="identity", kind="OPQ6,PQ6x4", candidates=0)
     with Worker(Method("OPQ+PQ", settings), task.vectors, task.queries) as worker:

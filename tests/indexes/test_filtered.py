@@ -18,6 +18,7 @@ from indexes.ranking import compacted
 from indexes.reduced_index import ReducedIndex, reduced
 from indexes.vector_file import VectorFile
 from indexes.vector_index import FaissIndex
+from tests.chance import CHANCE
 
 from .test_reduced_index import BETA, GAMMA, D, N, build, oracle
 
@@ -85,7 +86,7 @@ def check(scores: Matrix, found: Rows, cosines: Matrix, allowed: Rows) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40), st.integers(0, N - 8))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=CHANCE.examples(12))
 def test_every_way_is_filtering_first(
     X: Matrix,
     rescoring: Built,
@@ -108,7 +109,7 @@ def test_every_way_is_filtering_first(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=CHANCE.examples(12))
 def test_without_rescoring_it_is_searching_the_codes_and_dropping_the_rest(
     X: Matrix,
     codes_only: Built,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from indexes.errors import CorruptError, InputError
 from indexes.moments import Moments
+from tests.chance import CHANCE
 
 
 def data(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -33,7 +34,7 @@ def test_whole_equals_numpy() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=CHANCE.examples(40))
 def test_batches_and_merged_parts_equal_the_whole(sizes: list[int], seed: int) -> None:
     X = data(sum(sizes) + 2, 4, seed)
     parts = np.split(X, np.cumsum(sizes))
@@ -46,7 +47,7 @@ def test_batches_and_merged_parts_equal_the_whole(sizes: list[int], seed: int) -
 
 
 @given(st.integers(2, 80), st.integers(1, 80), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=CHANCE.examples(40))
 def test_subtract_undoes_update(kept: int, removed: int, seed: int) -> None:
     X = data(kept + removed, 5, seed)
     moments = Moments(5).update(X).subtract(Moments(5).update(X[kept:]))

@@ -16,6 +16,7 @@ from indexes.moments import Moments
 from indexes.reduced_index import ReducedIndex, reduced, trained
 from indexes.rescorer import Rescorer
 from indexes.vector_file import VectorFile
+from tests.chance import CHANCE
 
 N, D, BETA, GAMMA = 900, 24, 0.5, 0.25
 
@@ -94,7 +95,7 @@ def test_one_query_at_a_time_answers_the_same(X: Matrix, rescored: ReducedIndex)
 
 
 @given(st.sets(st.integers(0, N - 1), min_size=1), st.integers(1, 15))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=CHANCE.examples(40))
 def test_search_among_rows_is_filtering_first(
     X: Matrix, rescored: ReducedIndex, allowed: set[int], k: int
 ) -> None:
@@ -107,7 +108,7 @@ def test_search_among_rows_is_filtering_first(
 
 @pytest.mark.parametrize("candidates", [0, 200])
 @given(gone=st.sets(st.integers(0, N - 1), max_size=N - 1), k=st.integers(1, 15))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=CHANCE.examples(25))
 def test_excluded_rows_never_come_back_and_the_answer_is_never_short(
     X: Matrix, folder: Path, candidates: int, gone: set[int], k: int
 ) -> None:

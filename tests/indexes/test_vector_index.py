@@ -4,6 +4,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,12 @@ ROW_BYTES = {
 }
 
 
+def quick(table: dict[str, Any]) -> list[Any]:
+    """Its kinds; what trains for seconds is left to the slow tests."""
+    slow = {"PQ16x4": pytest.mark.slow}
+    return [pytest.param(name, marks=slow.get(name, ())) for name in table]
+
+
 @pytest.fixture(scope="module")
 def X() -> Matrix:
     """2,000 unit rows around 60 centres: neighbours that are nearer than chance."""
@@ -63,7 +70,7 @@ def build(name: str, X: Matrix) -> FaissIndex:
     return index
 
 
-@pytest.mark.parametrize("name", RECALL)
+@pytest.mark.parametrize("name", quick(RECALL))
 def test_kinds_against_brute_force(name: str, X: Matrix, queries: Matrix) -> None:
     index = build(name, X)
     exact = np.argsort(-(queries @ X.T), axis=1)[:, :10]
@@ -84,7 +91,7 @@ def test_every_kind_of_the_catalog_is_tested() -> None:
     assert set(KINDS) <= set(RECALL)
 
 
-@pytest.mark.parametrize("name", ROW_BYTES)
+@pytest.mark.parametrize("name", quick(ROW_BYTES))
 def test_bytes_a_row(name: str, X: Matrix) -> None:
     index = build(name, X)
     assert index.row_nbytes == pytest.approx(ROW_BYTES[name], abs=1)
@@ -98,7 +105,7 @@ def test_pq_keeps_a_64th_of_float32() -> None:
     assert index.row_nbytes == 24 == 4 * 384 / 64
 
 
-@pytest.mark.parametrize("name", RECALL)
+@pytest.mark.parametrize("name", quick(RECALL))
 @pytest.mark.parametrize("allowed", [1, 7, 300])
 def test_search_among_given_rows_looks_at_all_of_them(
     name: str, allowed: int, X: Matrix, queries: Matrix
@@ -116,7 +123,7 @@ def test_search_among_given_rows_looks_at_all_of_them(
         np.testing.assert_array_equal(found[:, :size], expected)
 
 
-@pytest.mark.parametrize("name", RECALL)
+@pytest.mark.parametrize("name", quick(RECALL))
 def test_save_and_load_give_the_same_answers(
     name: str, X: Matrix, queries: Matrix, tmp_path: Path
 ) -> None:

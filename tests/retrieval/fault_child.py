@@ -37,7 +37,8 @@ BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i i
 MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
 LAST = [Document("last", "word3 text of the last", metadata={"n": -1})]
 GONE = ["3", "17", "39"]
-TOO_LONG = 60
+TOO_LONG = 600
+"""Seconds, for a child that hangs: no measure of a slow machine's work."""
 
 
 @dataclass(frozen=True)

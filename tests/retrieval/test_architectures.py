@@ -92,6 +92,7 @@ def test_batched_equals_one_by_one(
         np.testing.assert_allclose(encoder.encode([text])[0], vector, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
     encoder = TransformerEncoder(str(model), max_length=LENGTH, precision="fp32", batch_tokens=90)
     for mode in ("max", "last") if model.name.startswith("roberta") else ("mean",):

@@ -94,6 +94,7 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.slow
 def test_where_an_index_is_as_seen_from_here(
     pets: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,7 +456,7 @@ def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: P
             assert process.poll() is None, "it ended before it was stopped"
             time.sleep(0.002)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert err.splitlines()[-1] == "error: stopped; run the same command again to go on"
     assert "Traceback" not in err

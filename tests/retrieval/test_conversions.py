@@ -54,14 +54,8 @@ def test_what_decides_the_vectors_is_in_the_name(tiny_bert: Path, tmp_path: Path
     assert conversion_key(tiny_bert, "ab", "mean@-1") == key
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "model.bin",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("facts.json", "tokenizer.json")),
-        pytest.param("model.xml", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["model.bin", "facts.json", "tokenizer.json", "model.xml"])
 def test_a_damaged_cache_is_made_anew(tiny_bert: Path, cache: Path, name: str) -> None:
     vectors = TransformerEncoder(str(tiny_bert), precision="fp32").encode(TEXTS)
     (folder,) = kept(cache)

@@ -85,6 +85,7 @@ def test_token_batches_hold_every_text_once_within_the_budget(
         assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
 
 
+@pytest.mark.slow
 def test_spec_finds_the_encoder_again(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(str(tiny_bert), pooling="cls@1", max_length=20)
     again = encoder_from_spec(encoder.spec())

@@ -20,20 +20,23 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.chance import CHANCE, spread, sweep
+
 from .fault_child import LAST, OPERATIONS
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
 from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled, read_trace
 from .power_loss import ALL, Disk, Loss, losses
 
-pytestmark = pytest.mark.slow
-
-SEED = int(os.environ.get("SLIMDEX_FAULT_SEED", Random().randrange(1 << 32)))
-"""Another one each time; that of a failure is printed and can be given again."""
-RANDOM = int(os.environ.get("SLIMDEX_FAULTS", 200))
-"""Random kills of each operation, beside those at every call."""
+SEED = CHANCE.seed
+RANDOM = int(os.environ.get("SLIMDEX_FAULTS", CHANCE.count(200, 40)))
+"""Random kills of each operation, beside those at its calls."""
+STEPS = 10
+"""Calls of each change that every run of `make test` tries."""
+CALLS = 24
+"""Calls of each operation at which it is killed, in a sample of them."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""
-WORKERS = 4
+WORKERS = 3
 """More than cores: they wait for the disk, too."""
 
 AFTER_KILL, AFTER_FAULT = 8, 20
@@ -73,10 +76,18 @@ def trials(folder: Path) -> Iterator[Callable[[str], Trial]]:
         yield trial
 
 
-def at_every_call(trial: Trial) -> list[Point]:
+def at_calls(trial: Trial) -> list[Point]:
+    """At every call, or a sample of them."""
     if trial.operation == "session":  # its changes are killed one by one, too
         return []
-    return [(KILLS[0], n + 1) for n in range(len(trial.calls))]
+    return [(KILLS[0], n) for n in CHANCE.sample(range(1, len(trial.calls) + 1), CALLS)]
+
+
+def at_steps(trial: Trial) -> list[Point]:
+    """At some calls of different sorts, in turns before, in the middle and after."""
+    sorts = {(call.kind, Path(call.path).name): n + 1 for n, call in enumerate(trial.calls)}
+    steps = spread(sorted(sorts.values()), STEPS)
+    return [(KILLS[i % len(KILLS)], n) for i, n in enumerate(steps)]
 
 
 def at_random_calls(trial: Trial, random: Random) -> list[Point]:
@@ -102,6 +113,7 @@ def faulty(trial: Trial, random: Random) -> list[tuple[str, Point]]:
     return chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -> None:
     """Played again, the trace gives the very bytes that are on disk."""
@@ -118,45 +130,73 @@ def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -
     assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".duckdb")}
 
 
+@pytest.mark.parametrize("operation", CHANGES)
+def test_killed_at_some_steps_nothing_is_lost(
+    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+) -> None:
+    """A part of the next test that takes seconds."""
+    trial = trials(operation)
+    points = at_steps(trial)
+    deaths = Deaths(trial, points)
+    report(f"{operation}: killed at {len(points)} of {len(trial.calls)} calls; {deaths.counts}")
+    assert not deaths.bad, described(trial, deaths.bad)
+
+
+@sweep
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_killed_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
-    trial, random = trials(operation), Random(f"{SEED} {operation}")
-    points = at_every_call(trial) + at_random_calls(trial, random)
+    trial, random = trials(operation), CHANCE.random(operation)
+    points = at_calls(trial) + at_random_calls(trial, random)
     twice = {
         point: (random.choice(KILLS), random.randint(1, 8)) for point in points[-RANDOM // 4 :]
     }
-    died_again: list[bool] = []
+    deaths = Deaths(trial, points, twice)
+    report(
+        f"{operation}, seed {SEED}: killed {len(points)} times, at {len(points) - RANDOM} of "
+        f"{len(trial.calls)} calls and {RANDOM} times at random, {sum(deaths.again)} of "
+        f"them again as the next writer opened; {deaths.counts}"
+    )
+    assert not deaths.bad, described(trial, deaths.bad)
 
-    def attempt(point: Point) -> str | None:
-        folder = trial.lab.new(trial.base)
-        outcome = trial.run(folder, *point)
+
+class Deaths:
+    """What is wrong after a kill at each of some points, and after a second one at some."""
+
+    def __init__(
+        self, trial: Trial, points: list[Point], twice: dict[Point, Point] | None = None
+    ) -> None:
+        self.trial, self.twice, self.again = trial, twice or {}, list[bool]()
+        with ThreadPoolExecutor(WORKERS) as pool:
+            found = list(zip(points, pool.map(self._attempt, points), strict=True))
+        self.bad = [(point, fault) for point, fault in found if fault]
+
+    def _attempt(self, point: Point) -> str | None:
+        folder = self.trial.lab.new(self.trial.base)
+        outcome = self.trial.run(folder, *point)
         assert outcome.exit == -9, f"it ended before the kill at {point}"
-        if (again := twice.get(point)) is not None:  # more points than calls: not all are met
-            died_again.append(trial.open(folder, *again).exit == -9)
-        fault = trial.fault(folder, outcome.acknowledged)
+        if (again := self.twice.get(point)) is not None:  # more points than calls: not all are met
+            self.again.append(self.trial.open(folder, *again).exit == -9)
+        fault = self.trial.fault(folder, outcome.acknowledged)
         shutil.rmtree(folder)
         return fault
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(zip(points, pool.map(attempt, points), strict=True))
-    bad = [(point, fault) for point, fault in found if fault]
-    lost, half = (sum(fault == sort for _, fault in bad) for sort in (LOST, HALF))
-    report(
-        f"{operation}, seed {SEED}: killed {len(points)} times, at each of "
-        f"{len(points) - RANDOM} calls and {RANDOM} times at random, {sum(died_again)} of "
-        f"them again as the next writer opened; {trial.distinct} different folders; "
-        f"{lost} acknowledged lost, {half} half-written states visible"
-    )
-    assert not bad, described(trial, bad)
+    @property
+    def counts(self) -> str:
+        lost, half = (sum(fault == sort for _, fault in self.bad) for sort in (LOST, HALF))
+        return (
+            f"{self.trial.distinct} different folders; "
+            f"{lost} acknowledged lost, {half} half-written states visible"
+        )
 
 
+@sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_failing_calls_end_in_one_line_and_lose_nothing(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
-    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    trial, random = trials(operation), CHANCE.random(operation)
     points = faulty(trial, random)
     reopened = Counter[str]()
 
@@ -180,11 +220,12 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
     assert not bad, described(trial, bad)
 
 
+@sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
-    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    trial, random = trials(operation), CHANCE.random(operation)
     possible = losses(trial.base, trial.traced, trial.trace, random)
     chosen = random.sample(possible, min(RANDOM, len(possible)))
 
@@ -200,6 +241,7 @@ def test_power_lost_nothing_acknowledged_is_lost(
     assert not bad, "\n".join(bad)
 
 
+@sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_after_a_kill(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
@@ -214,7 +256,7 @@ def test_power_lost_after_a_kill(
         trial.run(folder, KILLED, n, str(traces[0]))
         trial.open(folder, trace=str(traces[1]))
         killed, opened = (read_trace(trace) for trace in traces)
-        random = Random(f"{SEED} {operation} {n}")
+        random = CHANCE.random(operation, n)
         possible = losses(trial.base, str(folder), killed + opened, random, len(killed))
         chosen = random.sample(possible, min(AFTER_KILL, len(possible)))
         shutil.rmtree(folder)
@@ -222,7 +264,7 @@ def test_power_lost_after_a_kill(
         return len(chosen), [f"killed at {n}: {fault}" for fault in found if fault]
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        points = Random(f"{SEED} {operation}").sample(calls, min(RANDOM // AFTER_KILL, len(calls)))
+        points = CHANCE.random(operation).sample(calls, min(RANDOM // AFTER_KILL, len(calls)))
         found = list(pool.map(attempt, points))
     bad = [fault for _, faults in found for fault in faults]
     report(
@@ -232,19 +274,20 @@ def test_power_lost_after_a_kill(
     assert not bad, "\n".join(bad)
 
 
+@sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_after_a_failed_call(
     operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
 ) -> None:
     """What could not be made durable does not count as if it were."""
-    trial, random = trials(operation), Random(f"{SEED} {operation}")
+    trial, random = trials(operation), CHANCE.random(operation)
 
     def attempt(point: tuple[str, Point]) -> tuple[int, list[str]]:
         name, (fault, n) = point
         folder = trial.lab.new(trial.base)
         trace = folder.with_name(f"{folder.name}.trace")
         trial.run(folder, fault, n, str(trace))
-        random = Random(f"{SEED} {operation} {point}")
+        random = CHANCE.random(operation, point)
         possible = losses(trial.base, str(folder), read_trace(trace), random)
         chosen = random.sample(possible, min(AFTER_FAULT, len(possible)))
         shutil.rmtree(folder)

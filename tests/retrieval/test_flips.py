@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from indexes.errors import InputError
 from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.integrity import verify
+from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 
-FLIPS = int(os.environ.get("SLIMDEX_FLIPS", "500"))
+FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 150)))
 QUERIES = ["parse a date", "remove a directory", "thread lock"]
 
 
@@ -64,12 +64,11 @@ def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str
             opened.write(byte)
 
 
-@pytest.mark.slow
+@sweep
 def test_flipped_bits_are_found_or_have_no_effect(
     tmp_path: Path, docstrings: list[Document], report: Callable[[str], None]
 ) -> None:
-    seed = int(os.environ.get("SLIMDEX_SEED", np.random.default_rng().integers(1 << 32)))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(CHANCE.seed)
     path = tmp_path / "x.index"
     with Collection.create(path, WordEncoder(), Settings(kind="sq8")) as collection:
         collection.add(docstrings[:300])
@@ -89,8 +88,8 @@ def test_flipped_bits_are_found_or_have_no_effect(
         counts[file.name.split("-")[0], result] += 1
         if result == "MISSED":
             missed.append((file.name, offset, bit))
-    report(f"{FLIPS} flipped bits, seed {seed}: {dict(counts)}")
-    assert not missed, f"seed {seed}: {missed}"
+    report(f"{FLIPS} flipped bits, seed {CHANCE.seed}: {dict(counts)}")
+    assert not missed, f"seed {CHANCE.seed}: {missed}"
     assert told(path) == expected
 
 

@@ -78,6 +78,7 @@ def test_interrupted_after_its_commit_a_change_is_seen(
     assert verify(collection.path) == []
 
 
+@pytest.mark.slow
 def test_processes_that_look_do_not_keep_a_writer_out(collection: Collection) -> None:
     """While the catalog is replaced, others are told off without a lock on it."""
     code = (
@@ -167,6 +168,7 @@ def test_an_index_without_rows_is_repaired(tmp_path: Path, docstrings: list[Docu
         assert len(collection.search("parse", k=9)[0]) == 3
 
 
+@pytest.mark.slow
 def test_memory_is_told_while_documents_are_added(collection: Collection) -> None:
     over, told = threading.Event(), list[float]()
 

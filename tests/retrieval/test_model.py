@@ -33,6 +33,7 @@ from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.integrity import verify
+from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 
 IDS = st.sampled_from([f"d{i}" for i in range(24)])
@@ -280,12 +281,10 @@ def drive(examples: int, steps: int) -> None:
     run_state_machine_as_test(
         CollectionMachine,
         settings=settings(
-            max_examples=examples,
+            max_examples=CHANCE.examples(examples),
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=checks,
             phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes
-            print_blob=True,
         ),
     )
 
@@ -294,6 +293,6 @@ def test_a_collection_is_like_a_dictionary() -> None:
     drive(examples=4, steps=15)
 
 
-@pytest.mark.slow
+@sweep
 def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(examples=40, steps=50)
+    drive(CHANCE.count(40, 20), steps=50)

@@ -93,6 +93,7 @@ def test_a_given_pooling_leaves_out_what_follows(write: Write) -> None:
     assert "head" not in encoder.spec()
 
 
+@pytest.mark.slow
 def test_prompts_are_written_before_texts(write: Write) -> None:
     prompts = {"query": "cat: ", "passage": "rain: "}
     folder = write(**{"config_sentence_transformers.json": {"prompts": prompts}})

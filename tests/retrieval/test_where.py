@@ -18,6 +18,7 @@ from retrieval.state import State
 from retrieval.store import DocumentStore
 from retrieval.vocabulary import FUNCTIONS
 from retrieval.where import LONGEST, checked
+from tests.chance import CHANCE
 
 COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
 
@@ -261,14 +262,14 @@ ATTACKS = {
 
 @pytest.mark.parametrize("where", ATTACKS, ids=lambda where: repr(where)[:40])
 def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(InputError, match=ATTACKS[where]) as raised:
         store.rows_where(where, 8)
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1200
     assert message.endswith(f"; expected a condition on the columns {', '.join(COLUMNS)}")
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10  # of work, however busy the machine
     assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
 
 
@@ -355,7 +356,7 @@ read_text COLUMNS row deleted -- /* */ :: -> ->> $$ 1 0 'a' e'\\'' é"""
 PIECES = [*"()[]{};,.?$#*'\"-+/|&!~^=<>:@% \n\ud800\u2028\0", *WORDS.split()]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=CHANCE.examples(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["", " "]))
 def test_random_conditions_end_in_rows_or_in_one_line(
     store: DocumentStore, pieces: list[str], between: str
