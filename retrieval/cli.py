@@ -13,6 +13,7 @@ from .exits import BAD_INPUT, one_line_errors, say
 from .options import (
     BETA,
     CANDIDATES,
+    FOR_THIS_SEARCH,
     GAMMA,
     KINDS,
     POOLINGS,
@@ -119,7 +120,7 @@ def build(
         str | None, typer.Option(help="Written before each text; default: what the model says.")
     ] = None,
     trust_remote_code: Trust = False,
-    k: K = None,
+    k: Annotated[int | None, typer.Option(help=f"{K} Default: half.")] = None,
     beta: Annotated[float, typer.Option(help=BETA)] = 0.0,
     gamma: Annotated[float, typer.Option(help=GAMMA)] = 0.25,
     kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
@@ -187,7 +188,7 @@ def search(
         list[str] | None,
         typer.Option(help="Columns to show beside the text: give it again, or put commas."),
     ] = None,
-    candidates: Annotated[int | None, typer.Option(help=f"For this search. {CANDIDATES}")] = None,
+    candidates: Annotated[int | None, typer.Option(help=FOR_THIS_SEARCH)] = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
@@ -370,7 +371,7 @@ def repair(
 @app.command()
 def reduce(
     index: Dir,
-    k: K = None,
+    k: Annotated[int | None, typer.Option(help=K)] = None,
     beta: Annotated[float | None, typer.Option(help=BETA)] = None,
     gamma: Annotated[float | None, typer.Option(help=GAMMA)] = None,
     kind: Annotated[str | None, typer.Option(help=KINDS)] = None,

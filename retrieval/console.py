@@ -34,6 +34,7 @@ from .visible import json_escaped, visible
 if TYPE_CHECKING:
     from .changes import Added
     from .collection import Collection
+
 UNLIMITED = 1 << 20
 """Columns of what is no terminal: nothing is cut or wrapped in a file."""
 LEAST_WIDTH = 10
@@ -219,8 +220,16 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object, and nothing else, on stdout."""
-    text = json.dumps(_finite(value), default=str, ensure_ascii=False, allow_nan=False)
-    print(json_escaped(text))
+    text = json_escaped(_json(value, ensure_ascii=False))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # what is written for a letter that is not there is no JSON
+        text = _json(value, ensure_ascii=True)
+    print(text)
+
+
+def _json(value: dict[str, Any], *, ensure_ascii: bool) -> str:
+    return json.dumps(_finite(value), default=str, ensure_ascii=ensure_ascii, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -58,19 +58,18 @@ Vectors = Annotated[
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
 Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
 Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
-K = Annotated[
-    int | None,
-    typer.Option(
-        help="Dimensions kept of each vector: fewer take less memory and find less. Default: half."
-    ),
-]
-BETA = "How much of the vectors' mean to take away, 0 (none of it) to 1 (all of it)."
+K = "Dimensions kept of each vector: fewer take less memory and find less."
+BETA = "How much of what all vectors have in common, their mean, to take away: 0 none, 1 all of it."
 GAMMA = (
-    "How far to even out the directions in which the vectors differ most and least: 0 keeps the "
+    "How far to even out the directions in which vectors differ much and little: 0 keeps the "
     "model's own order, 1 evens them out wholly."
 )
 CANDIDATES = (
     "How many of the nearest by their codes are compared again with their full vectors, read from "
     "disk: more find better and take longer; 0: none, and no vector is read."
+)
+FOR_THIS_SEARCH = (
+    "How many are compared again with their full vectors, for this search alone, in place of the "
+    "index's own number; 0: none."
 )
 Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]

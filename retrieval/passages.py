@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from time import monotonic
 
 import numpy as np
 
@@ -15,20 +16,42 @@ from .encoder import DEFAULT_LENGTH, Encoder, encode_queries
 
 LENGTH = 160
 """Characters of a text that are shown."""
-MOST_ENCODED = 80
-"""Parts of texts encoded for a query; hits after these show their beginning."""
+PATIENCE = 0.5
+"""Seconds that may be spent on encoding parts of texts."""
 CHARACTERS_PER_TOKEN = 4
 """As a rule; what an encoder did not read of a text has no share in its place."""
 CUT = "…"
+_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
 
 
 def nearest_passages(
-    encoder: Encoder, queries: Sequence[str], found: Sequence[Sequence[Hit]]
+    encoder: Encoder,
+    queries: Sequence[str],
+    found: Sequence[Sequence[Hit]],
+    patience: float = PATIENCE,
 ) -> list[list[str]]:
-    """For each hit of each query the part of its text that is nearest to the query."""
+    """For each hit of each query the part of its text that is nearest to the query.
+
+    By meaning, as long as `patience` lasts; after so many seconds, by the query's words in it.
+    """
+    end = monotonic() + patience
     vectors = normalize_rows(encode_queries(encoder, queries))
-    return [_of_query(encoder, vector, hits) for vector, hits in zip(vectors, found, strict=True)]
+
+    def nearest(query: str, vector: Matrix, hit: Hit) -> str:
+        text = on_one_line(hit.text)
+        own = _read_parts(encoder, hit, text)
+        if len(own) == 1:
+            return _shown(text, own[0])
+        texts = [text[part] for part in own]
+        if monotonic() < end:
+            scores = normalize_rows(encoder.encode(texts)) @ vector
+        else:
+            scores = _shared_letters(query, texts)
+        return _shown(text, own[int(np.argmax(scores))])
+
+    each = zip(queries, vectors, found, strict=True)
+    return [[nearest(query, vector, hit) for hit in hits] for query, vector, hits in each]
 
 
 def beginning(hit: Hit) -> str:
@@ -78,20 +101,11 @@ def _end(text: str, start: int, length: int) -> int:
     return start + (blank if blank > length // 2 else length)
 
 
-def _of_query(encoder: Encoder, vector: Matrix, hits: Sequence[Hit]) -> list[str]:
-    """The nearest parts of a query's hits, given the query's vector (dim,)."""
-    texts = [on_one_line(hit.text) for hit in hits]
-    windows = [_read_parts(encoder, hit, text) for hit, text in zip(hits, texts, strict=True)]
-    owners = [i for i, own in enumerate(windows) if len(own) > 1]
-    encoded = [(i, part) for i in owners for part in windows[i]][:MOST_ENCODED]
-    best = [own[0] for own in windows]
-    if encoded:
-        found = encoder.encode([texts[i][part] for i, part in encoded])
-        scores = normalize_rows(found) @ vector
-        for place in np.argsort(scores, kind="stable").tolist():  # the best one comes last
-            i, part = encoded[place]
-            best[i] = part
-    return [_shown(text, part) for text, part in zip(texts, best, strict=True)]
+def _shared_letters(query: str, texts: Sequence[str]) -> Matrix:
+    """For each text (n,) the letters of the query's words that it has: long words say more."""
+    words = set(_WORD.findall(query.lower()))
+    shared = (words.intersection(_WORD.findall(text.lower())) for text in texts)
+    return np.array([sum(map(len, found)) for found in shared], dtype=np.float32)
 
 
 def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:

@@ -177,6 +177,19 @@ def test_candidates_of_one_search(slimdex: Runner) -> None:
     )
 
 
+def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) -> None:
+    sentences = [f"The cat number {i} sat on a mat and looked at the rain. " for i in range(9)]
+    write("long.jsonl", [{"id": "a", "text": "".join(sentences)}, {"id": "b", "text": "dog"}])
+    slimdex("build", "long.jsonl", "--out", "x")
+    lines = slimdex("search", "x", "the cat", "number 1", "-n", "2").out.splitlines()
+    (shown,) = (line.strip() for line in lines if "number" in line and line.startswith("  "))
+    assert shown.strip("…") in "".join(sentences)
+    assert shown.endswith("…")
+    assert len(shown) <= 162
+    (hit,) = slimdex("search", "x", "cat", "-n", "1", "--json").json["queries"][0]["hits"]
+    assert hit["text"] in ("".join(sentences), "dog")
+
+
 def test_version(slimdex: Runner) -> None:
     assert slimdex("--version").out == f"slimdex {metadata.version('slimdex')}\n"
 

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval import passages
 from retrieval.documents import Hit
 from retrieval.passages import LENGTH, beginning, nearest_passages, on_one_line, parts
 from tests.encoders import WordEncoder
@@ -56,17 +55,26 @@ def test_short_texts_are_shown_whole_and_not_encoded() -> None:
     assert encoder.encoded == ["x"]
 
 
-def test_only_what_the_encoder_read_and_only_so_much() -> None:
+def test_only_what_the_encoder_read() -> None:
     encoder = WordEncoder()
     far = 20 * FILLER + "White matter of the brain."
     ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far)]])
     assert "White" not in shown
     ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
     assert shown == beginning(hit(far[:300]))
+
+
+def test_when_patience_is_over_words_decide() -> None:
+    encoder = WordEncoder()
+    texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
+    hits = [[hit(text) for text in texts]]
+    ((found, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, patience=0)
+    assert encoder.encoded == ["Of WHITE matter"]
+    assert "The white matter of brains." in found
+    assert none == beginning(hits[0][1])
     encoder.encoded.clear()
-    (many,) = nearest_passages(encoder, ["white matter"], [[hit(far)] * 100])
-    assert len(encoder.encoded) == 1 + passages.MOST_ENCODED
-    assert many[-1] == beginning(hit(far))
+    nearest_passages(encoder, ["white matter"], hits)
+    assert len(encoder.encoded) > 5
 
 
 @given(st.text(alphabet=st.sampled_from("ab .!。\u00e9"), max_size=600), st.integers(2, 40))

@@ -31,7 +31,7 @@ HOSTILE = Document(
     "\x1bc[bold]title[/bold]",
     {"co\x1bl": "va\x9blue [blink]"},
 )
-LONG = Document("i" * 300, "日本語のテキスト。" + "word " * 20 + "w" * 500)
+LONG = Document("i" * 300, "日本語のテキスト。" + "é 😀 word " * 20 + "w" * 500)
 NARROW = 40
 
 
@@ -63,8 +63,8 @@ def at_terminal(width: int, *words: str) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
-def piped(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "40"}
+def piped(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "40", **variables}
     command = [sys.executable, "-m", "retrieval.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
@@ -119,6 +119,12 @@ def test_json_is_the_same_text_and_safe_on_a_terminal(index: Path) -> None:
     assert (hits[0]["id"], hits[0]["text"]) == (HOSTILE.id, HOSTILE.text)
     assert hits[0]["metadata"] == HOSTILE.metadata
     assert "日本語のテキスト" in written
+
+
+def test_json_is_json_also_where_letters_are_missing(index: Path) -> None:
+    done = piped(*search(index, "--json"), PYTHONIOENCODING="ascii")
+    hits = json.loads(done.stdout)["queries"][0]["hits"]
+    assert {hit["text"] for hit in hits} == {HOSTILE.text, LONG.text, ""}
 
 
 def test_errors_and_notes_are_safe(index: Path, tmp_path: Path) -> None:
