@@ -94,16 +94,18 @@ class Settings:
         kind = kind_named(self.kind)
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
-            changes.append(f"no whitening (beta=gamma=0, whitening takes {dim} or more)")
+            changes.append(f"the order is the model's own, whitened from {dim} vectors on")
         if too_wide and (is_few or is_free):
             k = max(rank, 1)
-            changes.append(f"k={k} (their rank)")
+            changes.append(f"dimensions kept: {k}, all that {moments.n} vectors span")
         if moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
-            few = f"{kind.name} is trained on {kind.min_rows} or more"
-            odd = f"{kind.name} takes multiples of {kind.multiple} dimensions"
-            changes.append(f"kind flat ({few if moments.n < kind.min_rows else odd})")
-        notes = [f"for {moments.n} vectors: {', '.join(changes)}"] if changes else []
+            few = f"kind {kind.name} compresses from {kind.min_rows} vectors on"
+            odd = f"kind {kind.name} takes a multiple of {kind.multiple} dimensions"
+            why = few if moments.n < kind.min_rows else odd
+            changes.append(f"vectors are float32 and searched exactly (kind flat): {why}")
+        small = "a small index, which changes as it grows: "
+        notes = [small + "; ".join(changes)] if changes else []
         return replace(out, k=k), notes
 
     def resolved(self, dim: int) -> Self:

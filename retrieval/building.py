@@ -101,7 +101,10 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
     if _is_being_added(collection, sources):
         kept = collection.state.encoded - collection.state.rows
         added = collection.resume(progress, sources.vectors)
-        return replace(added, notes=[f"went on after {kept:,} encoded before", *added.notes])
+        return replace(
+            added,
+            notes=[f"went on after {kept:,} documents that were encoded before", *added.notes],
+        )
     return collection.add(
         sources.documents(),
         vectors=sources.vectors,

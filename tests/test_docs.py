@@ -48,7 +48,8 @@ def test_readme_commands_and_python(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "2 Whose woods these are" in done.stdout
-    assert done.stdout.count("\n") == 1
+    assert done.stdout.endswith("\n2 poems\n")
+    assert done.stdout.count("\n") == 2
 
 
 def test_readme_names_every_command_and_kind() -> None:

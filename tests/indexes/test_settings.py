@@ -56,13 +56,17 @@ def test_fewer_vectors_than_dimensions(n: int) -> None:
     fitted, notes = Settings().fitted(moments(n))
     assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
     assert len(notes) == 1
-    assert notes[0].startswith(f"for {n} vectors: no whitening")
+    small = "a small index, which changes as it grows: the order is the model's own, whitened from"
+    assert notes[0].startswith(f"{small} 40 vectors on")
 
 
 def test_too_few_to_train_the_kind() -> None:
     fitted, notes = Settings().fitted(moments(623))
     assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
-    assert notes == ["for 623 vectors: kind flat (pq is trained on 624 or more)"]
+    assert notes == [
+        "a small index, which changes as it grows: vectors are float32 and searched exactly (kind "
+        "flat): kind pq compresses from 624 vectors on"
+    ]
     assert Settings().fitted(moments(624))[0].kind == "pq"
 
 
@@ -71,7 +75,9 @@ def test_identical_vectors_span_one_dimension() -> None:
     fitted, notes = Settings().fitted(same)
     assert (fitted.k, fitted.kind) == (1, "flat")
     assert notes == [
-        "for 700 vectors: k=1 (their rank), kind flat (pq takes multiples of 4 dimensions)"
+        "a small index, which changes as it grows: dimensions kept: 1, all that 700 vectors "
+        "span; vectors are float32 and searched exactly (kind flat): kind pq takes a multiple of 4 "
+        "dimensions"
     ]
 
 

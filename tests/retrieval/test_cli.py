@@ -199,15 +199,16 @@ def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
     assert result.json["settings"]["kind"] == "flat"
     assert result.json["settings"]["k"] == 3
     assert result.err == (
-        "note: for 3 vectors: no whitening (beta=gamma=0, whitening takes 32 or more), "
-        "k=3 (their rank), kind flat (pq is trained on 624 or more)\n"
+        "note: a small index, which changes as it grows: the order is the model's own, whitened "
+        "from 32 vectors on; dimensions kept: 3, all that 3 vectors span; vectors are float32 "
+        "and searched exactly (kind flat): kind pq compresses from 624 vectors on\n"
     )
 
 
 def test_a_k_that_few_documents_do_not_span_adapts_as_well(slimdex: Runner) -> None:
     built = slimdex("build", "pets.jsonl", "--out", "pets", "--k", "32", "--json")
     assert (built.json["settings"]["k"], built.json["requested"]["k"]) == (3, 32)
-    assert "k=3 (their rank)" in built.err
+    assert "dimensions kept: 3, all that 3 vectors span" in built.err
     assert slimdex("search", "pets", "cat", "--json").json["queries"][0]["hits"][0]["id"]
     reduced = slimdex("reduce", "pets", "--k", "16", "--json")
     assert (reduced.json["settings"]["k"], reduced.json["requested"]["k"]) == (3, 16)
@@ -647,7 +648,7 @@ def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
     monkeypatch.setattr(TransformerEncoder, "encode_measured", None)  # it would be an error
     built = slimdex(*words, "--kind", "IVF4,Flat", "--json")
     assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "IVF4,Flat")
-    assert "note: went on after 100 encoded before" in built.err
+    assert "note: went on after 100 documents that were encoded before" in built.err
 
 
 def test_a_build_without_any_text_leaves_nothing(slimdex: Runner) -> None:
