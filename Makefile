@@ -4,7 +4,7 @@ VENV ?= .venv
 PROCESSES ?= 2
 TESTS ?=
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
 .PHONY: demo test check sweep explore clean
 

@@ -77,7 +77,7 @@ class Chance:
 
     def __str__(self) -> str:
         again = f"; `make explore SEED={self.seed}` tries the same again" if self.exploring else ""
-        size = "whole" if self.whole else "sampled"
+        size = "whole" if self.count(1, 0) else "sampled"
         return f"chance: seed {self.seed}, long sweeps {size}{again}"
 
 

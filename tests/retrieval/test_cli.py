@@ -19,6 +19,7 @@ import pytest
 
 from retrieval import cli
 from retrieval.encoder import TransformerEncoder
+from retrieval.models import DEFAULT_MODEL
 
 PETS = [
     {"id": "cat", "text": "the cat sat on the mat", "year": 2001, "kind": "pet"},
@@ -94,7 +95,19 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.slow
+def test_from_documents_to_answers_with_the_default_encoder(slimdex: Runner) -> None:
+    """Meaning finds what shares no word with the question."""
+    slimdex.model = DEFAULT_MODEL
+    assert slimdex("build", "pets.jsonl", "--out", "pets", "--json").json["documents"] == 3
+    assert slimdex("info", "pets", "--json").json["dimensions"] == 384
+    questions = {"a kitten lay upon a rug": "cat", "bad weather over a house": "rain"}
+    found = slimdex("search", "pets", *questions, "--json").json["queries"]
+    assert [query["hits"][0]["id"] for query in found] == [*questions.values()]
+    found = slimdex("search", "pets", "bad weather", "--where", "year < 2003", "--json").json
+    assert {hit["id"] for hit in found["queries"][0]["hits"]} == {"cat", "dog"}
+    assert slimdex("verify", "pets").code == 0
+
+
 def test_where_an_index_is_as_seen_from_here(
     pets: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

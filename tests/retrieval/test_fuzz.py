@@ -74,7 +74,7 @@ VALID = {
     ".txt.gz": gzip.compress(b"one\ntwo\n"),
     ".parquet": parquet(),
 }
-FOUND = [pytest.param(".csv", b'id,tex\x00\x00\x00\x00a,"', id="a quote left open in CSV")]
+FOUND = [pytest.param(".csv", b'id,tex\x00\x00\x00\x00a,"', id="csv-open-quote")]
 """What the test of damaged sources has found, tried by every run."""
 PIECES = [b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n", b'"', b"'", b"{", b",", b"\t", b"["]
 PIECES += [b"\\ud800", b"1e999", b"\x7f" * 8, b"\xff" * 8, b"\0" * 64, b"9" * 400, b"[" * 200]

@@ -288,6 +288,8 @@ def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         slow.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
     assert slow.rows_where("id = '7'", 3000).tolist() == [7]
+    monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
+    assert slow.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
