@@ -29,7 +29,12 @@ def _without_views(database: Database, state: dict[str, Any]) -> None:
     database.execute("ALTER TABLE state ADD COLUMN needs VARCHAR")
 
 
-STEPS: Mapping[int, Step] = {1: _without_views}
+def _with_origins(database: Database, state: dict[str, Any]) -> None:
+    """To format 3: the state tells which file made-up ids are of; of older ones nobody knows."""
+    state["origins"] = {}
+
+
+STEPS: Mapping[int, Step] = {1: _without_views, 2: _with_origins}
 """The format that a step takes -> the step to the next one."""
 
 

@@ -13,7 +13,7 @@ from indexes.settings import Settings
 
 from .files import OUR_FILES, FileRecord
 
-FORMAT = 2
+FORMAT = 3
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -40,6 +40,7 @@ class State:
     vectors : name of the vector file.
     norms : name of the file of norms, None without rescoring.
     files : role (moments, reducer, rescorer, codes) -> file.
+    origins : what made-up ids begin with -> a digest that tells the file that they are of.
     """
 
     encoder: dict[str, Any]
@@ -55,6 +56,7 @@ class State:
     vectors: str = "vectors-000001.f16"
     norms: str | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def unfinished(self) -> bool:
@@ -99,6 +101,8 @@ class State:
             raise TypeError("encoder and given; expected an object and true or false")
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
+        if not all(isinstance(digest, str) for digest in self.origins.values()):
+            raise TypeError("origins; expected texts")
         for settings in (self.requested, self.settings):
             if settings is not None:
                 _check_settings(settings, self.dim)

@@ -133,7 +133,7 @@ def test_a_step_changes_the_state(path: Path) -> None:
         state["generation"] += 10
 
     database = Database(path / CATALOG, read_only=False)
-    migrate(database, 1, {1: larger})
+    migrate(database, 1, {**STEPS, 1: larger})
     database.close()
     with Collection.open(path, WordEncoder(8)) as collection:
         assert collection.state.generation == 14
