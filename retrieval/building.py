@@ -14,13 +14,16 @@ from indexes.errors import InputError
 from indexes.progress import Progress, silent
 from indexes.settings import Settings
 
+from .agreement import agree, agree_with, check_typed
 from .changes import Added
 from .collection import Collection
 from .documents import Document
 from .encoder import Encoder
 from .files import CATALOG
 from .given import GivenVectors, open_vectors
+from .origins import MadeUpIds
 from .sources import ColumnNames, Source, open_source
+from .text_files import STANDARD_INPUT, FileFormat
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,30 @@ class Sources:
 
     opened: Sequence[Source]
     vectors: GivenVectors | None = None
+    agreed: Sequence[str] = ()
 
     @classmethod
     def open(
-        cls, specs: Sequence[str], names: ColumnNames = ColumnNames(), vectors: str | None = None
+        cls,
+        specs: Sequence[str],
+        names: ColumnNames = ColumnNames(),
+        vectors: str | None = None,
+        files: FileFormat = FileFormat(),
     ) -> Sources:
-        """The sources that words of the command line mean; `vectors` is a .npy file or a column."""
+        """The sources that words of the command line mean; `vectors` is a .npy file or a column.
+
+        Raises
+        ------
+        InputError
+            If one can't be read, or none has a column that the user names a type for.
+        """
         given = None if vectors is None else open_vectors(vectors, specs)
+        if specs.count(STANDARD_INPUT) > 1:
+            raise InputError("-: standard input named twice; expected it once")
         names = replace(names, vectors=vectors)
-        return cls([open_source(spec, names) for spec in specs], given)
+        opened = [open_source(spec, names, files) for spec in specs]
+        check_typed(opened, names.types)
+        return cls(opened, given, agree(opened))
 
     @property
     def columns(self) -> list[Mapping[str, str]]:
@@ -47,7 +65,8 @@ class Sources:
     @property
     def notes(self) -> list[str]:
         """What the user should know about how they are read."""
-        return [f"{source.name}: {note}" for source in self.opened for note in source.notes]
+        notes = [f"{source.name}: {note}" for source in self.opened for note in source.notes]
+        return [*notes, *self.agreed]
 
     def fingerprint(self) -> str:
         """Changes when one of them does."""
@@ -56,8 +75,10 @@ class Sources:
             prints += self.vectors.fingerprint()
         return hashlib.sha256(prints.encode()).hexdigest()
 
-    def documents(self) -> Iterator[Document]:
-        return chain.from_iterable(b for source in self.opened for b in source.batches())
+    def documents(self, prefixes: Sequence[str | None] = ()) -> Iterator[Document]:
+        """All of them; made-up ids of each source begin with its prefix."""
+        pairs = zip(self.opened, prefixes or [None] * len(self.opened), strict=True)
+        return chain.from_iterable(b for source, prefix in pairs for b in source.batches(prefix))
 
 
 def build(
@@ -101,17 +122,19 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
     if _is_being_added(collection, sources):
         kept = collection.state.encoded - collection.state.rows
         added = collection.resume(progress, sources.vectors)
-        return replace(
-            added,
-            notes=[f"went on after {kept:,} documents that were encoded before", *added.notes],
-        )
-    return collection.add(
-        sources.documents(),
+        went_on = f"went on after {kept:,} documents that were encoded before"
+        return replace(added, notes=[went_on, *added.notes])
+    notes = agree_with(collection.store.columns, sources.opened)
+    ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
+    added = collection.add(
+        sources.documents(ids.prefixes),
         vectors=sources.vectors,
         columns=sources.columns,
         source=sources.fingerprint(),
+        origins=ids.origins,
         progress=progress,
     )
+    return replace(added, notes=[*ids.notes, *notes, *added.notes])
 
 
 def _is_being_added(collection: Collection, sources: Sources) -> bool:

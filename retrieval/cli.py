@@ -19,6 +19,8 @@ from .options import (
     POOLINGS,
     REDUCERS,
     Dir,
+    Encoding,
+    Format,
     Id,
     Json,
     K,
@@ -27,6 +29,7 @@ from .options import (
     Text,
     Title,
     Trust,
+    Types,
     Vectors,
     Wait,
     Where,
@@ -34,6 +37,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from .building import Sources
+    from .tables import ColumnNames
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -131,6 +135,9 @@ def build(
     id: Id = None,
     title: Title = None,
     wait: Wait = 0,
+    types: Types = None,
+    encoding: Encoding = None,
+    file_format: Format = None,
     as_json: Json = False,
 ) -> None:
     """Build an index. If it was interrupted, the same command goes on where it stopped."""
@@ -143,7 +150,8 @@ def build(
     from .models import DEFAULT_MODEL
 
     settings = Settings(k, beta, gamma, kind, candidates, reducer)
-    opened = _open(sources, text, id, title, vectors)
+    names = _names(text, id, title, types)
+    opened = _open(sources, names, vectors, encoding, file_format)
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
@@ -228,6 +236,9 @@ def add(
     id: Id = None,
     title: Title = None,
     model: Model = None,
+    types: Types = None,
+    encoding: Encoding = None,
+    file_format: Format = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
@@ -237,7 +248,8 @@ def add(
     from .building import add as add_sources
     from .collection import Collection
 
-    opened = _open(sources, text, id, title, vectors)
+    names = _names(text, id, title, types)
+    opened = _open(sources, names, vectors, encoding, file_format)
     opened_index = Collection.open(
         index, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
@@ -464,18 +476,26 @@ def main() -> None:
         app()
 
 
+def _names(
+    text: str | None, id: str | None, title: str | None, types: list[str] | None
+) -> ColumnNames:
+    from .tables import ColumnNames, checked_types
+
+    return ColumnNames(text, id, title, types=checked_types(types or []))
+
+
 def _open(
     specs: list[str],
-    text: str | None,
-    id: str | None,
-    title: str | None,
-    vectors: str | None = None,
+    names: ColumnNames,
+    vectors: str | None,
+    encoding: str | None,
+    file_format: str | None,
 ) -> Sources:
     from . import console
     from .building import Sources
-    from .sources import ColumnNames
+    from .text_files import FileFormat
 
-    opened = Sources.open(specs, ColumnNames(text, id, title), vectors)
+    opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
     for line in opened.notes:
         console.note(line)
     return opened

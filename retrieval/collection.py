@@ -38,6 +38,7 @@ from .encoder import (
 from .folder_lock import waiting
 from .given import GIVEN, GivenEncoder, GivenVectors, as_given
 from .ledger import Ledger
+from .own_columns import widened
 from .snapshot import Snapshot, first_snapshot
 from .state import State
 from .store import DocumentStore
@@ -365,6 +366,7 @@ class Collection:
         vectors: GivenVectors | NDArray[Any] | None = None,
         columns: Sequence[Mapping[str, str]] = (),
         source: str = "",
+        origins: Mapping[str, str] | None = None,
         progress: Progress = silent,
     ) -> Added:
         """Add documents, or one; one with the id of an older one takes its place.
@@ -381,6 +383,7 @@ class Collection:
         columns : name -> DuckDB type of metadata columns, a mapping for each source; others are
             typed by their values.
         source : a fingerprint of where the documents come from, for `resume`.
+        origins : which files made-up ids are of, with those of these documents: see `origins`.
 
         Raises
         ------
@@ -393,10 +396,13 @@ class Collection:
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
         with self._changing():
-            unchanged = ingest.stage(self._ledger, documents, columns, source, given)
+            before = self.store.columns
+            unchanged = ingest.stage(self._ledger, documents, columns, source, given, origins)
+            notes = widened(before, self.store.columns)
             if not self.state.unfinished:
-                return Added(0, 0, [], unchanged)
-            return replace(self.resume(progress, given), unchanged=unchanged)
+                return Added(0, 0, notes, unchanged)
+            added = self.resume(progress, given)
+            return replace(added, notes=[*notes, *added.notes], unchanged=unchanged)
 
     def resume(
         self, progress: Progress = silent, vectors: GivenVectors | NDArray[Any] | None = None

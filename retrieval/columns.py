@@ -8,8 +8,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from indexes.errors import InputError
 from indexes.json_text import READABLE, parsed, written
 
@@ -34,8 +32,14 @@ WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
-    """A document's metadata by name without case, as DuckDB takes names: (name, value)."""
-    out = {}
+    """A document's metadata by name without case, as DuckDB takes names: (name, value).
+
+    Raises
+    ------
+    InputError
+        If a name is none, is ours, or differs from another one only in case.
+    """
+    out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
         if not isinstance(name, str) or not name or name.lower() in OWN_COLUMNS:
             raise InputError(
@@ -44,9 +48,50 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
             )
         if not _is_unicode(name):
             raise InputError(f"document {document.id!r}: metadata {name!r}; expected Unicode")
-        # numpy's numbers and dates know their Python values
-        out[name.lower()] = name, value.item() if isinstance(value, np.generic) else value
+        if name.lower() in out:
+            raise InputError(
+                f"document {document.id!r}: metadata {out[name.lower()][0]!r} and {name!r}; "
+                "expected names that differ in more than case"
+            )
+        out[name.lower()] = name, _plain(value)
     return out
+
+
+def plain(value: Any) -> Any:
+    """A value as Python has it: numpy's and pandas' numbers, moments and arrays know theirs.
+
+    What is missing to them (NaT, NA) is None. Anything else stays as it is.
+
+    >>> import numpy as np
+    >>> plain({"a": np.array([1, 2]), "b": np.datetime64("NaT")})
+    {'a': [1, 2], 'b': None}
+    """
+    if type(value).__name__ in ("NaTType", "NAType"):  # which are moments, and unequal to all
+        return None
+    if isinstance(value, datetime):
+        return datetime.combine(value.date(), value.timetz())
+    if isinstance(value, timedelta):
+        return timedelta(value.days, value.seconds, value.microseconds)
+    if str(getattr(value, "dtype", "")).endswith(("[ns]", "[ps]", "[fs]", "[as]")):
+        value = value.astype(f"{value.dtype.kind}8[us]")  # finer ones become Python's numbers
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    convert = getattr(value, "tolist", None)  # also of tensors and pandas' series
+    if not callable(convert):
+        return value
+    found = convert()
+    return plain(found) if isinstance(found, list) else found
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in TYPES:
+        return value
+    try:
+        return plain(value)
+    except RecursionError:  # whoever writes it says so
+        return value
 
 
 def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], typed: Set[str]) -> dict[str, str]:
@@ -75,7 +120,9 @@ def as_stored(value: Any, type_: str) -> Any:
         return None
     if type_ == "JSON":
         return _as_json(value)
-    return str(value) if type_ == "VARCHAR" else value
+    if type_ == "VARCHAR":  # truth as DuckDB writes it where a column becomes text
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return value
 
 
 def _as_json(value: Any) -> str:

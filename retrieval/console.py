@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -233,9 +234,11 @@ def _json(value: dict[str, Any], *, ensure_ascii: bool) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """A value with NaN and infinity, which JSON has not, as null."""
+    """A value as JSON can have it: NaN and infinity are null, bytes base64."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
     if isinstance(value, dict):
         return {str(name): _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -29,6 +29,7 @@ class PythonSource:
     package. Ids are qualified names; columns are ``module`` and ``kind``.
     """
 
+    origin: None = None
     columns: Mapping[str, str] = {"module": "VARCHAR", "kind": "VARCHAR"}
     notes: Sequence[str] = ()
 
@@ -44,8 +45,8 @@ class PythonSource:
         facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
-    def batches(self) -> Iterator[list[Document]]:
-        """The documents of one module at a time."""
+    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+        """The documents of one module at a time; none has a made-up id, to want a prefix."""
         seen = set[str]()
         for module, path in self._files:
             try:

@@ -245,8 +245,8 @@ def check_vectors(vectors: GivenVectors) -> None:
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise InputError(
-                f"{vectors.name}: row {part.start + row}, column {column} is {X[row, column]:g}; "
-                f"expected finite numbers up to {LARGEST:g}"
+                f"{vectors.name}: row {part.start + row + 1}, value {column + 1} is "
+                f"{X[row, column]:g}; expected finite numbers up to {LARGEST:g} (counted from 1)"
             )
 
 

@@ -43,6 +43,7 @@ def stage(
     columns: Sequence[Mapping[str, str]],
     source: str,
     vectors: GivenVectors | None = None,
+    origins: Mapping[str, str] | None = None,
 ) -> int:
     """Write documents to the catalog in one transaction, unseen by readers.
 
@@ -91,6 +92,8 @@ def stage(
         pending = source if staged > first else None
         state = replace(ledger.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)
+        if origins is not None:
+            state = replace(state, origins=dict(origins))
         if state.settings is None:
             state.requested.check_count(staged)
         ledger.set_state(state)

@@ -29,10 +29,11 @@ def _without_views(database: Database, state: dict[str, Any]) -> None:
     database.execute("ALTER TABLE state ADD COLUMN needs VARCHAR")
 
 
-def _with_what_was_read(database: Database, state: dict[str, Any]) -> None:
+def _with_readings_and_origins(database: Database, state: dict[str, Any]) -> None:
     """To format 3: documents whose text was not read to its end, or that have none, are known.
 
-    Of those there are, the ones without text are: they take no part in a search any more.
+    Of those there are, the ones without text are: they take no part in a search any more. The
+    state tells which file made-up ids are of; of older ones nobody knows.
     """
     database.execute('CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT)')
     if state["encoder"].get("type") != "given":
@@ -45,9 +46,10 @@ def _with_what_was_read(database: Database, state: dict[str, Any]) -> None:
     state["moments_outdated"] = textless > 0
     state["measured"] = state["encoded"] == 0
     state["fitted"] = None
+    state["origins"] = {}
 
 
-STEPS: Mapping[int, Step] = {1: _without_views, 2: _with_what_was_read}
+STEPS: Mapping[int, Step] = {1: _without_views, 2: _with_readings_and_origins}
 """The format that a step takes -> the step to the next one."""
 
 

@@ -14,7 +14,8 @@ POOLINGS = (
 REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
 SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
-    "folders, python: for the standard library's docstrings, python:PACKAGE for a package's."
+    "folders, - for standard input, python: for the standard library's docstrings, python:PACKAGE "
+    "for a package's."
 )
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
@@ -56,6 +57,24 @@ Vectors = Annotated[
     typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
 ]
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Types of columns, as zip=VARCHAR,day=DATE: any of DuckDB's; all=VARCHAR for all."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Of text files: latin-1, cp1252, utf-16, ...; default: UTF-8."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="jsonl, json, csv, tsv, parquet or txt; default: the file's ending; standard input "
+        "is jsonl if it begins with {, else a document a line.",
+    ),
+]
 Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
 Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
 K = "Dimensions kept of each vector: fewer take less memory and find less."

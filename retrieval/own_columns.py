@@ -13,6 +13,8 @@ from .database import Database
 from .documents import OWN_COLUMNS
 from .sql import identifier
 
+HELD_BY_TEXT = ("DATE", "TIME", "TIMESTAMP", "UUID", "BOOLEAN")
+"""Types whose values say the same as text: a column of these can become one of texts."""
 MANY = 100
 """So many new columns are cheaper in a new table: each on its own costs all that are there."""
 
@@ -45,8 +47,12 @@ class OwnColumns:
             raise
         self.committed = self.types
 
-    def ensure(self, columns: Mapping[str, str]) -> None:
+    def ensure(self, columns: Mapping[str, str], *, declared: bool = False) -> None:
         """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
+
+        Parameters
+        ----------
+        declared : whether someone wants these types: then anything can become text.
 
         Raises
         ------
@@ -61,11 +67,18 @@ class OwnColumns:
         self._add(new)
         for name, type_ in columns.items():
             column = existing[name.lower()]
-            if (wider := self._wider(column, type_)) != self.types[column]:
+            if (type_ := self._wider(column, type_, declared)) != self.types[column]:
                 self._database.execute(
-                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {wider}"
+                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {type_}"
                 )
                 self._altered()
+
+    def check(self, columns: Mapping[str, str]) -> None:
+        """Raise `InputError` if a column can't hold values of the given DuckDB types."""
+        existing = {name.lower(): name for name in self.types}
+        for name, type_ in columns.items():
+            if name.lower() in existing:
+                self._wider(existing[name.lower()], type_, declared=False)
 
     def _add(self, columns: Mapping[str, str]) -> None:
         named = {identifier(name): type_ for name, type_ in columns.items()}
@@ -80,20 +93,17 @@ class OwnColumns:
         if named:
             self._altered()
 
-    def _wider(self, column: str, type_: str) -> str:
+    def _wider(self, column: str, type_: str, declared: bool) -> str:
         """The type that holds a column's values and those of another type."""
         own = self.types[column]
         if type_ == own or own in ("JSON", "VARCHAR"):  # these hold anything, written out
             return own
-        with duckdb.connect() as scratch:  # an error must not abort our transaction
-            try:
-                sql = f"SELECT typeof(coalesce(NULL::{own}, NULL::{type_}))"
-                ((wider,),) = scratch.execute(sql).fetchall()
-            except duckdb.Error:
-                wider = "VARCHAR"
-        if wider in ("JSON", "VARCHAR"):
-            raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
-        return str(wider)
+        found = wider(own, type_)
+        if found not in ("JSON", "VARCHAR"):
+            return found
+        if type_ == "VARCHAR" and (declared or own in HELD_BY_TEXT):
+            return type_
+        raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
 
     def _altered(self) -> None:
         self.types = self._read()
@@ -107,3 +117,27 @@ class OwnColumns:
     def _read(self) -> dict[str, str]:
         described = self._database.fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
+
+
+def wider(*types: str) -> str:
+    """The type that DuckDB holds values of several types in; VARCHAR where it has no better.
+
+    >>> wider("BIGINT", "DOUBLE")
+    'DOUBLE'
+    """
+    values = ", ".join(f"NULL::{type_}" for type_ in types)
+    with duckdb.connect() as scratch:  # an error must not abort a transaction
+        try:
+            ((found,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
+        except duckdb.Error:
+            return "VARCHAR"
+    return str(found)
+
+
+def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """What to say of columns that hold text since an addition and held something else before."""
+    return [
+        f"column {name!r} was {type_} and is text now"
+        for name, type_ in before.items()
+        if type_ != "VARCHAR" and after.get(name) == "VARCHAR"
+    ]

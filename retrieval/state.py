@@ -43,6 +43,7 @@ class State:
     measured : whether it is known of all documents how much of their text was read.
     moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
+    origins : what made-up ids begin with -> a digest that tells the file that they are of.
     """
 
     encoder: dict[str, Any]
@@ -61,6 +62,7 @@ class State:
     measured: bool = True
     moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def unfinished(self) -> bool:
@@ -114,6 +116,8 @@ class State:
             _whole("fitted", self.fitted, 0)
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
+        if not all(isinstance(digest, str) for digest in self.origins.values()):
+            raise TypeError("origins; expected texts")
         for settings in (self.requested, self.settings):
             if settings is not None:
                 _check_settings(settings, self.dim)

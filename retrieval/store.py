@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from indexes.arrays import Rows, batches
-from indexes.errors import CorruptError, InputError
+from indexes.errors import CorruptError, InputError, shortened
 
 from .columns import as_stored, by_lower_name, restored, types_of
 from .database import DISK_ERRORS, Database, is_damage, one_line
@@ -133,7 +133,7 @@ class DocumentStore:
         (in lower case), whose columns are there with the right type.
         """
         metadata = [by_lower_name(document) for document in documents]
-        self._columns.ensure(types_of(metadata, typed))
+        self._ensure(documents, metadata, typed)
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
@@ -141,7 +141,10 @@ class DocumentStore:
             ("text", "VARCHAR", [d.text for d in documents]),
         ]
         for column, type_ in self._columns.types.items():
-            own = [as_stored(m.get(column.lower(), ("", None))[1], type_) for m in metadata]
+            own = [
+                _stored(document, m.get(column.lower(), ("", None))[1], type_)
+                for document, m in zip(documents, metadata, strict=True)
+            ]
             values.append((column, type_, own))
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
@@ -152,12 +155,30 @@ class DocumentStore:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(
-                f"a column's value does not fit its type: {one_line(error)}"
+                f"{_misfit(documents, values[4:])}a column's value does not fit its type: "
+                f"{one_line(error)}"
             ) from error
 
+    def _ensure(
+        self,
+        documents: Sequence[Document],
+        metadata: Sequence[Mapping[str, tuple[str, Any]]],
+        typed: Set[str],
+    ) -> None:
+        """Columns for these values; an error names the first document that is at fault."""
+        try:
+            self._columns.ensure(types_of(metadata, typed))
+        except InputError as error:
+            for document, row in zip(documents, metadata, strict=True):
+                try:
+                    self._columns.check(types_of([row], typed))
+                except InputError as found:
+                    raise InputError(f"document {document.id!r}: {found}") from error
+            raise
+
     def ensure_columns(self, columns: Mapping[str, str]) -> None:
-        """Columns that hold values of the given DuckDB types; see `OwnColumns.ensure`."""
-        self._columns.ensure(columns)
+        """Columns that hold values of the given DuckDB types, which someone wants them to."""
+        self._columns.ensure(columns, declared=True)
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on."""
@@ -310,6 +331,13 @@ class DocumentStore:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
         return np.array(sorted(known.values()), dtype=np.int64)
 
+    def made_up_rows(self, prefix: str) -> dict[str, int]:
+        """Rows of the live documents whose ids are a prefix, a colon and a number, by id."""
+        found = self._database.fetch(
+            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
+        )
+        return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
+
     def replaced_rows(self, first_row: int) -> Rows:
         """Live rows whose id comes again from first_row on."""
         again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
@@ -450,6 +478,25 @@ class DocumentStore:
         sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [part])]
+
+
+def _stored(document: Document, value: Any, type_: str) -> Any:
+    try:
+        return as_stored(value, type_)
+    except InputError as error:
+        raise InputError(f"document {document.id!r}: {error}") from error
+
+
+def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
+    """Which document has a value that its column can't hold, to be put before an error."""
+    with duckdb.connect() as scratch:  # an error must not abort our transaction
+        for column, type_, values in columns:
+            for document, value in zip(documents, values, strict=True):
+                try:
+                    scratch.execute(f"SELECT ?::{type_}", [value])
+                except (duckdb.Error, TypeError, OverflowError):
+                    return f"document {document.id!r}, {column}={shortened(str(value), 40)}: "
+    return ""
 
 
 def _check(path: Path, database: Database, read_only: bool) -> None:

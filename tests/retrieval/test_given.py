@@ -61,7 +61,10 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
     [
         (lambda X: X[:-1], "49 rows for 50 documents"),
         (lambda X: X[:, :5], "5 dimensions; expected 12"),
-        (lambda X: np.where(np.arange(N)[:, None] == 7, np.nan, X), "row 7, column 0 is nan"),
+        (
+            lambda X: np.where(np.arange(N)[:, None] == 7, np.nan, X),
+            "row 8, value 1 is nan; .*counted from 1",
+        ),
         (lambda X: X * 1e6, "expected finite numbers up to 65504"),
         (lambda X: X[0], "expected numbers"),
         (lambda X: X.astype(str), "expected numbers"),

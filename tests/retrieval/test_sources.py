@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import gzip
+import io
 import json
 from datetime import date, datetime
 from pathlib import Path
@@ -12,12 +14,13 @@ import pytest
 from indexes.errors import InputError
 from retrieval.collection import Collection
 from retrieval.documents import Document
-from retrieval.sources import ColumnNames, open_source, read_pairs
+from retrieval.sources import ColumnNames, Source, open_source, read_pairs
+from retrieval.text_files import FileFormat
 from tests.encoders import WordEncoder
 
 
-def read(path: Path | str, **names: str) -> list[Document]:
-    source = open_source(str(path), ColumnNames(**names))
+def read(path: Path | str, given: FileFormat = FileFormat(), **names: Any) -> list[Document]:
+    source = open_source(str(path), ColumnNames(**names), given)
     return [document for batch in source.batches() for document in batch]
 
 
@@ -66,8 +69,8 @@ def test_csv_and_tsv(tmp_path: Path) -> None:
     assert [(d.id, d.text) for d in read(tmp_path / "b.csv")] == [("1", "a, b")]
     (tmp_path / "a.tsv").write_text("sentence\tscore\nHe said, fine.\t1.5\nYes.\t2\n")
     assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.tsv")] == [
-        ("a.tsv:1", "He said, fine.", {"score": 1.5}),
-        ("a.tsv:2", "Yes.", {"score": 2.0}),
+        (f"{tmp_path}/a.tsv:1", "He said, fine.", {"score": 1.5}),
+        (f"{tmp_path}/a.tsv:2", "Yes.", {"score": 2.0}),
     ]
 
 
@@ -83,8 +86,8 @@ def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
 def test_text_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("first\n\n  second  \n")
     assert [(d.id, d.text) for d in read(tmp_path / "a.txt")] == [
-        ("a.txt:1", "first"),
-        ("a.txt:3", "second"),
+        (f"{tmp_path}/a.txt:1", "first"),
+        (f"{tmp_path}/a.txt:3", "second"),
     ]
 
 
@@ -173,6 +176,156 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
     assert read(tmp_path / "a.csv")[0].id == "1"
 
 
+def test_json_with_a_byte_order_mark(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.json"):
+        (tmp_path / name).write_bytes(b'\xef\xbb\xbf{"id": "1", "text": "x", "n": 5}\n')
+        assert [(d.id, d.text, d.metadata) for d in read(tmp_path / name)] == [("1", "x", {"n": 5})]
+
+
+def test_keys_that_differ_only_in_case_are_all_kept(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "x", "Name": "p", "name": "q", "day": "2024-01-02"},
+        {"id": "2", "text": "y", "name": "r", "NAME": 5, "Text": "other"},
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", *rows)
+    assert [(d.id, d.text, d.metadata) for d in read(path)] == [
+        (
+            "1",
+            "x",
+            {"day": date(2024, 1, 2), "Name": "p", "name_": "q", "NAME__": None, "Text_": None},
+        ),
+        ("2", "y", {"day": None, "Name": None, "name_": "r", "NAME__": 5, "Text_": "other"}),
+    ]
+    assert open_source(str(path)).notes == [
+        "key 'Text' is kept as 'Text_'",
+        "key 'name' is kept as 'name_'",
+        "key 'NAME' is kept as 'NAME__'",
+    ]
+
+
+def test_a_key_with_a_number_is_no_second_one(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": "1", "text": "x", "name": 1, "name_1": 2})
+    assert read(path)[0].metadata == {"name": 1, "name_1": 2}
+    assert open_source(str(path)).notes == []
+
+
+def test_many_rows_with_keys_that_differ_only_in_case(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "text": "x", ("N" if i % 3 else "n"): i} for i in range(5000)]
+    found = read(write_jsonl(tmp_path / "a.jsonl", *rows))
+    assert [d.metadata["N_" if i % 3 else "n"] for i, d in enumerate(found)] == list(range(5000))
+
+
+def test_columns_of_csv_that_differ_only_in_case(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,Name,name\n1,x,01,2\n")
+    assert read(tmp_path / "a.csv")[0].metadata == {"Name": "01", "name_1": 2}
+
+
+WRITTEN = [
+    (["1.10", "2"], "VARCHAR"),
+    (["007", "8"], "VARCHAR"),
+    (["+5", "6"], "VARCHAR"),
+    (["1e5", "2"], "VARCHAR"),
+    ([".5", "2"], "VARCHAR"),
+    (["0x10", "2"], "VARCHAR"),
+    (["1.23456789012345678", "2"], "VARCHAR"),
+    (["inf", "infinity"], "VARCHAR"),
+    (["0.5", "2", "-1.5", "nan", "NaN"], "DOUBLE"),
+    (["5", " 6", ""], "BIGINT"),
+    (["TRUE", "false"], "BOOLEAN"),
+    (["2024-01-02", "2024-1-3"], "DATE"),
+    (["2024-01-02 10:00", "2024-01-02 10:00:05"], "TIMESTAMP"),
+    (["2024-01-02T10:00:00Z"], "TIMESTAMP"),
+]
+
+
+@pytest.mark.parametrize(("values", "type_"), WRITTEN)
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_what_numbers_would_change_stays_text(
+    tmp_path: Path, values: list[str], type_: str, ending: str
+) -> None:
+    comma = "\t" if ending == ".tsv" else ","
+    rows = "".join(f"{i}{comma}x{comma}{v}\n" for i, v in enumerate(values))
+    path = tmp_path / f"a{ending}"
+    path.write_text(f"id{comma}text{comma}v\n{rows}")
+    source = open_source(str(path))
+    assert dict(source.columns) == {"v": type_}
+    if type_ == "VARCHAR":
+        assert [d.metadata["v"] for d in read(path)] == values
+        noted = [note for note in source.notes if note.startswith("column 'v' is kept as text: ")]
+        assert len(noted) == (values[0] not in ("007", "+5"))  # which are no numbers to DuckDB
+
+
+def test_latin_1_and_utf_16(tmp_path: Path) -> None:
+    csv, latin = "id,text\n1,café\n2,thé\n", FileFormat("latin-1")
+    (tmp_path / "a.csv").write_bytes(csv.encode("latin-1"))
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / "a.csv")
+    assert str(raised.value) == (
+        f"{tmp_path}/a.csv, line 2: not UTF-8 text (invalid continuation byte, byte 14 of the "
+        "file); expected UTF-8, or --encoding with latin-1, cp1252 or another"
+    )
+    assert [d.text for d in read(tmp_path / "a.csv", latin)] == ["café", "thé"]
+    (tmp_path / "b.csv").write_bytes(csv.encode("utf-16"))
+    assert [d.text for d in read(tmp_path / "b.csv")] == ["café", "thé"]
+    assert open_source(str(tmp_path / "b.csv")).notes == ["read as UTF-16, by its first bytes"]
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress("café\nthé".encode("cp1252")))
+    found = read(tmp_path / "c.txt.gz", FileFormat("cp1252"))
+    assert [(d.id, d.text) for d in found] == [
+        (f"{tmp_path}/c.txt.gz:1", "café"),
+        (f"{tmp_path}/c.txt.gz:2", "thé"),
+    ]
+    (tmp_path / "d.jsonl").write_bytes('{"id": 1, "text": "日本"}\n'.encode("utf-16-be"))
+    assert read(tmp_path / "d.jsonl", FileFormat("utf-16-be"))[0].text == "日本"
+    (tmp_path / "e.txt").write_bytes(b"x" * 3_000_000 + b"\none\ntw\x81o\n")
+    with pytest.raises(InputError, match=r"e\.txt, line 3: not CP1252 text \(.*byte 3,000,008 of"):
+        read(tmp_path / "e.txt", FileFormat("cp1252"))
+
+
+def test_copies_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    source = open_source(str(tmp_path / "a.txt"), given=FileFormat("latin-1"))
+    assert len(list((tmp_path / "tmp").iterdir())) == 1
+    assert [d.text for batch in source.batches() for d in batch] == ["café"]
+    del source
+    with pytest.raises(InputError, match="not ASCII text"):
+        open_source(str(tmp_path / "a.txt"), given=FileFormat("ascii"))
+    gc.collect()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "expected"),
+    [
+        (b'{"id": "1", "text": "x"}\n', None, ("1", "x")),
+        (b'\xef\xbb\xbf {"id": "1", "text": "x"}\n', None, ("1", "x")),
+        (b"a line\n", None, ("stdin:1", "a line")),
+        (gzip.compress(b"a line\n"), None, ("stdin:1", "a line")),
+        (b"text,n\nx,1\n", "csv", ("stdin:1", "x")),
+        (b"text\tn\nx\t1\n", ".tsv", ("stdin:1", "x")),
+        ("a line\n".encode("utf-16"), None, ("stdin:1", "a line")),
+        (b"{not json\n", "txt", ("stdin:1", "{not json")),
+    ],
+)
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, given: str | None, expected: tuple[str, str]
+) -> None:
+    def piped() -> Source:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return open_source("-", given=FileFormat(format=given))
+
+    source = piped()
+    for _ in range(2):
+        (document,) = (d for batch in source.batches() for d in batch)
+        assert (document.id, document.text) == expected
+    assert source.name == "standard input"
+    assert source.fingerprint() == piped().fingerprint()
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="no standard input"):
+        open_source("-")
+
+
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.csv.gz"])
 def test_compressed_files_that_are_cut_off(tmp_path: Path, name: str) -> None:
     rows = "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(2000))
@@ -245,7 +398,15 @@ def test_an_installed_package_is_read_and_not_imported() -> None:
             "which column is the text? Name one with --text: a, b",
         ),
         ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
-        ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.txt", b"one\ntwo\xff", "a.txt, line 2: not UTF-8 text (invalid start byte, byte 8"),
+        ("a.txt", b"\xff\xfe\x00", "a.txt, line 1: not UTF-16 text (truncated data, byte 3"),
+        ("a.json", b'[{"text": "\xe9"}]', "a.json, line 1: not UTF-8 text"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "line 3: not UTF-8 text"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "--encoding with latin-1"),
+        ("a.csv", b'id,tex\x00\x00\x00\x00a,"', "a.csv"),
+        ("a.csv", 'id,text,"n', "line 1: broken CSV (unexpected end of data)"),
+        ("a.csv", 'id,text\n1,"' + "x" * 200_000 + '"\n2\n', "line 3: 1 columns; expected 2"),
+        ("a.jsonl", '{"id": 1, "text": "x", "s": {"X": 1, "x": 2}}\n', 'Duplicate name ""x""'),
         ("a.jsonl", b'{"text": "\xff\xfe"}\n', "a.jsonl"),
     ],
 )

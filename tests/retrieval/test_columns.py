@@ -1,0 +1,124 @@
+"""Values as users have them: numpy's, pandas' and Python's, or an error with the document's id."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from indexes.errors import InputError
+from retrieval.collection import Collection
+from retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+
+def kept(path: Path, *metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    documents = [Document(f"d{i}", "text", metadata=m) for i, m in enumerate(metadata)]
+    with Collection.create(path / "x.index", WordEncoder()) as collection:
+        collection.add(documents)
+        found = collection.store.documents(range(len(documents)))
+    return [dict(found[row].metadata) for row in range(len(documents))]
+
+
+def test_names_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        kept(tmp_path, {"Name": 1}, {"Name": 1, "name": 2})
+    assert str(raised.value) == (
+        "document 'd1': metadata 'Name' and 'name'; expected names that differ in more than case"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.datetime64("2024-01-02"), date(2024, 1, 2)),
+        (np.datetime64("2024-01-02T10:00:00", "ns"), datetime(2024, 1, 2, 10)),
+        (np.datetime64("2024-01-02T10:00:00", "s"), datetime(2024, 1, 2, 10)),
+        (np.timedelta64(1500, "ms"), timedelta(seconds=1.5)),
+        (np.timedelta64(1500, "ns"), timedelta(microseconds=1)),
+        (np.datetime64("NaT"), None),
+        (np.array([1, 2]), [1, 2]),
+        (np.array([[1.5], [2.0]]), [[1.5], [2.0]]),
+        (np.array(7), 7),
+        (np.float32(0.5), 0.5),
+        (np.bool_(True), True),
+        (np.str_("x"), "x"),
+        ([np.int64(1), {"a": np.float64(2)}], [1, {"a": 2.0}]),
+        ((1, 2), [1, 2]),
+        (datetime(2024, 1, 2, 10, tzinfo=timezone(timedelta(hours=2))), datetime(2024, 1, 2, 8)),
+    ],
+)
+def test_values_of_numpy(tmp_path: Path, value: Any, expected: Any) -> None:
+    (found, _) = kept(tmp_path, {"v": value, "other": 1}, {"other": 2})
+    assert found.get("v") == expected
+    assert type(found.get("v")) is type(expected)
+
+
+def test_values_of_pandas(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    moment = pandas.Timestamp("2024-01-02 10:00:00.000000001")
+    found = kept(
+        tmp_path,
+        {"t": moment, "d": pandas.Timedelta("1s"), "n": 1, "s": pandas.Series([1, 2])},
+        {"t": pandas.NaT, "d": pandas.NaT, "n": pandas.NA, "s": None},
+    )
+    first = {"t": datetime(2024, 1, 2, 10), "d": timedelta(seconds=1), "n": 1, "s": [1, 2]}
+    assert found == [first, dict.fromkeys(first)]
+
+
+class Moment(datetime):
+    """A moment of a library that makes its own, as pandas does."""
+
+
+class Missing(datetime):
+    """What pandas calls NaT: a moment that is none."""
+
+
+Missing.__name__ = "NaTType"
+
+
+def test_moments_of_other_libraries(tmp_path: Path) -> None:
+    moments: list[dict[str, Any]] = [
+        {"t": Moment(2024, 1, 2, 10, 0, 0, 5)},
+        {"t": Missing(1, 1, 1)},
+    ]
+    assert kept(tmp_path, *moments) == [{"t": datetime(2024, 1, 2, 10, 0, 0, 5)}, {"t": None}]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (object(), "document 'd1': metadata of object"),
+        ({1, 2}, "document 'd1': metadata of set"),
+        ([date(2024, 1, 2)], "document 'd1': metadata of list"),
+        (2**70, "document 'd1', v='1180591620717411303424': a column's value does not fit"),
+        (Decimal("1e40"), "document 'd1', v='1E+40': a column's value does not fit its type"),
+    ],
+)
+def test_values_that_can_not_be_kept_name_their_document(
+    tmp_path: Path, value: Any, message: str
+) -> None:
+    first = {"v": type(value)(1) if isinstance(value, int | Decimal) else None}
+    with pytest.raises(InputError) as raised:
+        kept(tmp_path, first, {"v": value})
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_column_of_numbers_that_gets_words_names_the_document(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add([Document("a", "x", metadata={"n": 1, "day": date(2024, 1, 2)})])
+        documents = [Document(id, "x", metadata={"n": n}) for id, n in (("b", 2), ("c", "x"))]
+        with pytest.raises(InputError) as raised:
+            collection.add(documents)
+        assert str(raised.value) == (
+            "document 'c': column 'n' holds BIGINT; the new values are VARCHAR"
+        )
+        added = collection.add([Document("d", "x", metadata={"day": "soon"})])
+        assert added.notes == ["column 'day' was DATE and is text now"]
+        found = collection.store.documents([0, 1])
+        assert [found[row].metadata["day"] for row in (0, 1)] == ["2024-01-02", "soon"]
