@@ -37,7 +37,7 @@ class Sources:
     @classmethod
     def open(
         cls,
-        specs: Sequence[str],
+        specs: str | Sequence[str],
         names: ColumnNames = ColumnNames(),
         vectors: str | None = None,
         files: FileFormat = FileFormat(),
@@ -49,6 +49,7 @@ class Sources:
         InputError
             If one can't be read, or none has a column that the user names a type for.
         """
+        specs = [specs] if isinstance(specs, str) else specs
         given = None if vectors is None else open_vectors(vectors, specs)
         if specs.count(STANDARD_INPUT) > 1:
             raise InputError("-: standard input named twice; expected it once")
