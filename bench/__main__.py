@@ -11,6 +11,7 @@ import typer
 from indexes.errors import InputError
 from retrieval.exits import one_line_errors
 
+from .installed import extra_of, install_command
 from .results import FOLDER, Row, read_rows
 
 if TYPE_CHECKING:
@@ -411,9 +412,8 @@ def _note_missing(names: Sequence[str]) -> None:
 
     from .peers import missing_peers
 
-    for peer, packages in missing_peers().items():
-        if peer in names:
-            console.note(f"{peer} is missing: pip install {packages}")
+    if missing := [name for name in missing_peers() if name in names]:
+        console.note(f"not installed: {', '.join(missing)}; {install_command('peers')}")
 
 
 if __name__ == "__main__":
@@ -421,4 +421,7 @@ if __name__ == "__main__":
         try:
             app()
         except ModuleNotFoundError as error:
-            raise InputError(f"{error}: pip install 'slimdex[bench]'") from error
+            if (error.name or "").partition(".")[0] in ("bench", "retrieval", "indexes"):
+                raise  # a bug, not something to install
+            advice = install_command(extra_of(error.name))
+            raise InputError(f"{error}: {advice}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,12 @@ def bench(*words: object, folder: Path) -> str:
     return done.stdout
 
 
-def refused(*words: object, folder: Path) -> str:
+def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
+    """What a command says that ends with exit code 2; `paths` come first on sys.path."""
     command = [sys.executable, "-m", "bench", *map(str, words)]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
-    )
-    assert done.returncode == 2
+    environment = {"PYTHONPATH": ":".join(map(str, [*paths, ROOT]))}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
 
