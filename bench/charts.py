@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import altair as alt
@@ -96,9 +97,10 @@ def quality(rows: Sequence[Row]) -> list[Chart]:
         return []
     model = max(models, key=models.count)
     means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
-    base = alt.Chart(_data([_point(r) for r in lines_of(means)])).encode(
+    shown = [_point(r) for r in lines_of(means)]
+    base = alt.Chart(_data(shown)).encode(
         x=_compression(),
-        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2])),
+        y=alt.Y("delta:Q", title=DELTA, scale=_deltas(shown, -12, 2)),
         color=_methods({r["method"] for r in means}),
         detail="stage:N",
         tooltip=ROW_TIP,
@@ -107,7 +109,8 @@ def quality(rows: Sequence[Row]) -> list[Chart]:
     wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
     lines = base.mark_line(clip=True).encode(strokeDash=dash, strokeWidth=wide)
     points = base.mark_point(filled=True, size=80, opacity=1, clip=True).encode(shape=_stages())
-    title = f"mean of {models.count(model)} sets, {model}"
+    count = models.count(model)
+    title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
     return [_layered([_zero(), lines, points], 640, 360, title)]
 
 
@@ -117,7 +120,7 @@ def fronts(rows: Sequence[Row]) -> list[Chart]:
     for task in tasks(rows):
         mine = [r for r in of_task(rows, task) if r.get("compression") and r["method"] in GROUPS]
         front = [_point(r) for r in pareto(mine, "ram_row_bytes", "ndcg@10_delta")]
-        y = alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 3]))
+        y = alt.Y("delta:Q", title="points", scale=_deltas(map(_point, mine), -15, 3))
         points = (
             alt.Chart(_data([_point(r) for r in mine]))
             .mark_point(filled=True, size=45, opacity=0.8, clip=True)
@@ -153,7 +156,7 @@ def k_curve(rows: Sequence[Row]) -> list[Chart]:
             .mark_line(point=True, clip=True)
             .encode(
                 x=alt.X("k:Q", title="k", axis=alt.Axis(values=sizes), scale=scale),
-                y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2])),
+                y=alt.Y("delta:Q", title="points", scale=_deltas(points, -15, 2)),
                 color=alt.Color("method:N", title=None, scale=_palette(K_COLOURS)),
                 tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
             )
@@ -300,6 +303,11 @@ def _compression(shares: Sequence[int] = SHARES) -> alt.X:
     )
     scale = alt.Scale(type="log", base=2, domain=[1, 256])
     return alt.X("compression:Q", title="memory a vector", axis=axis, scale=scale)
+
+
+def _deltas(points: Iterable[Row], low: int, high: int) -> alt.Scale:
+    """Points below are cut off, where all that matters is that it is far; gains never are."""
+    return alt.Scale(domain=[low, max(high, ceil(max(p["delta"] for p in points)))])
 
 
 def _groups() -> alt.Color:

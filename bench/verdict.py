@@ -162,7 +162,8 @@ def _time(rows: Sequence[Row]) -> str:
         return ""
     exact, ours = max(pairs, key=lambda pair: int(pair[0]["documents"]))
     times = f"{ours['p50_ms_one']:.2f} ms, {UNCOMPRESSED}'s {exact['p50_ms_one']:.2f} ms"
-    return f"a query takes {times} {_place(exact)}"
+    place = f"({exact['documents']:,} vectors, one thread)" if len(pairs) == 1 else _place(exact)
+    return f"a query takes {times} {place}"
 
 
 def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -128,6 +130,19 @@ def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -
     assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
 
 
+def test_what_is_far_better_than_float32_is_not_cut_off(retrieval_rows: list[Row]) -> None:
+    better = [r | {"ndcg@10_delta": 6.4} if r["method"] == "slimdex" else r for r in retrieval_rows]
+    for rows, ends in ((better, {"quality": 7, "pareto": 7}), (retrieval_rows, {})):
+        figures = all_charts(rows, [])
+        for name, usual in (("quality", 2), ("pareto", 3), ("k", 2)):
+            domains = re.findall(
+                r'"domain": \[-1[25], (\d+)\]', json.dumps(figures[name].in_page())
+            )
+            assert {int(top) for top in domains} == {ends.get(name, usual)}, name
+    ((title, _),) = figures["quality"].in_page()
+    assert title == "words, words"
+
+
 @pytest.mark.slow
 def test_the_page_works_in_a_browser_without_a_network(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
@@ -232,6 +247,15 @@ def _begins_with_the_verdict(tab: Page, rows: dict[str, list[Row]]) -> None:
     assert f"{sum(deltas) / len(deltas):+.2f} points on average, {min(deltas):+.2f} to" in told
     order = tab.locator(".verdict, .panel, nav").evaluate_all("all => all.map(e => e.className)")
     assert order[:3] == ["verdict", "panel", ""]
+    # Colours that panels share are told once, above them.
+    assert tab.locator("figure:has(#k-0) .key li").all_inner_texts() == [
+        "slimdex",
+        "PCA",
+        "BERT-whitening",
+        "truncate",
+        "random projection",
+    ]
+    assert tab.locator(".key").count() == 3
     assert tab.locator(".chart").first.get_attribute("id") == "peers-0"
 
 
