@@ -85,7 +85,10 @@ def encode_line(rows: Sequence[Row]) -> str:
 
 def sts_line(rows: Sequence[Row]) -> str:
     """A model's first pooling as it is, whitened, and cut to half, each as fitted on the sets."""
-    plain = next(row for row in rows if not row["fit"])
+    plain = next((row for row in rows if not row["fit"]), None)
+    if plain is None:
+        name = f"{rows[0]['model']}, {rows[0]['language']}"
+        return f"{name}: no result, nothing without a reducer"
     count = len(plain["sets"])
     line = f"{plain['model']}, {plain['language']}: Spearman x 100 averages"
     line += f" {plain['average']:.2f} over {count} set{'s' if count > 1 else ''} with the vectors"

@@ -14,6 +14,7 @@ import vl_convert
 
 from bench import grid as grids
 from bench.charts import all_charts
+from bench.figures import named
 from bench.findings import resident_bytes
 from bench.methods import Method
 from bench.quality import Judge
@@ -128,6 +129,21 @@ def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -
         assert figure.title
         assert svg.count("<path") > 5, name
     assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
+
+
+def test_names_stand_where_they_have_room() -> None:
+    points = [
+        {"name": "slimdex", "x": 29.0, "y": 0.2},
+        {"name": "graph", "x": 1684.0, "y": 0.22},
+        {"name": "the same graph", "x": 1680.0, "y": 0.23},
+        {"name": "at the edge", "x": 6000.0, "y": 9.0},
+    ]
+    assert [p["side"] for p in named(points, "name", "x", "y")] == [
+        "right",
+        "right",
+        "left",
+        "left",
+    ]
 
 
 def test_what_is_far_better_than_float32_is_not_cut_off(retrieval_rows: list[Row]) -> None:

@@ -143,3 +143,5 @@ def test_the_other_experiments_have_a_line_each() -> None:
         "all-MiniLM-L6-v2, english: Spearman x 100 averages 78.87 over 7 sets with the vectors as "
         "they are (mean@-1), 73.21 whitened (-5.67), 79.09 in 192 of 384 dimensions (+0.21)"
     )
+    fitted = [row for row in rows if row["fit"]]
+    assert sts_line(fitted) == "all-MiniLM-L6-v2, english: no result, nothing without a reducer"
