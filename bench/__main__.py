@@ -11,12 +11,14 @@ import typer
 from indexes.errors import InputError
 from retrieval.exits import one_line_errors
 
-from .results import FOLDER, Row, read_rows
+from .installed import extra_of, install_command
+from .results import FOLDER, MEASURED, read_all
 
 if TYPE_CHECKING:
     from retrieval.encoder import TransformerEncoder
 
     from .datasets import Dataset
+    from .results import ResultsFile
     from .retrieval import Task
 
 app = typer.Typer(
@@ -62,7 +64,7 @@ def retrieval(
     data: Data = None,
     sets: Sets = "docstrings",
     models: Models = "all-MiniLM-L6-v2",
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     precision: Precision = "fp32",
     pooling: Pooling = None,
@@ -75,6 +77,7 @@ def retrieval(
     from .grid import GRID_PEERS
     from .machine import provenance
     from .retrieval import measure_grid, results_file
+    from .verdict import retrieval_line
 
     chosen = _datasets(data, sets, models)
     _note_missing(GRID_PEERS)
@@ -84,7 +87,7 @@ def retrieval(
         results = results_file(task, "retrieval", out)
         with console.progress() as progress:
             measure_grid(task, results, about, quick=quick, progress=progress)
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        _tell(results, retrieval_line(list(results.rows.values()), (task.dataset.name, task.model)))
 
 
 @app.command()
@@ -92,7 +95,7 @@ def peers(
     data: Data = None,
     sets: Sets = "docstrings",
     models: Models = "all-MiniLM-L6-v2",
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     precision: Precision = "fp32",
     pooling: Pooling = None,
@@ -105,6 +108,7 @@ def peers(
 
     from .machine import provenance
     from .retrieval import results_file
+    from .verdict import peers_line
     from .versus import contenders, measure_peers
 
     names = _peer_names(only)
@@ -119,7 +123,7 @@ def peers(
             failed = measure_peers(task, methods, results, about, progress=progress)
         for line in failed:
             console.note(line)
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        _tell(results, peers_line(list(results.rows.values()), (task.dataset.name, task.model)))
 
 
 @app.command()
@@ -127,7 +131,7 @@ def filters(
     data: Data = None,
     sets: Sets = "docstrings",
     models: Models = "all-MiniLM-L6-v2",
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     precision: Precision = "fp32",
     pooling: Pooling = None,
@@ -140,6 +144,7 @@ def filters(
     from .filters import measure_filters
     from .machine import provenance
     from .retrieval import results_file
+    from .verdict import filters_line
 
     chosen = _datasets(data, sets, models)
     about = provenance(["duckdb"])
@@ -147,7 +152,7 @@ def filters(
         results = results_file(task, "filters", out)
         with console.progress() as progress:
             measure_filters(task, results, about, progress=progress)
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        _tell(results, filters_line(list(results.rows.values())))
 
 
 @app.command()
@@ -157,7 +162,7 @@ def encode(
         typer.Option(help="Folder with sts/ and retrieval/scifact; default: docstrings, no STS."),
     ] = None,
     models: Models = "all-MiniLM-L6-v2",
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     quick: Quick = False,
 ) -> None:
     """How fast texts become vectors, beside other libraries, in turns."""
@@ -169,6 +174,7 @@ def encode(
     from .machine import provenance
     from .pairs import read_seven
     from .results import ResultsFile
+    from .verdict import encode_line
 
     if data is None:
         texts = Texts.of_docstrings(load_dataset(DOCSTRINGS, None))
@@ -186,7 +192,7 @@ def encode(
             failed = measure_encoders(files.name, files.folder, texts, results, about, progress)
         for line in failed:
             console.note(line)
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        _tell(results, encode_line(list(results.rows.values())))
 
 
 @app.command()
@@ -199,7 +205,7 @@ def sts(
     ),
     protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
     max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     quick: Quick = False,
 ) -> None:
@@ -212,6 +218,7 @@ def sts(
     from .pairs import PROTOCOLS, read_sentences, read_sets
     from .results import ResultsFile
     from .sts import measure_study, study
+    from .verdict import sts_line
 
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol={protocol!r}; expected {', '.join(PROTOCOLS)}")
@@ -226,7 +233,7 @@ def sts(
             "model": Path(encoder.spec()["model"]).name,
             "sha256": encoder.spec()["sha256"],
             "max_length": max_length,
-            "language": language,
+            "language": f"{language} (quick)" if quick else language,
             "width": encoder.width,
             "sets": [pairs.name for pairs in sets],
         }
@@ -243,7 +250,8 @@ def sts(
             measure_study(
                 ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
             )
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
+        _tell(results, sts_line(same))
 
 
 @app.command()
@@ -253,7 +261,7 @@ def reduction(
         str, typer.Option(help="As for `slimdex build --model`, with commas, or that of the blog.")
     ] = "universal-sentence-encoder,all-MiniLM-L6-v2",
     sets: Annotated[str, typer.Option(help="Collections in DATA/retrieval.")] = "scifact",
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
 ) -> None:
     """What is left of similarities, scores and search when vectors are cut, by each reducer."""
@@ -279,7 +287,7 @@ def reduction(
             task = encoded_task(encoder, nli, pairs, collections, cache, progress)
             results = ResultsFile(out / f"reduction-{name}.jsonl")
             measure_reduction(name, task, results, about, progress)
-        console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+        _tell(results)
 
 
 @app.command()
@@ -289,7 +297,7 @@ def updates(
     ),
     threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
     seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
-    out: Out = Path("bench-results"),
+    out: Out = MEASURED,
 ) -> None:
     """What changes cost in indexes of different size, and searches while changes go on."""
     from retrieval import console
@@ -303,14 +311,14 @@ def updates(
     with console.progress() as progress:
         measure_updates(results, about, sizes, progress)
         faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
-    console.out.print(f"{len(results.rows)} rows in {results.path}", soft_wrap=True)
+    _tell(results)
     if faults:
         raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
 
 
 @app.command()
 def report(
-    results: Results = FOLDER,
+    results: Results = MEASURED,
     out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(
         "bench-report"
     ),
@@ -320,8 +328,9 @@ def report(
 
     from .report import write_report
 
+    rows = read_all(results)
     with console.progress() as progress:
-        paths = write_report(out, *_rows(results), progress=progress)
+        paths = write_report(out, rows, progress)
     for path in paths:
         console.out.print(str(path), soft_wrap=True)
 
@@ -342,17 +351,16 @@ def readme(
         raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
     changed = [name for name in found if write_section(path, name, section(name, results))]
     console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
-    rows = _rows(results)
-    for picture in write_pictures(path.parent / "docs", *rows[:3], names=README_PICTURES):
+    for picture in write_pictures(path.parent / "docs", read_all(results), README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)
 
 
-def _rows(folder: Path) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
-    """Of retrieval, peers, sts and reduction: some of them."""
-    names = ("peers", "sts", "reduction")
-    peers, sts, reduction = (read_rows(folder, name, needed=False) for name in names)
-    needed = not (peers or sts or reduction)
-    return read_rows(folder, "retrieval", needed=needed), peers, sts, reduction
+def _tell(results: ResultsFile, *lines: str) -> None:
+    """Where the rows are, and last what they come to."""
+    from retrieval import console
+
+    for line in (f"{len(results.rows)} rows in {results.path}", *lines):
+        console.out.print(line, soft_wrap=True, markup=False)
 
 
 def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:
@@ -411,9 +419,8 @@ def _note_missing(names: Sequence[str]) -> None:
 
     from .peers import missing_peers
 
-    for peer, packages in missing_peers().items():
-        if peer in names:
-            console.note(f"{peer} is missing: pip install {packages}")
+    if missing := [name for name in missing_peers() if name in names]:
+        console.note(f"not installed: {', '.join(missing)}; {install_command('peers')}")
 
 
 if __name__ == "__main__":
@@ -421,4 +428,7 @@ if __name__ == "__main__":
         try:
             app()
         except ModuleNotFoundError as error:
-            raise InputError(f"{error}: pip install 'slimdex[bench]'") from error
+            if (error.name or "").partition(".")[0] in ("bench", "retrieval", "indexes"):
+                raise  # a bug, not something to install
+            advice = install_command(extra_of(error.name))
+            raise InputError(f"{error}: {advice}") from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from math import log
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import altair as alt
 
+from .figures import Chart, Figure, decades, named
 from .findings import (
     CODES_ONLY,
     FASTEST_RECALL,
@@ -25,10 +26,8 @@ from .findings import (
     stage,
     tasks,
 )
+from .grid import REDUCERS
 from .results import Row
-
-Chart = Any
-"""An Altair chart of any composition: they share `to_dict` and `save`, but no public base."""
 
 COLOURS = {
     "slimdex": "#d1495b",
@@ -37,6 +36,10 @@ COLOURS = {
     "sentence-transformers": "#edae49",
     "PCA, truncation, random projection": "#8d99ae",
 }
+K_COLOURS = dict(
+    zip(REDUCERS, ("#d1495b", "#30638e", "#66a5d8", "#edae49", "#9fd356", "#8d99ae"), strict=True)
+)
+SHAPES = {RESCORED: "circle", CODES_ONLY: "square"}
 SHARES, FEW_SHARES = (1, 2, 4, 8, 16, 32, 64, 128), (1, 4, 16, 64)
 DELTA = "nDCG@10, points against float32"
 ROW_TIP = [
@@ -52,30 +55,52 @@ ROW_TIP = [
 ]
 
 
-def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, tuple[str, Chart]]:
-    """Name of the picture -> what it says, and the chart."""
-    charts = {
-        "quality": ("Quality against memory, mean over the sets", quality(retrieval)),
-        "pareto": ("Quality against memory, every set, with the Pareto front", fronts(retrieval)),
-        "k": ("Quality against k: nothing quantised, nothing rescored", k_curve(retrieval)),
-        "surface": ("Beta and gamma at 1/64: rescored, and by the codes alone", surface(retrieval)),
+def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figure]:
+    """Name of the picture -> the figure: first that of time and memory, or what comes next."""
+    stages = {name: ("#555555", shape) for name, shape in SHAPES.items()}
+    methods = _colours({row["method"] for row in retrieval})
+    figures = {
+        "peers": Figure("Time and memory at recall 0.99 of exact", peer_maps(peers)),
+        "quality": Figure(
+            "Quality against memory, mean over the sets",
+            quality(retrieval),
+            marks=_marks(methods) | stages,
+        ),
+        "recall": Figure("Latency against recall of exact", recall_curves(peers)),
+        "pareto": Figure(
+            "Quality against memory, every set, with the Pareto front",
+            fronts(retrieval),
+            columns=3,
+            marks=_marks(COLOURS) | stages,
+        ),
+        "k": Figure(
+            "Quality against k: nothing quantised, nothing rescored",
+            k_curve(retrieval),
+            columns=3,
+            marks=_marks({n: c for n, c in K_COLOURS.items() if n != "rotation"}),
+        ),
+        "surface": Figure(
+            "Beta and gamma at 1/64: rescored, and by the codes alone",
+            surface(retrieval),
+            columns=4,
+            narrowest=160,
+            independent=True,
+        ),
     }
-    if peers:
-        charts["peers"] = ("Time and memory at recall 0.99 of exact", peer_maps(peers))
-        charts["recall"] = ("Latency against recall of exact", recall_curves(peers))
-    return {name: found for name, found in charts.items() if found[1] is not None}
+    return {name: figure for name, figure in figures.items() if figure.panels}
 
 
-def quality(rows: Sequence[Row]) -> Chart | None:
+def quality(rows: Sequence[Row]) -> list[Chart]:
     """nDCG@10 against compression, averaged over the sets of the model with the most of them."""
     models = [model for _, model in tasks(rows)]
     if not models:
-        return None
+        return []
     model = max(models, key=models.count)
     means = [r for r in mean_by_method(rows, model) if r["method"] in GROUPS]
-    base = alt.Chart(_data([_point(r) for r in lines_of(means)])).encode(
+    shown = [_point(r) for r in lines_of(means)]
+    base = alt.Chart(_data(shown)).encode(
         x=_compression(),
-        y=alt.Y("delta:Q", title=DELTA, scale=alt.Scale(domain=[-12, 2])),
+        y=alt.Y("delta:Q", title=DELTA, scale=_deltas(shown, -12, 2)),
         color=_methods({r["method"] for r in means}),
         detail="stage:N",
         tooltip=ROW_TIP,
@@ -83,19 +108,19 @@ def quality(rows: Sequence[Row]) -> Chart | None:
     dash = alt.StrokeDash("stage:N", sort=[RESCORED, CODES_ONLY], legend=None)
     wide = alt.condition("datum.ours", alt.value(3.5), alt.value(1.8))
     lines = base.mark_line(clip=True).encode(strokeDash=dash, strokeWidth=wide)
-    shape = alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY])
-    points = base.mark_point(filled=True, size=80, opacity=1, clip=True).encode(shape=shape)
-    title = f"mean of {models.count(model)} sets, {model}"
-    return _layered([_zero(), lines, points], 640, 360, title)
+    points = base.mark_point(filled=True, size=80, opacity=1, clip=True).encode(shape=_stages())
+    count = models.count(model)
+    title = f"mean of {count} sets, {model}" if count > 1 else f"{means[0]['set']}, {model}"
+    return [_layered([_zero(), lines, points], 640, 360, title)]
 
 
-def fronts(rows: Sequence[Row]) -> Chart | None:
+def fronts(rows: Sequence[Row]) -> list[Chart]:
     """A panel for each set and model: every method, and the front that nothing beats."""
     panels = []
     for task in tasks(rows):
         mine = [r for r in of_task(rows, task) if r.get("compression") and r["method"] in GROUPS]
         front = [_point(r) for r in pareto(mine, "ram_row_bytes", "ndcg@10_delta")]
-        y = alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 3]))
+        y = alt.Y("delta:Q", title="points", scale=_deltas(map(_point, mine), -15, 3))
         points = (
             alt.Chart(_data([_point(r) for r in mine]))
             .mark_point(filled=True, size=45, opacity=0.8, clip=True)
@@ -103,7 +128,7 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
                 x=_compression(FEW_SHARES),
                 y=y,
                 color=_groups(),
-                shape=alt.Shape("stage:N", title=None, sort=[RESCORED, CODES_ONLY]),
+                shape=_stages(),
                 tooltip=ROW_TIP,
             )
         )
@@ -113,10 +138,10 @@ def fronts(rows: Sequence[Row]) -> Chart | None:
             .encode(x=_compression(FEW_SHARES), y=y)
         )
         panels.append(_layered([_zero(), line, points], 300, 200, _name(task)))
-    return _panels(panels)
+    return panels
 
 
-def k_curve(rows: Sequence[Row]) -> Chart | None:
+def k_curve(rows: Sequence[Row]) -> list[Chart]:
     """nDCG@10 of reduced float32 rows against k, a line for each reducer."""
     panels = []
     for task in tasks(rows):
@@ -131,16 +156,16 @@ def k_curve(rows: Sequence[Row]) -> Chart | None:
             .mark_line(point=True, clip=True)
             .encode(
                 x=alt.X("k:Q", title="k", axis=alt.Axis(values=sizes), scale=scale),
-                y=alt.Y("delta:Q", title="points", scale=alt.Scale(domain=[-15, 2])),
-                color=alt.Color("method:N", title=None, sort=[SLIMDEX]),
+                y=alt.Y("delta:Q", title="points", scale=_deltas(points, -15, 2)),
+                color=alt.Color("method:N", title=None, scale=_palette(K_COLOURS)),
                 tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
             )
         )
         panels.append(_layered([_zero(), chart], 300, 180, _name(task)))
-    return _panels(panels)
+    return panels
 
 
-def surface(rows: Sequence[Row]) -> Chart | None:
+def surface(rows: Sequence[Row]) -> list[Chart]:
     """Heat maps of nDCG@10 over (beta, gamma), a row of two for each set."""
     panels = []
     for task in tasks(rows):
@@ -149,43 +174,38 @@ def surface(rows: Sequence[Row]) -> Chart | None:
             mine = [cell for cell in cells if cell["stage"] == name]
             if mine:
                 panels.append(_heat_map(mine, f"{_name(task)}: {name}"))
-    chart = _panels(panels, columns=4)
-    return chart and chart.resolve_scale(color="independent")
+    return panels
 
 
-def peer_maps(rows: Sequence[Row]) -> Chart | None:
+def peer_maps(rows: Sequence[Row]) -> list[Chart]:
     """Median latency against memory of the fastest setting of each at recall 0.99."""
-    return _panels([_peer_map(of_task(rows, task), _name(task)) for task in tasks(rows)], columns=1)
+    found = ((fastest_at(of_task(rows, task)), _name(task)) for task in tasks(rows))
+    reached = [
+        ([r for r in own if r["agreement@10"] >= FASTEST_RECALL], name) for own, name in found
+    ]
+    return [_peer_map(own, name) for own, name in reached if own]
 
 
-def recall_curves(rows: Sequence[Row]) -> Chart | None:
+def recall_curves(rows: Sequence[Row]) -> list[Chart]:
     """Median latency against recall, a line for each method by its effort."""
-    charts = [_recall_curve(of_task(rows, task), _name(task)) for task in tasks(rows)]
-    return _panels(charts, columns=1)
+    found = ((of_task(rows, task), _name(task)) for task in tasks(rows))
+    return [_recall_curve(own, name) for own, name in found if own]
 
 
 def _peer_map(rows: Sequence[Row], title: str) -> Chart:
-    reached = [r for r in fastest_at(rows) if r["agreement@10"] >= FASTEST_RECALL]
-    points = _sided([_peer_point(r) for r in reached])
-    x = alt.X("memory:Q", title="bytes a vector in memory", scale=alt.Scale(type="log"))
-    y = alt.Y("p50:Q", title="median ms a query, one thread", scale=alt.Scale(type="log"))
+    points = named([_peer_point(r) for r in rows], "method", "memory", "p50")
+    scales = [
+        alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
+        for axis in ("memory", "p50")
+    ]
+    x = alt.X("memory:Q", title="bytes a vector in memory", scale=scales[0])
+    y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
     shape = alt.Shape("told:N", title="bytes told by")
     dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=_ours(), shape=shape)
-    align = alt.ExprRef("datum.side == 'left' ? 'right' : 'left'")
-    aside = alt.ExprRef("datum.side == 'left' ? -10 : 10")
-    names = base.mark_text(align=align, dx=aside, fontSize=12).encode(text="method:N")
+    align, dx, dy = (alt.ExprRef(f"datum.{name}") for name in ("align", "dx", "dy"))
+    names = base.mark_text(align=align, dx=dx, dy=dy, fontSize=12).encode(text="method:N")
     return _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
-
-
-def _sided(points: Sequence[Row]) -> list[Row]:
-    """Points with the side that their name stands on: a second one at a place goes to the left."""
-    placed: list[Row] = []
-    for point in points:
-        near = [p for p in placed if abs(log(p["memory"] / point["memory"])) < 0.5]
-        taken = any(abs(log(p["p50"] / point["p50"])) < 0.15 for p in near)
-        placed.append(point | {"side": "left" if taken else "right"})
-    return placed
 
 
 def _recall_curve(rows: Sequence[Row], title: str) -> Chart:
@@ -285,19 +305,37 @@ def _compression(shares: Sequence[int] = SHARES) -> alt.X:
     return alt.X("compression:Q", title="memory a vector", axis=axis, scale=scale)
 
 
+def _deltas(points: Iterable[Row], low: int, high: int) -> alt.Scale:
+    """Points below are cut off, where all that matters is that it is far; gains never are."""
+    return alt.Scale(domain=[low, max(high, ceil(max(p["delta"] for p in points)))])
+
+
 def _groups() -> alt.Color:
-    scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
-    return alt.Color("group:N", title=None, scale=scale)
+    return alt.Color("group:N", title=None, scale=_palette(COLOURS))
+
+
+def _stages() -> alt.Shape:
+    return alt.Shape("stage:N", title=None, sort=list(SHAPES), scale=_palette(SHAPES))
+
+
+def _palette(values: Mapping[str, str]) -> alt.Scale:
+    return alt.Scale(domain=list(values), range=list(values.values()))
 
 
 def _methods(present: Collection[str]) -> alt.Color:
+    return alt.Color("method:N", title=None, scale=_palette(_colours(present)))
+
+
+def _colours(present: Collection[str]) -> dict[str, str]:
     """slimdex in its own colour, every other method in one of a palette, always the same."""
     palette = ["#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"]
     palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"]
     colours = dict(zip(GROUPS, [COLOURS["slimdex"], *palette], strict=True))
-    shown = {name: colour for name, colour in colours.items() if name in present}
-    scale = alt.Scale(domain=list(shown), range=list(shown.values()))
-    return alt.Color("method:N", title=None, scale=scale)
+    return {name: colour for name, colour in colours.items() if name in present}
+
+
+def _marks(colours: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {name: (colour, "circle") for name, colour in colours.items()}
 
 
 def _ours() -> Any:
@@ -313,10 +351,6 @@ def _zero() -> Chart:
 
 def _layered(layers: Sequence[Chart], width: int, height: int, title: str) -> Chart:
     return alt.layer(*layers).properties(width=width, height=height, title=title)
-
-
-def _panels(panels: Sequence[Chart], columns: int = 3) -> Chart | None:
-    return alt.concat(*panels, columns=columns) if panels else None
 
 
 def _name(task: tuple[str, str]) -> str:

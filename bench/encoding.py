@@ -27,6 +27,7 @@ from retrieval.encoder import TransformerEncoder
 from retrieval.evaluation import latency
 
 from .datasets import Dataset
+from .installed import extra_of, install_command
 from .machine import peak_memory
 from .pairs import Pairs, spearman
 from .processes import Subprocess, WorkerError
@@ -40,6 +41,8 @@ QUICK = 10
 WARM_UP = 20
 PRODUCT_ROWS = 4096
 RATE_SECONDS = 0.5
+PEERS = "peers"
+"""The extra that brings what others encode with."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +260,8 @@ def missing_contenders(model: str) -> dict[str, str]:
         absent = [package for package in contender.packages if not _installed(package)]
         if absent:
             missing[contender.name] = f"not installed: {', '.join(absent)}"
+            if all(extra_of(package) == PEERS for package in absent):
+                missing[contender.name] += f"; {install_command(PEERS)}"
         elif contender.only and contender.only != Path(model).name:
             missing[contender.name] = f"has {contender.only} only"
     return missing

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from indexes.errors import InputError
@@ -16,6 +17,10 @@ from retrieval.files import publish
 Row = dict[str, Any]
 FOLDER = Path(__file__).parent / "results"
 """The rows that belong to this repository, and that its README is made from."""
+MEASURED = Path("bench-results")
+"""Where every experiment leaves its rows, and the report looks for them, unless told otherwise."""
+EXPERIMENTS = ("retrieval", "peers", "filters", "encode", "sts", "reduction", "updates")
+"""As the files of rows are named."""
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -67,6 +72,25 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
         raise InputError(
             f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
             f"`python -m bench {experiment}`"
+        )
+    return rows
+
+
+def read_all(folder: Path) -> dict[str, list[Row]]:
+    """The rows of every experiment that a folder has.
+
+    Raises
+    ------
+    InputError
+        If it has none at all.
+    """
+    rows = {name: read_rows(folder, name, needed=False) for name in EXPERIMENTS}
+    if not any(rows.values()):
+        others = f"{', '.join(EXPERIMENTS[1:-1])} and {EXPERIMENTS[-1]}"
+        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        raise InputError(
+            f"{folder}: no rows of results; `python -m bench {EXPERIMENTS[0]} --quick{there}` "
+            f"writes some there, as {others} do"
         )
     return rows
 

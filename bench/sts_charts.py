@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from .charts import Chart
+from .figures import Chart, Figure
 from .results import Row
 from .sts import TARGET
 
@@ -22,28 +22,30 @@ TIP = [
 ]
 
 
-def study_charts(rows: Sequence[Row]) -> dict[str, tuple[str, Chart]]:
-    """Name of the picture -> what it says, and the chart: a panel for each model."""
-    charts = {
-        "sts-k": ("Similarity against k (Su et al., Figure 1)", _panels(rows, _k_curve)),
-        "sts-layers": ("Every two layers (Huang et al., Figure 1)", _panels(rows, _heat_map)),
-        "sts-best": ("The best of N layers (Huang et al., Figure 2)", _panels(rows, _best_of)),
-        "sts-surface": ("Similarity over beta and gamma, at k = d/2", _panels(rows, _surface)),
-        "sts-reducers": ("Reducers against each other", _panels(rows, _reducers)),
+def study_charts(rows: Sequence[Row]) -> dict[str, Figure]:
+    """Name of the picture -> the figure: a panel for each model."""
+    drawn = {
+        "sts-k": ("Similarity against k (Su et al., Figure 1)", _k_curve),
+        "sts-layers": ("Every two layers (Huang et al., Figure 1)", _heat_map),
+        "sts-best": ("The best of N layers (Huang et al., Figure 2)", _best_of),
+        "sts-surface": ("Similarity over beta and gamma, at k = d/2", _surface),
+        "sts-reducers": ("Reducers against each other", _reducers),
     }
-    return {name: (title, chart) for name, (title, chart) in charts.items() if chart is not None}
+    figures = {
+        name: Figure(title, _panels(rows, draw), columns=2, narrowest=340, independent=True)
+        for name, (title, draw) in drawn.items()
+    }
+    return {name: figure for name, figure in figures.items() if figure.panels}
 
 
-def _panels(rows: Sequence[Row], draw: Callable[[Sequence[Row]], Chart | None]) -> Chart | None:
+def _panels(rows: Sequence[Row], draw: Callable[[Sequence[Row]], Chart | None]) -> list[Chart]:
     panels = []
     for model, language in dict.fromkeys((row["model"], row["language"]) for row in rows):
         own = [row for row in rows if (row["model"], row["language"]) == (model, language)]
         panel = draw([row | {"name": _name(row), "k": row["k"] or row["width"]} for row in own])
         if panel is not None:
             panels.append(panel.properties(title=f"{model}, {language}"))
-    if not panels:
-        return None
-    return alt.concat(*panels, columns=2).resolve_scale(color="independent")
+    return panels
 
 
 def _name(row: Row) -> str:
@@ -125,7 +127,11 @@ def _best_of(rows: Sequence[Row]) -> Chart | None:
         tooltip=[alt.Tooltip("which:N", title="layers"), alt.Tooltip("average:Q", format=".2f")],
     )
     text = base.mark_text(dy=-12, fontSize=12).encode(text="which:N")
-    return alt.layer(base.mark_line(point=True), text).properties(width=360, height=220)
+    paper = base.mark_text(dy=-12, fontSize=12, stroke="white", strokeWidth=5).encode(
+        text="which:N"
+    )
+    lines = base.mark_line(point=True)
+    return alt.layer(lines, paper, text).properties(width=360, height=220)
 
 
 def _surface(rows: Sequence[Row]) -> Chart | None:
@@ -163,7 +169,7 @@ def _reducers(rows: Sequence[Row]) -> Chart | None:
     if not any(r["reducer"] not in ("whitening", "none") for r in own):
         return None
     plain = [r for r in rows if not r["fit"] and r["pooling"] == pooling]
-    title = f"{AVERAGE} ({pooling}, k={quarter}; dashed: none)"
+    title = [AVERAGE, f"({pooling}, k={quarter}; dashed: none)"]
     x = alt.X("average:Q", title=title, scale=alt.Scale(zero=False))
     bars = (
         alt.Chart(_data([r | {"kind": r["reducer"] == "whitening"} for r in own]))

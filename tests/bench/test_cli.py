@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from bench.__main__ import app
+from bench.pairs import SEVEN
+from bench.results import FOLDER, ResultsFile, read_rows
+from bench.verdict import retrieval_line
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -27,12 +34,12 @@ def bench(*words: object, folder: Path) -> str:
     return done.stdout
 
 
-def refused(*words: object, folder: Path) -> str:
+def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
+    """What a command says that ends with exit code 2; `paths` come first on sys.path."""
     command = [sys.executable, "-m", "bench", *map(str, words)]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
-    )
-    assert done.returncode == 2
+    environment = {"PYTHONPATH": ":".join(map(str, [*paths, ROOT]))}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
 
@@ -54,8 +61,41 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "peer 'Oracle'; expected some of hnswlib" in refused(
         "peers", "--only", "Oracle", folder=tmp_path
     )
-    assert "no rows of retrieval" in refused("report", "--results", tmp_path, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path: Path) -> None:
+    assert refused("report", folder=tmp_path) == (
+        "error: bench-results: no rows of results; `python -m bench retrieval --quick` writes some "
+        "there, as peers, filters, encode, sts, reduction and updates do\n"
+    )
+    assert (
+        "elsewhere: no rows of results; `python -m bench retrieval --quick --out elsewhere` writes"
+        in refused("report", "--results", "elsewhere", folder=tmp_path)
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("experiment", ["encode", "filters", "updates", "reduction", "sts"])
+def test_a_report_shows_what_any_command_wrote_and_only_that(
+    experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bench-results").mkdir()
+    shutil.copy(sorted(FOLDER.glob(f"{experiment}-*.jsonl"))[0], "bench-results")
+    result = CliRunner().invoke(app, ["report"])
+    assert result.output.splitlines()[0] == "bench-report/index.html"
+    page = Path("bench-report/index.html").read_text()
+    text = {
+        "encode": "Encoding: all-MiniLM-L6-v2",
+        "filters": "Filters: debian-desc, all-MiniLM-L6-v2",
+        "updates": "Updates: ",
+        "reduction": "Reduction: all-MiniLM-L6-v2, 384 dimensions",
+        "sts": "Similarity: all-MiniLM-L6-v2, english",
+    }
+    for name, title in text.items():
+        assert (title in page) == (name == experiment), name
+    assert "arguana" not in page
 
 
 @pytest.mark.slow
@@ -64,7 +104,10 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert f"{len(rows)} rows in" in said
+    counted, result = said.splitlines()
+    assert counted.startswith(f"{len(rows)} rows in")
+    assert result == retrieval_line(rows, ("words (quick)", tiny_bert.name))
+    assert re.match(r"words \(quick\): 12 bytes a vector and 0\.\d MB once instead of \d", result)
     assert file.name == f"retrieval-words-quick-{tiny_bert.name}.jsonl"
     errors = {row["error"] for row in rows if "error" in row}
     assert not errors, errors
@@ -72,10 +115,16 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     assert {row["model"] for row in rows} == {tiny_bert.name}
     assert {"float32", "slimdex", "PCA", "truncate"} <= {row["method"] for row in rows}
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
-    bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
+    said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
+    assert said.splitlines()[-1].startswith("words (quick), at recall 0.99 of exact: slimdex ")
+    said = bench("filters", *words, folder=tmp_path)
+    assert said.splitlines()[-1].startswith("words (quick): recall@10 of at least 0.9")
+    said = bench("encode", "--models", tiny_bert, "--quick", folder=tmp_path)
+    assert said.splitlines()[-1].startswith(f"{tiny_bert.name}: slimdex encodes ")
     results = ("--results", "bench-results")
-    paths = bench("report", *results, folder=tmp_path).split()
-    assert [Path(path).name for path in paths][:2] == ["index.html", "quality.png"]
+    paths = bench("report", folder=tmp_path).split()
+    assert [Path(path).name for path in paths][:2] == ["index.html", "peers.png"]
+    assert "words (quick)" in (tmp_path / paths[0]).read_text()
     (tmp_path / "README.md").write_text("<!-- results: begin --><!-- results: end -->")
     assert "README.md: results changed" in bench("readme", *results, folder=tmp_path)
     assert "nothing changed" in bench("readme", *results, folder=tmp_path)
@@ -94,3 +143,27 @@ def test_quick_needs_no_data(tmp_path: Path) -> None:
     assert ours["compression"] == 64
     assert ours["ndcg@10_high"] >= 0
     assert by_method["slimdex", 192, 0]["ndcg@10"] < exact["ndcg@10"]
+
+
+@pytest.mark.slow
+def test_a_quick_study_is_no_row_of_the_whole_one(tiny_bert: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    (tmp_path / "sts").mkdir()
+    for table in SEVEN.values():
+        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
+        (tmp_path / "sts" / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
+    words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
+    said = bench("sts", *words, folder=tmp_path)
+    name = tiny_bert.name
+    assert said.splitlines()[-1].startswith(f"{name}, english (quick): Spearman x 100 averages ")
+    (file,) = (tmp_path / "bench-results").glob("sts-*.jsonl")
+    quick = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["language"] for row in quick} == {"english (quick)"}
+    # The whole study's rows, which the same file gets, have all seven sets.
+    whole = [row | {"model": name} for row in read_rows(FOLDER, "sts") if row["width"] == 384]
+    ResultsFile(file).replace([*whole, *quick])
+    bench("report", folder=tmp_path)
+    page = (tmp_path / "bench-report" / "index.html").read_text()
+    for title in (f"Similarity: {name}, english", f"Similarity: {name}, english (quick)"):
+        assert f">{title}</h2>" in page

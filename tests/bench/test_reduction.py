@@ -99,6 +99,6 @@ def test_the_study_s_table_has_the_papers_layout(study_rows: list[Row]) -> None:
 def test_every_figure_is_drawn(study_rows: list[Row]) -> None:
     charts = study_charts(study_rows)
     assert list(charts) == ["sts-k", "sts-layers", "sts-best", "sts-surface", "sts-reducers"]
-    for _, chart in charts.values():
-        assert len(vl_convert.vegalite_to_png(chart.to_dict())) > 5000
+    for figure in charts.values():
+        assert len(vl_convert.vegalite_to_png(figure.picture().to_dict())) > 5000
     assert study_charts([]) == {}
