@@ -420,8 +420,10 @@ def _open(
 ) -> Sources:
     from . import console
     from .building import Sources
-    from .text_files import FileFormat
+    from .text_files import STANDARD_INPUT, FileFormat
 
+    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
+        console.note("reading what you type, until Ctrl-D")
     opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
     for line in opened.notes:
         console.note(line)

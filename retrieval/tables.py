@@ -140,6 +140,15 @@ class TableSource:
         """Read a column of the user's own as another type: texts as they are written."""
         self._types = self._types | {self._original(name): type_}
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a column has no value in any row: then it has no type of its own either."""
+        column = self._original(name)
+        (found,) = self._execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
+            f"WHERE {identifier(column)}::VARCHAR <> '' LIMIT 1)"
+        ).fetchall()
+        return not found[0]
+
     def misfit(self, name: str, type_: str, *, zeros: bool = False) -> tuple[int, str] | None:
         """The first row, from 1, whose value can't be of a type, and that value.
 
