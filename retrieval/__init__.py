@@ -2,9 +2,9 @@
 
 Files import only files above them: documents, columns, sql, vocabulary, where, files, pooling,
 model_folder, models, sentence_folder, tokens, runtimes, conversions, network, encoder, given,
-docstrings, text_files, tables, sources, state, journal, folder_lock, database, migrations, schema,
-own_columns, agreement, store, origins, derived, ledger, ingest, snapshot, changes, collection,
-building, facts, integrity, evaluation, demo, console, exits, options, cli.
+docstrings, text_files, readers, tables, sources, state, journal, folder_lock, database, migrations,
+schema, own_columns, agreement, store, origins, derived, ledger, ingest, snapshot, changes,
+collection, building, facts, integrity, evaluation, demo, console, exits, options, cli.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from indexes.errors import InputError, shortened
 
 from .own_columns import HELD_BY_TEXT, wider
+from .readers import MOMENTS, NUMBERS, is_nested
 from .sources import Source
-from .tables import EVERY_COLUMN, MOMENTS, NUMBERS, TableSource, is_nested
+from .tables import EVERY_COLUMN, TableSource
 from .text_files import JSON_ENDINGS
 
 TEXTS = ("JSON", "VARCHAR")

@@ -406,7 +406,8 @@ def main() -> None:
 def _names(
     text: str | None, id: str | None, title: str | None, types: list[str] | None
 ) -> ColumnNames:
-    from .tables import ColumnNames, checked_types
+    from .readers import checked_types
+    from .tables import ColumnNames
 
     return ColumnNames(text, id, title, types=checked_types(types or []))
 

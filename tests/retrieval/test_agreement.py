@@ -16,8 +16,9 @@ from indexes.settings import Settings
 from retrieval.building import Sources, add, build
 from retrieval.changes import Added
 from retrieval.collection import Collection
+from retrieval.readers import checked_types
 from retrieval.sources import ColumnNames
-from retrieval.tables import TableSource, checked_types
+from retrieval.tables import TableSource
 from tests.encoders import WordEncoder
 
 
