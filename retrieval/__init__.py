@@ -2,10 +2,10 @@
 
 Files import only files above them: documents, columns, sql, vocabulary, where, files, pooling,
 model_folder, models, sentence_folder, tokens, runtimes, conversions, network, encoder, passages,
-given, docstrings, text_files, tables, sources, queries, state, journal, folder_lock, database,
-migrations, schema, own_columns, agreement, store, origins, derived, fit_advice, ledger, ingest,
-reencoding, snapshot, changes, collection, building, facts, integrity, exact, evaluation, demo,
-visible, console, answers, exits, options, cli.
+given, docstrings, text_files, readers, tables, sources, queries, state, journal, folder_lock,
+database, migrations, schema, own_columns, agreement, store, origins, derived, fit_advice, ledger,
+ingest, reencoding, snapshot, changes, collection, building, facts, integrity, exact, evaluation,
+demo, visible, console, answers, exits, options, cli.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from indexes.errors import InputError, shortened
 
 from .own_columns import HELD_BY_TEXT, wider
+from .readers import MOMENTS, NUMBERS, is_nested
 from .sources import Source
-from .tables import EVERY_COLUMN, MOMENTS, NUMBERS, TableSource, is_nested
+from .tables import EVERY_COLUMN, TableSource
 from .text_files import JSON_ENDINGS
 
 TEXTS = ("JSON", "VARCHAR")
@@ -37,13 +38,22 @@ def agree(sources: Sequence[Source]) -> list[str]:
                 having[name.lower()].append(source)
     notes = []
     for name, tables in having.items():
-        types = {_type(table, name) for table in tables}
-        if len(types) > 1 and (joint := _joint(name, tables, types)) is not None:
-            for table in tables:
-                table.keep_as(name, joint)
-            kinds = ", ".join(sorted(types))
-            notes.append(f"column {name!r} is {kinds} in different files; it is kept as {joint}")
+        if len({_type(table, name) for table in tables}) > 1:
+            notes += _agree(name, tables)
     return notes
+
+
+def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
+    empty = [table for table in tables if table.is_empty(name)]
+    filled = [table for table in tables if table not in empty] or tables
+    types = {_type(table, name) for table in filled}
+    joint = _joint(name, filled, types) if len(types) > 1 else None
+    for table in empty if joint is None else tables:
+        table.keep_as(name, joint or min(types))
+    if joint is None:
+        return []
+    kinds = ", ".join(sorted(types))
+    return [f"column {name!r} is {kinds} in different files; it is kept as {joint}"]
 
 
 def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]:
@@ -74,6 +84,9 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
         return []
     if wider(own, type_) not in TEXTS:
         return []
+    if table.is_empty(name):
+        table.keep_as(name, own)
+        return []
     are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (own, found)]
     if all(are_numbers) and table.misfit(name, found, zeros=True) is None:
         table.keep_as(name, found)
@@ -83,8 +96,8 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
     if misfit is not None:
         which += f", row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r} is no {own}"
     if own in HELD_BY_TEXT:
-        table.keep_as(name, "VARCHAR")
-        return [which]
+        table.keep_as(name, "VARCHAR" if misfit else own)
+        return [which] if misfit else []
     raise InputError(
         f"{which}: column {name!r} holds {own}; the new values are {type_} (--types "
         f"{name}=VARCHAR makes the whole column text, --types {name}={own} reads what is so)"

@@ -479,7 +479,8 @@ def main() -> None:
 def _names(
     text: str | None, id: str | None, title: str | None, types: list[str] | None
 ) -> ColumnNames:
-    from .tables import ColumnNames, checked_types
+    from .readers import checked_types
+    from .tables import ColumnNames
 
     return ColumnNames(text, id, title, types=checked_types(types or []))
 
@@ -493,8 +494,10 @@ def _open(
 ) -> Sources:
     from . import console
     from .building import Sources
-    from .text_files import FileFormat
+    from .text_files import STANDARD_INPUT, FileFormat
 
+    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
+        console.note("reading what you type, until Ctrl-D")
     opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
     for line in opened.notes:
         console.note(line)

@@ -12,7 +12,8 @@ from indexes.errors import InputError
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .documents import Document
-from .tables import BATCH, READERS, TableSource
+from .readers import READERS
+from .tables import BATCH, TableSource
 from .tables import ColumnNames as ColumnNames
 from .text_files import (
     STANDARD_INPUT,

@@ -15,14 +15,23 @@ from indexes.errors import InputError, shortened
 
 from .columns import restored
 from .documents import OWN_COLUMNS, Document
-from .sql import identifier, literal, one_file
+from .readers import (
+    READERS,
+    ZONED,
+    as_written,
+    is_nested,
+    is_read_from_text,
+    read_csv,
+    read_json,
+    read_parquet,
+    storable,
+)
+from .sql import identifier
 from .text_files import (
-    LARGEST_OBJECT,
     UNREADABLE,
     InputFile,
     broken_line,
     broken_record,
-    separator,
     undecodable,
     unreadable,
 )
@@ -32,12 +41,6 @@ BATCH = 1024
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
-LONGEST_TYPE = 1000
-"""Characters in the name of a nested type that is still worth a typed column."""
-ZONED = "TIMESTAMP WITH TIME ZONE"
-NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
-"""Types of numbers, by DuckDB's names."""
-MOMENTS = ("DATE", "TIME", "TIMESTAMP", ZONED)
 EVERY_COLUMN = "all"
 
 
@@ -92,7 +95,7 @@ class TableSource:
     @property
     def columns(self) -> Mapping[str, str]:
         """The user's own columns: name -> DuckDB type."""
-        return {self._renamed[c]: _storable(self._types[c]) for c in self._own}
+        return {self._renamed[c]: storable(self._types[c]) for c in self._own}
 
     @property
     def asked(self) -> set[str]:
@@ -140,6 +143,15 @@ class TableSource:
         """Read a column of the user's own as another type: texts as they are written."""
         self._types = self._types | {self._original(name): type_}
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a column has no value in any row: then it has no type of its own either."""
+        column = self._original(name)
+        (found,) = self._execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
+            f"WHERE {identifier(column)}::VARCHAR <> '' LIMIT 1)"
+        ).fetchall()
+        return not found[0]
+
     def misfit(self, name: str, type_: str, *, zeros: bool = False) -> tuple[int, str] | None:
         """The first row, from 1, whose value can't be of a type, and that value.
 
@@ -165,7 +177,7 @@ class TableSource:
         if self._reader is not read_csv or not named:
             return {}
         checks = [
-            f"min({identifier(c)}) FILTER (WHERE NOT {_as_written(c, t)})" for c, t in named.items()
+            f"min({identifier(c)}) FILTER (WHERE NOT {as_written(c, t)})" for c, t in named.items()
         ]
         table = read_csv(self._file, dict.fromkeys(self._types, "VARCHAR"), list(self._types))
         (found,) = self._execute(f"SELECT {', '.join(checks)} FROM {table}").fetchall()
@@ -253,7 +265,7 @@ class TableSource:
     def _keep_as_written(self) -> list[str]:
         """Keep columns of CSV files as text that numbers would change; returns notes."""
         typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._asked}
-        kept = self.not_as_written({c: t for c, t in typed.items() if _is_read_from_text(t)})
+        kept = self.not_as_written({c: t for c, t in typed.items() if is_read_from_text(t)})
         for name in kept:
             self.keep_as(name, "VARCHAR")
         return [
@@ -314,7 +326,7 @@ class TableSource:
             value = f"CAST({value} AS {type_})"
         if type_ == ZONED:
             return f"timezone('UTC', {value})"
-        return f"to_json({value})" if _storable(type_) != type_ else value
+        return f"to_json({value})" if storable(type_) != type_ else value
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:
@@ -355,88 +367,6 @@ class TableSource:
         return None
 
 
-def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    layout = "auto" if file.ending == ".json" else "newline_delimited"
-    options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
-    # Keys that are rare are columns all the same, and no object is taken for a map.
-    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
-    if types:  # read_json takes the types of all columns or of none
-        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
-        options += f", columns={{{fields}}}"
-    return f"read_json({one_file(str(file.path))}, {options})"
-
-
-def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    # DuckDB would rather guess another separator, or skip lines, than call a file broken.
-    options = f"sample_size=-1, header=true, skip=0, max_line_size={LARGEST_OBJECT}"
-    quotes = "" if file.ending == ".tsv" else ", quote='\"', escape='\"'"
-    try:
-        options += f", delim={literal(separator(file.path))}{quotes}"
-    except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(file.path, error)}") from error
-    if types:
-        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
-        options += f", types={{{fields}}}"
-    return f"read_csv({one_file(str(file.path))}, {options})"
-
-
-def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    return f"read_parquet({one_file(str(file.path))})"
-
-
-READERS = {
-    ".jsonl": read_json,
-    ".ndjson": read_json,
-    ".json": read_json,
-    ".csv": read_csv,
-    ".tsv": read_csv,
-    ".parquet": read_parquet,
-}
-
-
-def checked_types(words: Sequence[str]) -> dict[str, str]:
-    """Column -> DuckDB type, of words like ``name=VARCHAR,price=DECIMAL(10,2)``.
-
-    Raises
-    ------
-    InputError
-        If one is no such pair, or DuckDB has no such type.
-
-    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
-    {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
-    """
-    types = {}
-    for pair in (pair for word in words for pair in re.split(r",(?![^(]*\))", word)):
-        name, equals, type_ = pair.strip().rpartition("=")
-        if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
-            raise InputError(f"--types {pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
-        try:
-            with duckdb.connect() as scratch:
-                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
-        except duckdb.Error as error:
-            raise InputError(
-                f"--types {pair!r}: {str(error).splitlines()[0]}; expected a type of DuckDB's, "
-                "as VARCHAR, BIGINT, DOUBLE or DATE"
-            ) from error
-    return types
-
-
-def _is_read_from_text(type_: str) -> bool:
-    return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS
-
-
-def _as_written(column: str, type_: str) -> str:
-    """A condition: a type gives a column's text back, or another that means the same."""
-    text = f"trim({identifier(column)})"
-    if type_ in MOMENTS:  # a day is written in many ways, and filtered by; but "inf" is none
-        return f"coalesce({text} = '' OR regexp_matches({text}, '\\d'), true)"
-    if not NUMBERS.fullmatch(type_):
-        return "true"
-    back = f"TRY_CAST({text} AS {type_})::VARCHAR"
-    same = f"{back} IN (lower({text}), lower({text}) || '.0')"
-    return f"(coalesce({text}, '') = '' OR coalesce({same}, false))"
-
-
 def _kept_names(columns: Sequence[str]) -> dict[str, str]:
     """The user's columns by the names they are kept under: ours are avoided by a "_"."""
     taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
@@ -458,21 +388,3 @@ def _unnumbered(name: str) -> str | None:
     """`name` without the number that DuckDB gives columns of one name; None if it has none."""
     found = re.fullmatch(r"(.*)_\d+", name, re.DOTALL)
     return found[1] if found else None
-
-
-def is_nested(type_: str) -> bool:
-    return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
-
-
-def _storable(type_: str) -> str:
-    """The type a column is kept as.
-
-    DuckDB's Python client can't fetch zoned timestamps, gives every row all keys of a map, and
-    JSON within other types as text; objects with hundreds of different keys are better off as JSON,
-    too.
-    """
-    if type_ == ZONED:
-        return "TIMESTAMP"
-    if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
-        return "JSON"
-    return type_

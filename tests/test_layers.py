@@ -60,7 +60,17 @@ def test_imports_run_one_way(package: str) -> None:
         ("faiss", {"vector_index"}),
         (
             "duckdb",
-            {"database", "own_columns", "schema", "store", "where", "tables", "given", "peers"},
+            {
+                "database",
+                "own_columns",
+                "schema",
+                "store",
+                "where",
+                "readers",
+                "tables",
+                "given",
+                "peers",
+            },
         ),
     ],
 )

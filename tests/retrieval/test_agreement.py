@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 from indexes.errors import InputError
 from indexes.settings import Settings
 from retrieval.building import Sources, add, build
+from retrieval.changes import Added
 from retrieval.collection import Collection
+from retrieval.readers import checked_types
 from retrieval.sources import ColumnNames
-from retrieval.tables import checked_types
+from retrieval.tables import TableSource
 from tests.encoders import WordEncoder
 
 
@@ -89,6 +92,46 @@ def test_two_files_of_json(first: list[Any], second: list[Any]) -> None:
         found = built(*order)
         assert [found[f"a{i}"] for i in range(len(first))] == both[: len(first)]
         assert [found[f"b{i}"] for i in range(len(second))] == both[len(first) :]
+
+
+def about_columns(added: Added) -> list[str]:
+    return [note for note in added.notes if "column" in note]
+
+
+def test_a_column_without_values_has_no_say() -> None:
+    tables = (csv("a.csv", ""), csv("b.csv", "5"))
+    for a, b in (tables, (jsonl("a.jsonl", None), jsonl("b.jsonl", 5))):
+        for order in ((a, b), (b, a)):
+            assert opened(*order).notes == []
+            assert built(*order) == {"a0": None, "b0": 5}
+    for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
+        for value in ("5", "1.5", "2024-01-02", "word"):
+            shutil.rmtree("x", ignore_errors=True)
+            collection = indexed(value)
+            before = collection.store.columns
+            assert not about_columns(add(collection, opened(source)))
+            assert collection.store.columns == before
+            assert held(collection)[f"{source[0]}0"] is None
+
+
+def test_days_that_are_text_in_a_file_are_days_in_a_column_of_days() -> None:
+    collection = indexed("2024-01-02")
+    row = "SELECT 'b0' AS id, 'x' AS text, '2024-01-03' AS v"
+    duckdb.connect().sql(row).write_parquet("b.parquet")
+    assert not about_columns(add(collection, opened("b.parquet")))
+    assert held(collection) == {"a0": date(2024, 1, 2), "b0": date(2024, 1, 3)}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_the_row_of_a_misfit_in_a_long_file(ending: str) -> None:
+    value = "CASE WHEN i IN (250001, 250002) THEN 'no' ELSE i::VARCHAR END"
+    rows = f"SELECT i AS id, 'x' AS text, {value} AS v"
+    kind = {".csv": "CSV, HEADER", ".jsonl": "JSON", ".parquet": "PARQUET"}[ending]
+    rows += " FROM range(300000) t(i)"
+    duckdb.connect().execute(f"COPY ({rows}) TO 'b{ending}' (FORMAT {kind})")
+    (source,) = opened(f"b{ending}").opened
+    assert isinstance(source, TableSource)
+    assert source.misfit("v", "BIGINT") == (250002, "no")
 
 
 def test_files_of_different_kinds() -> None:
