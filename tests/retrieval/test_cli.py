@@ -103,7 +103,8 @@ def test_from_documents_to_answers_with_the_default_encoder(slimdex: Runner) -> 
     assert slimdex("build", "pets.jsonl", "--out", "pets", "--json").json["documents"] == 3
     assert slimdex("info", "pets", "--json").json["dimensions"] == 384
     questions = {"a kitten lay upon a rug": "cat", "bad weather over a house": "rain"}
-    found = slimdex("search", "pets", *questions, "--json").json["queries"]
+    asked = [word for question in questions for word in ("--query", question)]
+    found = slimdex("search", "pets", *asked, "--json").json["queries"]
     assert [query["hits"][0]["id"] for query in found] == [*questions.values()]
     found = slimdex("search", "pets", "bad weather", "--where", "year < 2003", "--json").json
     assert {hit["id"] for hit in found["queries"][0]["hits"]} == {"cat", "dog"}
