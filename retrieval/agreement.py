@@ -38,7 +38,7 @@ def agree(sources: Sequence[Source]) -> list[str]:
                 having[name.lower()].append(source)
     notes = []
     for name, tables in having.items():
-        if len({_type(table, name) for table in tables}) > 1:
+        if len({table.type_of(name) for table in tables}) > 1:
             notes += _agree(name, tables)
     return notes
 
@@ -46,7 +46,7 @@ def agree(sources: Sequence[Source]) -> list[str]:
 def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
     empty = [table for table in tables if table.is_empty(name)]
     filled = [table for table in tables if table not in empty] or tables
-    types = {_type(table, name) for table in filled}
+    types = {table.type_of(name) for table in filled}
     joint = _joint(name, filled, types) if len(types) > 1 else None
     for table in empty if joint is None else tables:
         table.keep_as(name, joint or min(types))
@@ -76,7 +76,7 @@ def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]
 
 
 def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
-    type_, found = _type(table, name), table.found_type(name)
+    type_, found = table.type_of(name), table.found_type(name)
     if own in (type_, "JSON") or name in table.asked:
         return []
     if own == "VARCHAR":  # as it is written, and not as a number or a list would be
@@ -102,10 +102,6 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
         f"{which}: column {name!r} holds {own}; the new values are {type_} (--types "
         f"{name}=VARCHAR makes the whole column text, --types {name}={own} reads what is so)"
     )
-
-
-def _type(table: TableSource, name: str) -> str:
-    return next(type_ for column, type_ in table.columns.items() if column.lower() == name.lower())
 
 
 def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:

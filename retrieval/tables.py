@@ -83,6 +83,7 @@ class TableSource:
         ours = (self._text, self._id, self._title)
         self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
         self._renamed = _kept_names(self._own)
+        self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)
         self._types = self._types | self._asked
         self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
@@ -135,17 +136,21 @@ class TableSource:
             yield [self._document(f"{prefix}:{i}", i, row, columns) for i, row in numbered]
             number += len(rows)
 
+    def type_of(self, name: str) -> str:
+        """The type that one of the user's own columns is kept as, whatever the case of its name."""
+        return storable(self._types[self._original[name.lower()]])
+
     def found_type(self, name: str) -> str:
         """The type that a column's values have by themselves."""
-        return self._found[self._original(name)]
+        return self._found[self._original[name.lower()]]
 
     def keep_as(self, name: str, type_: str) -> None:
         """Read a column of the user's own as another type: texts as they are written."""
-        self._types = self._types | {self._original(name): type_}
+        self._types = self._types | {self._original[name.lower()]: type_}
 
     def is_empty(self, name: str) -> bool:
         """Whether a column has no value in any row: then it has no type of its own either."""
-        column = self._original(name)
+        column = self._original[name.lower()]
         (found,) = self._execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
             f"WHERE {identifier(column)}::VARCHAR <> '' LIMIT 1)"
@@ -163,7 +168,7 @@ class TableSource:
         if zeros:
             wrong += r" OR regexp_matches(value, '^\s*[+-]?0\d')"
         try:
-            return self._first_misfit(self._original(name), wrong)
+            return self._first_misfit(self._original[name.lower()], wrong)
         except duckdb.Error as error:
             raise self._explained(error) from error
 
@@ -173,7 +178,7 @@ class TableSource:
         Name -> one such value. Zeros before a number and after its fraction are lost, for example,
         exponents and digits beyond those that a number has.
         """
-        named = {self._original(name): type_ for name, type_ in types.items()}
+        named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
         if self._reader is not read_csv or not named:
             return {}
         checks = [
@@ -270,13 +275,9 @@ class TableSource:
             self.keep_as(name, "VARCHAR")
         return [
             f"column {name!r} is kept as text: {shortened(value, 40)} is not what {typed[name]} "
-            f"gives back (--types {self._original(name)}={typed[name]} reads it so all the same)"
+            f"gives back (--types {self._original[name.lower()]}={typed[name]} reads numbers)"
             for name, value in kept.items()
         ]
-
-    def _original(self, name: str) -> str:
-        """The file's name of one of `columns`."""
-        return next(c for c, kept in self._renamed.items() if kept.lower() == name.lower())
 
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
         if given is not None and given not in self._types:
@@ -308,7 +309,7 @@ class TableSource:
     def _read_type(self, column: str) -> str:
         """The type that a column is read as, to be made its own of by `_value`."""
         type_, found = self._types[column], self._found[column]
-        if column not in self._own:
+        if column not in self._renamed:
             return "VARCHAR"
         if type_ == found or self._reader is read_parquet:
             return found

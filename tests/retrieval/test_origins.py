@@ -246,3 +246,21 @@ def test_what_is_piped_in_never_replaces_what_was_before(piped: Callable[[str], 
 def test_queries_have_ids_without_a_folder() -> None:
     Path("jan/queries.txt").write_text("who?\n\nwhere?\n")
     assert read_pairs("jan/queries.txt") == [("queries.txt:1", "who?"), ("queries.txt:3", "where?")]
+
+
+class Interrupted(WordEncoder):
+    """Stops before the first vector, as a kill would."""
+
+    def encode(self, texts: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
+    built("jan/report.csv")
+    sources = Sources.open(["feb/report.csv"])
+    with Collection.open("rep", Interrupted()) as collection, pytest.raises(KeyboardInterrupt):
+        add(collection, sources)
+    added = added_to("rep", "feb/report.csv")
+    assert added.notes[0] == "went on after 0 encoded before"
+    assert contents() == BOTH
+    assert added_to("rep", "./feb/report.csv").unchanged == 2
