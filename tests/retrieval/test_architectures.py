@@ -12,6 +12,7 @@ import transformers
 
 from retrieval.encoder import TransformerEncoder
 
+from ..chance import CHANCE, sweep
 from ..encoders import ARCHITECTURES, LAYERS, POSITIONS, make_tiny_model
 
 TEXTS = [
@@ -26,6 +27,9 @@ TEXTS = [
 LENGTH = 40
 QUICK = ("bert", "gpt2")
 """Architectures that plain `pytest` tries, one for each runtime."""
+SWEEP = (pytest.mark.slow, pytest.mark.sweep)
+SAMPLE = (*QUICK, "roberta", "deberta-v2", "t5")
+"""Architectures that `make check` tries in every way, `make sweep` all of them."""
 PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "cls": lambda state: state[0],
     "mean": lambda state: state.mean(dim=0),
@@ -43,6 +47,14 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     name: str = request.param
     side = "left" if list(ARCHITECTURES).index(name) % 2 else "right"
     return make_tiny_model(name, tmp_path_factory.mktemp(name), side)
+
+
+def in_sample(model: Path) -> None:
+    """Each way of pooling is another conversion of the model, which takes seconds."""
+    name = model.name[:-1]  # without the number that pytest gives the folder
+    assert name in ARCHITECTURES
+    if not CHANCE.whole and name not in SAMPLE:
+        pytest.skip("a sample of architectures; all of them by `make sweep`")
 
 
 class Reference:
@@ -74,14 +86,16 @@ def reference(model: Path) -> Reference:
 @pytest.mark.parametrize(
     ("pooling", "mode", "layers"),
     [
-        pytest.param("cls", "cls", [LAYERS], marks=pytest.mark.slow),
-        pytest.param("mean", "mean", [LAYERS], marks=pytest.mark.slow),
+        pytest.param("cls", "cls", [LAYERS], marks=SWEEP),
+        pytest.param("mean", "mean", [LAYERS], marks=SWEEP),
         ("mean@1,-1", "mean", [1, LAYERS]),
     ],
 )
 def test_batched_equals_one_by_one(
     model: Path, reference: Reference, pooling: str, mode: str, layers: list[int]
 ) -> None:
+    if len(layers) == 1:
+        in_sample(model)
     encoder = TransformerEncoder(
         str(model), pooling=pooling, max_length=LENGTH, precision="fp32", batch_tokens=90
     )
@@ -92,8 +106,9 @@ def test_batched_equals_one_by_one(
         np.testing.assert_allclose(encoder.encode([text])[0], vector, atol=1e-5 * scale)
 
 
-@pytest.mark.slow
+@sweep
 def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
+    in_sample(model)
     encoder = TransformerEncoder(str(model), max_length=LENGTH, precision="fp32", batch_tokens=90)
     for mode in ("max", "last") if model.name.startswith("roberta") else ("mean",):
         found = encoder.encode_layers(TEXTS, mode)
