@@ -31,8 +31,8 @@ def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
         name = UNCOMPRESSED if exact is None else SLIMDEX
         failed = [r["error"] for r in rows if r["method"] == name and "error" in r]
         return f"{task[0]}: no result, {name}: {failed[0] if failed else 'not measured'}"
-    once = f"{ours['ram_fixed_bytes'] / 1e6:.1f} MB once"
-    size = f"{ours['ram_row_bytes']:,.0f} bytes a vector and {once} instead of"
+    once = _bytes(ours["ram_fixed_bytes"])
+    size = f"{ours['ram_row_bytes']:,.0f} bytes a vector and {once} once instead of"
     size += f" {exact['ram_row_bytes']:,.0f} (1/{ours['compression']:.0f})"
     delta, low, high = (ours[f"ndcg@10_{name}"] for name in ("delta", "low", "high"))
     judged = {1: "better than", 0: "not clearly different from", -1: "worse than"}[_side(ours)]
@@ -60,9 +60,11 @@ def filters_line(rows: Sequence[Row]) -> str:
     shares = [row["selectivity"] for row in rows]
     times = [row["p50_ms_total"] for row in rows]
     recall = min(row["recall@10_total"] for row in rows)
+    low, high = (f"{100 * share:.3g}%" for share in (min(shares), max(shares)))
+    allowed = low if low == high else f"{low} to {high}"
     return (
         f"{rows[0]['set']}: recall@10 of at least {recall:.3f} under {len(rows)} conditions, which "
-        f"allow {min(shares):.2%} to {max(shares):.0%} of {rows[0]['documents']:,} documents, "
+        f"allow {allowed} of {rows[0]['documents']:,} documents, "
         f"p50 {min(times):.2f} to {max(times):.2f} ms"
     )
 
@@ -214,6 +216,15 @@ def _place(row: Row) -> str:
 def _side(row: Row) -> int:
     """1 where the 95% interval is above float32, -1 where it is below, 0 where it is on both."""
     return int(row["ndcg@10_low"] > 0) - int(row["ndcg@10_high"] < 0)
+
+
+def _bytes(size: float) -> str:
+    """Few digits of a size.
+
+    >>> _bytes(923_000), _bytes(8_200)
+    ('0.9 MB', '8 kB')
+    """
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
 
 
 def _as_fast(own: float, other: float) -> str:

@@ -107,7 +107,7 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     counted, result = said.splitlines()
     assert counted.startswith(f"{len(rows)} rows in")
     assert result == retrieval_line(rows, ("words (quick)", tiny_bert.name))
-    assert re.match(r"words \(quick\): 12 bytes a vector and 0\.\d MB once instead of \d", result)
+    assert re.match(r"words \(quick\): 2 bytes a vector and \d kB once instead of 128 ", result)
     assert file.name == f"retrieval-words-quick-{tiny_bert.name}.jsonl"
     errors = {row["error"] for row in rows if "error" in row}
     assert not errors, errors
@@ -118,15 +118,20 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
     assert said.splitlines()[-1].startswith("words (quick), at recall 0.99 of exact: slimdex ")
     said = bench("filters", *words, folder=tmp_path)
-    assert said.splitlines()[-1].startswith("words (quick): recall@10 of at least 0.9")
+    assert said.splitlines()[-1].startswith("words (quick): recall@10 of at least ")
+    assert "under 2 conditions, which allow 100% of 800 documents, p50 " in said.splitlines()[-1]
     said = bench("encode", "--models", tiny_bert, "--quick", folder=tmp_path)
     assert said.splitlines()[-1].startswith(f"{tiny_bert.name}: slimdex encodes ")
     results = ("--results", "bench-results")
     paths = bench("report", folder=tmp_path).split()
     assert [Path(path).name for path in paths][:2] == ["index.html", "peers.png"]
     assert "words (quick)" in (tmp_path / paths[0]).read_text()
-    (tmp_path / "README.md").write_text("<!-- results: begin --><!-- results: end -->")
-    assert "README.md: results changed" in bench("readme", *results, folder=tmp_path)
+    sections = ("results", "encoding", "filters")
+    marks = [f"<!-- {name}: begin --><!-- {name}: end -->\n" for name in sections]
+    (tmp_path / "README.md").write_text("".join(marks))
+    assert "README.md: results, encoding, filters changed" in bench(
+        "readme", *results, folder=tmp_path
+    )
     assert "nothing changed" in bench("readme", *results, folder=tmp_path)
 
 
