@@ -24,7 +24,8 @@ def fit_advice(path: Path, fitted: int | None, documents: int, index: ReducedInd
     fitted : documents that the reducer has seen; None if that is not known.
     documents : those that have a vector now.
     """
-    if fitted is None or documents <= OUTGROWN * fitted:
+    least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
+    if fitted is None or documents <= max(OUTGROWN * fitted, least):
         return []
     seconds = coding_seconds(index)
     takes = "" if seconds is None else f" (about {max(1, round(seconds))} s)"

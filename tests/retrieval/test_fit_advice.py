@@ -39,6 +39,14 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
     assert info["fitted_documents"] == 700
 
 
+def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
+        for first, more in ((0, 1), (1, 15), (16, 1)):
+            vectors = np.eye(17, 16, dtype=np.float32)[first : first + more] + 0.1
+            added = collection.add(topic("a", 17)[first : first + more], vectors=vectors)
+            assert not [note for note in added.notes if note.startswith("fitted on")]
+
+
 def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(topic("a", 700))

@@ -65,13 +65,13 @@ LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
 VALID = {
     ".jsonl": LINES,
     ".ndjson": LINES,
-    ".jsonl.gz": gzip.compress(LINES),
+    ".jsonl.gz": gzip.compress(LINES, mtime=0),
     ".json": json.dumps(ROWS).encode(),
     ".csv": CSV.encode(),
-    ".csv.gz": gzip.compress(CSV.encode()),
+    ".csv.gz": gzip.compress(CSV.encode(), mtime=0),
     ".tsv": CSV.replace(",", "\t").encode(),
     ".txt": b"one\n\ntwo caf\xc3\xa9\n",
-    ".txt.gz": gzip.compress(b"one\ntwo\n"),
+    ".txt.gz": gzip.compress(b"one\ntwo\n", mtime=0),
     ".parquet": parquet(),
 }
 FOUND = [pytest.param(".csv", b'id,tex\x00\x00\x00\x00a,"', id="csv-open-quote")]
