@@ -592,6 +592,7 @@ def held(how: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"),
     [
