@@ -18,6 +18,7 @@ from bench.__main__ import app
 from bench.pairs import SEVEN
 from bench.results import FOLDER, ResultsFile, read_rows
 from bench.verdict import retrieval_line
+from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -76,7 +77,9 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("experiment", ["encode", "filters", "updates", "reduction", "sts"])
+@pytest.mark.parametrize(
+    "experiment", ["filters", *slow(["encode", "updates", "reduction", "sts"])]
+)
 def test_a_report_shows_what_any_command_wrote_and_only_that(
     experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

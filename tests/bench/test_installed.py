@@ -40,6 +40,7 @@ def advice(paths: Path, folder: Path, *words: object) -> str:
     return said.partition(" named ")[2].strip()
 
 
+@pytest.mark.slow
 def test_in_a_checkout_the_extra_is_the_checkouts(checkout: Path, tmp_path: Path) -> None:
     url = checkout.as_uri()
     for name, source, editable in (("e", CHECKOUT, "-e "), ("c", {"dir_info": {}}, "")):

@@ -12,6 +12,7 @@ from retrieval.collection import Collection
 from retrieval.given import GivenEncoder
 from retrieval.integrity import verify
 from tests.chance import CHANCE
+from tests.slow import slow
 
 
 @pytest.mark.slow
@@ -29,7 +30,7 @@ MANY = pytest.param(
 )
 
 
-@pytest.mark.parametrize(("threads", "seconds"), [(4, 1.5), MANY])
+@pytest.mark.parametrize(("threads", "seconds"), [*slow([(4, 1.5)]), MANY])
 def test_threads_search_while_one_writes(
     tmp_path: Path, threads: int, seconds: float, report: Callable[[str], None]
 ) -> None:

@@ -119,6 +119,7 @@ def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
             np.testing.assert_allclose(vectors, expected, atol=1e-5 * scale)
 
 
+@pytest.mark.slow
 def test_length_is_what_the_table_of_positions_holds(model: Path) -> None:
     encoder = TransformerEncoder(str(model), precision="fp32")
     assert encoder.max_length == POSITIONS

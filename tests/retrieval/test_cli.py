@@ -87,9 +87,19 @@ def slimdex(
     return Runner(tiny_bert, capsys)
 
 
+@pytest.fixture(scope="module")
+def first_pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first index of the pets is kept, to be copied for each other test."""
+    return tmp_path_factory.mktemp("first") / "pets"
+
+
 @pytest.fixture
-def pets(slimdex: Runner) -> Runner:
-    assert slimdex("build", "pets.jsonl", "--out", "pets").code == 0
+def pets(slimdex: Runner, first_pets: Path) -> Runner:
+    if first_pets.exists():
+        shutil.copytree(first_pets, "pets")
+    else:
+        assert slimdex("build", "pets.jsonl", "--out", "pets").code == 0
+        shutil.copytree("pets", first_pets)
     return slimdex
 
 
@@ -624,6 +634,7 @@ def test_a_command_waits_as_long_as_it_is_told(
         assert pets(*words, "--wait", "60").code == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_waiting(pets: Runner) -> None:
     command = [sys.executable, "-m", "retrieval.cli", "delete", "pets", "cat", "--wait", "60"]
     with (
@@ -642,6 +653,7 @@ def test_ctrl_c_ends_the_waiting(pets: Runner) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_an_unfinished_build_waits_too(pets: Runner) -> None:
     from indexes.settings import Settings
     from retrieval.collection import Collection
@@ -698,6 +710,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     assert run(*words).returncode == 2
 
 
+@pytest.mark.slow
 def test_output_that_is_cut_off_makes_no_noise(pets: Runner) -> None:
     command = f"{sys.executable} -m retrieval.cli search pets cat dog rain | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)

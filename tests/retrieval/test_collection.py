@@ -18,6 +18,7 @@ from retrieval.documents import Document
 from retrieval.files import OUR_FILES
 from retrieval.integrity import verify
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 SMALL = [
     Document("cat", "the cat sat on the mat", metadata={"year": 2001, "kind": "pet"}),
@@ -226,10 +227,14 @@ def test_everything_deleted_and_filled_again(path: Path, encoder: WordEncoder) -
         Settings(kind="flat", candidates=0),
         Settings(kind="sq8", k=12, beta=1.0, gamma=1.0),
         Settings(kind="rabitq"),
-        Settings(kind="ivf-pq"),
-        Settings(kind="hnsw", candidates=50),
-        Settings(kind="PQ12x4", k=24),
-        Settings(reducer="identity", kind="fp16", gamma=0.0),
+        *slow(
+            [
+                Settings(kind="ivf-pq"),
+                Settings(kind="hnsw", candidates=50),
+                Settings(kind="PQ12x4", k=24),
+                Settings(reducer="identity", kind="fp16", gamma=0.0),
+            ]
+        ),
     ],
 )
 def test_reduce_without_encoding(

@@ -18,6 +18,7 @@ from retrieval.fit_advice import coding_seconds
 from retrieval.given import GivenEncoder
 from retrieval.integrity import verify
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 
 def topic(name: str, count: int) -> list[Document]:
@@ -68,7 +69,7 @@ def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
         assert coding_seconds(collection.index) is None
 
 
-@pytest.mark.parametrize("way", ["delete", "delete and compact", "replace"])
+@pytest.mark.parametrize("way", ["delete", *slow(["delete and compact", "replace"])])
 def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
     """As in a fresh build: the codes of the new topic are trained on it."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:

@@ -75,6 +75,7 @@ TRAININGS = """
 """
 
 
+@pytest.mark.slow
 def test_forked_children_train_after_their_parent_has(tmp_path: Path) -> None:
     assert run(TRAININGS, tmp_path) == "True\n"
 

@@ -11,6 +11,7 @@ from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.integrity import repair, verify
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory"]
 DERIVED = ["reducer", "rescorer", "moments", "norms", "codes"]
@@ -47,9 +48,7 @@ def test_a_sound_index_has_no_faults(path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", DERIVED)
-@pytest.mark.parametrize(
-    "damage", ["flip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cut", "remove"))]
-)
+@pytest.mark.parametrize("damage", ["flip", *slow(["cut", "remove"])])
 def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str) -> None:
     before = answers(path)
     file = find(path, role)

@@ -19,6 +19,7 @@ from retrieval.documents import Document
 from retrieval.facts import memory
 from retrieval.integrity import repair, verify
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 NEW = [Document("new", "parse a date")]
 CHANGES: dict[str, Callable[[Collection], object]] = {
@@ -42,10 +43,7 @@ def collection(tmp_path: Path, docstrings: list[Document]) -> Iterator[Collectio
     "error",
     [
         RuntimeError("Query interrupted"),  # what DuckDB makes of Ctrl-C
-        *(
-            pytest.param(error, marks=pytest.mark.slow)
-            for error in (KeyboardInterrupt, MemoryError)
-        ),
+        *slow([KeyboardInterrupt, MemoryError]),
     ],
 )
 def test_interrupted_after_its_commit_a_change_is_seen(

@@ -67,6 +67,7 @@ def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
             assert collection.search(QUERY)[0][0].id == "1"
 
 
+@pytest.mark.slow
 def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     make_tiny_model("roberta", tmp_path / "other")
     other = str(tmp_path / "other")

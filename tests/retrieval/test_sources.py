@@ -362,6 +362,7 @@ def test_missing_text_is_empty(tmp_path: Path) -> None:
     assert [d.text for d in read(path)] == ["", "x"]
 
 
+@pytest.mark.slow
 def test_standard_library() -> None:
     documents = read("python:")
     by_id = {d.id: d for d in documents}

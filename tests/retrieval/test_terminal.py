@@ -21,6 +21,7 @@ from indexes.settings import Settings
 from retrieval.collection import Collection
 from retrieval.documents import Document
 from retrieval.given import GivenEncoder
+from tests.slow import slow
 
 STYLE = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|2K|1A)|\r")
 """What Rich writes to colour its output, and to draw bars of progress."""
@@ -73,7 +74,7 @@ def search(path: Path, *more: str) -> tuple[str, ...]:
     return ("search", str(path), "--query-vector", "[1, 0.1]", "--show", "co\x1bl", *more)
 
 
-@pytest.mark.parametrize("width", [NARROW, 80, 120])
+@pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
 def test_no_control_character_of_a_document_reaches_a_terminal(index: Path, width: int) -> None:
     written = at_terminal(width, *search(index))
     assert "\x1b[31mred" not in written
@@ -89,7 +90,7 @@ def test_no_control_character_of_a_document_reaches_a_terminal(index: Path, widt
         assert expected in shown
 
 
-@pytest.mark.parametrize("width", [NARROW, 80, 120])
+@pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
 def test_ids_and_texts_of_any_length_fit(index: Path, width: int) -> None:
     lines = STYLE.sub("", at_terminal(width, *search(index))).split("\n")
     assert max(map(cell_len, lines)) <= width

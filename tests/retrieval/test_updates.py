@@ -17,6 +17,7 @@ from retrieval.documents import Document
 from retrieval.given import GivenEncoder
 from retrieval.integrity import verify
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory", "sort a list"]
 KINDS = [
@@ -107,7 +108,7 @@ def sizes(path: Path) -> dict[str, int]:
     return {re.split(r"[-.]", file.name)[0]: file.stat().st_size for file in path.iterdir()}
 
 
-@pytest.mark.parametrize("settings", KINDS, ids=lambda s: s.kind)
+@pytest.mark.parametrize("settings", [KINDS[0], *slow(KINDS[1:])], ids=lambda s: s.kind)
 def test_compact_keeps_answers_and_frees_space(
     path: Path, docstrings: list[Document], settings: Settings
 ) -> None:

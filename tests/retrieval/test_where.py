@@ -273,6 +273,7 @@ def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
 
 
+@pytest.mark.slow
 def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred checksums of each text."""
     slow = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
