@@ -113,7 +113,7 @@ def _processor() -> str:
 
 def _commit() -> str | None:
     """The commit of this checkout, with a "+" where files differ from it."""
-    folder = Path(__file__).parent.parent
+    folder = Path(__file__).resolve().parent.parent
 
     def git(*words: str) -> str | None:
         done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)

@@ -1,9 +1,9 @@
 """Numbers: reduce rows, keep them in a few bytes each, find the nearest.
 
-This package has never heard of text, DuckDB or a model. Files import only files above them:
-errors, forks, json_text, progress, locks, arrays, ranking, tensors, moments, reducer, linear,
-autoencoder, kinds, vector_index, vector_file, rescorer, metric, costs, filtered, reduced_index,
-catalog, settings.
+This package has never heard of text, DuckDB or a model.
+Files import only what is above them: errors, progress, forks, json_text, kinds, locks, arrays,
+tensors, ranking, search_costs, vector_file, moments, vector_index, reducer, linear, autoencoder,
+rescoring, registry, filtered_search, settings, reduced_index.
 """
 
 import os

@@ -34,7 +34,7 @@ def as_matrix(X: Any, *, dim: int | None = None, name: str = "vectors") -> Matri
     >>> as_matrix([[1.0, float("nan")]])
     Traceback (most recent call last):
     ...
-    indexes.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
+    slimdex.indexes.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
     try:
         if np.iscomplexobj(X):

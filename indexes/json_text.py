@@ -36,10 +36,10 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
 
     >>> parsed("[1, {}]")
     [1, {}]
-    >>> parsed("[" * 201 + "]" * 201)
+    >>> parsed("[" * 201 + "]" * 201)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    indexes.json_text.TooDeepError: nested too deep; expected at most 200 brackets inside each other
+    slimdex.indexes.json_text.TooDeepError: nested too deep; expected at most 200 ...
     """
     try:
         value = json.loads(text)

@@ -9,14 +9,14 @@ from threading import Lock
 import numpy as np
 
 from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
-from .costs import Costs
 from .errors import InputError
-from .filtered import FilteredSearch
+from .filtered_search import FilteredSearch
 from .kinds import Kind
-from .metric import Metric
 from .progress import Progress, silent
 from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
+from .rescoring import Metric
+from .search_costs import Costs
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from .catalog import REDUCERS, kind_named
 from .errors import InputError
 from .kinds import FLAT
 from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
 from .progress import Progress, silent
 from .reducer import Reducer, RowFile
+from .registry import REDUCERS, kind_named
 from .vector_index import FaissIndex
 
 

@@ -62,7 +62,7 @@ class FaissIndex:
     dim : dimensions of a row.
     rows : how many rows are expected; inverted lists are sized by it.
 
-    >>> from indexes.kinds import FLAT
+    >>> from slimdex.indexes.kinds import FLAT
     >>> index = FaissIndex(FLAT, dim=2)
     >>> index.add(np.array([[1, 0], [0, 1]], dtype=np.float32))
     >>> scores, rows = index.search(np.array([[0.6, 0.8]], dtype=np.float32), k=1)

@@ -10,20 +10,21 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from indexes.errors import InputError
-from indexes.progress import Progress, silent
-from indexes.settings import Settings
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.settings import Settings
 
-from .agreement import agree, agree_with, check_typed
-from .changes import Added
-from .collection import Collection
+from .atomic_files import CATALOG
+from .collection.collection import Collection
+from .collection.made_up_ids import MadeUpIds
+from .collection.writer import Added
 from .documents import Document
-from .encoder import Encoder
-from .files import CATALOG
-from .given import GivenVectors, open_vectors
-from .origins import MadeUpIds
-from .sources import ColumnNames, Source, open_source
-from .text_files import STANDARD_INPUT, FileFormat
+from .encoders.base import Encoder
+from .sources.column_agreement import agree, agree_with, check_typed
+from .sources.given_vectors import GivenVectors, open_vectors
+from .sources.source import Source, open_source
+from .sources.tables import ColumnNames
+from .sources.text_files import STANDARD_INPUT, FileFormat
 
 
 @dataclass(frozen=True)

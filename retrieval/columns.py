@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from indexes.errors import InputError
-from indexes.json_text import READABLE, parsed, written
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import READABLE, parsed, written
 
 from .documents import OWN_COLUMNS, Document
 

@@ -19,16 +19,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.arrays import Matrix, Rows
-from indexes.errors import InputError
-from indexes.progress import Progress, silent
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
 
-from .collection import Collection
-from .encoder import encode_queries
-from .exact import ExactSearch as ExactSearch
-from .exact import OwnMetricSearch, live_rows
-from .facts import memory
-from .given import GIVEN
+from .collection.collection import Collection
+from .collection.info import memory
+from .encoders.base import encode_queries
+from .exact_search import ExactSearch as ExactSearch
+from .exact_search import OwnMetricSearch, live_rows
+from .sources.given_vectors import GIVEN
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""

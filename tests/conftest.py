@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from retrieval.documents import Document
-from retrieval.sources import open_source
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.source import open_source
 
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix
 
 
 class WordEncoder:

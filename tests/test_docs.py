@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval import cli
+from slimdex.retrieval.cli import app as cli
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -53,7 +53,7 @@ def test_readme_commands_and_python(tmp_path: Path) -> None:
 
 
 def test_readme_names_every_command_and_kind() -> None:
-    from indexes.catalog import KINDS
+    from slimdex.indexes.registry import KINDS
 
     assert all(f"`{kind}`" in README for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback]

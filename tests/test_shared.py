@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def slimdex(*words: object) -> Any:
-    command = [sys.executable, "-m", "retrieval.cli", *map(str, words), "--json"]
+    command = [sys.executable, "-m", "slimdex", *map(str, words), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.datasets import Dataset
-from bench.retrieval import Task
-from bench.vectors import encoded
-from retrieval.documents import Document
+from slimdex.bench.data.cached_vectors import encoded
+from slimdex.bench.data.datasets import Dataset
+from slimdex.bench.experiments.retrieval_study import Task
+from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}

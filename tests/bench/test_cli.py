@@ -1,4 +1,4 @@
-"""`python -m bench` as a user runs it."""
+"""`slimdex bench` as a user runs it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bench.__main__ import app
-from bench.pairs import SEVEN
-from bench.results import FOLDER, ResultsFile, read_rows
-from bench.verdict import retrieval_line
+from slimdex.bench.cli import app
+from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.reporting.verdict import retrieval_line
+from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
 from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def bench(*words: object, folder: Path) -> str:
-    command = [sys.executable, "-m", "bench", *map(str, words)]
+    command = [sys.executable, "-m", "slimdex.bench", *map(str, words)]
     environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     import os
 
@@ -37,7 +37,7 @@ def bench(*words: object, folder: Path) -> str:
 
 def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
     """What a command says that ends with exit code 2; `paths` come first on sys.path."""
-    command = [sys.executable, "-m", "bench", *map(str, words)]
+    command = [sys.executable, "-m", "slimdex.bench", *map(str, words)]
     environment = {"PYTHONPATH": ":".join(map(str, [*paths, ROOT]))}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 2, done.stderr
@@ -67,11 +67,11 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 
 def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path: Path) -> None:
     assert refused("report", folder=tmp_path) == (
-        "error: bench-results: no rows of results; `python -m bench retrieval --quick` writes some "
+        "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
         "there, as peers, filters, encode, sts, reduction and updates do\n"
     )
     assert (
-        "elsewhere: no rows of results; `python -m bench retrieval --quick --out elsewhere` writes"
+        "elsewhere: no rows of results; `slimdex bench retrieval --quick --out elsewhere` writes"
         in refused("report", "--results", "elsewhere", folder=tmp_path)
     )
     assert list(tmp_path.iterdir()) == []

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from indexes import autoencoder as module
-from indexes.arrays import Matrix
-from indexes.autoencoder import TiedAutoencoder
-from indexes.catalog import load_reducer
-from indexes.errors import CorruptError, InputError
-from indexes.linear import Pca
-from indexes.moments import Moments
-from indexes.progress import silent
-from indexes.vector_file import VectorFile
+from slimdex.indexes import autoencoder as module
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.autoencoder import TiedAutoencoder
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.linear import Pca
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import silent
+from slimdex.indexes.registry import load_reducer
+from slimdex.indexes.vector_file import VectorFile
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.arrays import Matrix, Rows, normalize_rows, without
-from indexes.costs import Costs, Line
-from indexes.linear import Whitening
-from indexes.metric import Metric
-from indexes.ranking import compacted
-from indexes.reduced_index import ReducedIndex, reduced
-from indexes.vector_file import VectorFile
-from indexes.vector_index import FaissIndex
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.linear import Whitening
+from slimdex.indexes.ranking import compacted
+from slimdex.indexes.reduced_index import ReducedIndex, reduced
+from slimdex.indexes.rescoring import Metric
+from slimdex.indexes.search_costs import Costs, Line
+from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vector_index import FaissIndex
 from tests.chance import CHANCE
 
 from .test_reduced_index import BETA, GAMMA, D, N, build, oracle

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from indexes.arrays import Matrix, normalize_rows
-from indexes.catalog import load_reducer
-from indexes.errors import CorruptError, InputError
-from indexes.linear import (
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.linear import (
     AllButTheTop,
     Identity,
     Linear,
@@ -18,8 +17,9 @@ from indexes.linear import (
     Truncate,
     Whitening,
 )
-from indexes.moments import Moments
-from indexes.rescorer import Rescorer
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.registry import load_reducer
+from slimdex.indexes.rescoring import Rescorer
 
 
 @pytest.fixture

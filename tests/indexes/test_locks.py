@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 import time
 
-from indexes.locks import SharedLock
+from slimdex.indexes.locks import SharedLock
 
 
 def test_readers_share_and_a_writer_is_alone() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.errors import CorruptError, InputError
-from indexes.moments import Moments
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.moments import Moments
 from tests.chance import CHANCE
 
 

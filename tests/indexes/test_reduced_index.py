@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes.arrays import Matrix, normalize_rows
-from indexes.catalog import kind_named
-from indexes.errors import InputError
-from indexes.linear import Whitening
-from indexes.metric import Metric
-from indexes.moments import Moments
-from indexes.reduced_index import ReducedIndex, reduced, trained
-from indexes.rescorer import Rescorer
-from indexes.vector_file import VectorFile
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.linear import Whitening
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
+from slimdex.indexes.registry import kind_named
+from slimdex.indexes.rescoring import Metric, Rescorer
+from slimdex.indexes.vector_file import VectorFile
 from tests.chance import CHANCE
 
 N, D, BETA, GAMMA = 900, 24, 0.5, 0.25

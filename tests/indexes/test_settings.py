@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from indexes.arrays import Matrix, Rows, normalize_rows
-from indexes.errors import InputError
-from indexes.kinds import PQ
-from indexes.linear import Linear
-from indexes.moments import Moments
-from indexes.reduced_index import reduced
-from indexes.settings import Settings
-from indexes.vector_index import FaissIndex
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.kinds import PQ
+from slimdex.indexes.linear import Linear
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_index import FaissIndex
 
 
 def moments(n: int, d: int = 40) -> Moments:

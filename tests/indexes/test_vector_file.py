@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexes.errors import CorruptError, InputError
-from indexes.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 
 @pytest.fixture

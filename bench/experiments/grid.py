@@ -1,0 +1,148 @@
+"""The grid: which methods are measured on every set, with every model.
+
+Sizes are shares of the model's d dimensions, so that the grid means the same for each. A reducer
+or a kind that is added to the catalog joins by one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slimdex.indexes.settings import Settings
+
+from ..engines.engine_specs import Method
+
+DEFAULTS = Settings()
+RESCORED = DEFAULTS.candidates
+UNCOMPRESSED = "float32"
+GRID_PEERS = ("ST int8", "ST binary")
+"""sentence-transformers' own quantisers are baselines of the grid; other peers have their bench."""
+
+REDUCERS: dict[str, Settings] = {
+    "slimdex": Settings(),
+    "PCA": Settings(beta=1.0, gamma=0.0),
+    "rotation": Settings(beta=0.0, gamma=0.0),
+    "BERT-whitening": Settings(beta=1.0, gamma=1.0),
+    "truncate": Settings(beta=0.0, gamma=0.0, reducer="truncate"),
+    "random projection": Settings(beta=0.0, gamma=0.0, reducer="random"),
+}
+"""Name -> how dimensions are left out; the name also stands for its (beta, gamma)."""
+OTHERS: dict[str, Settings] = {
+    "all but the top": Settings(beta=0.0, gamma=0.0, reducer="all-but-the-top"),
+    "tied autoencoder": Settings(beta=0.0, gamma=0.0, reducer="autoencoder"),
+}
+"""The same, at half of the dimensions only."""
+
+CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
+"""k as shares of d."""
+BETAS, GAMMAS = (0.0, 1.0), (0.0, 0.25, 0.5, 1.0)
+
+
+def uncompressed(dim: int) -> Method:
+    """float32, exact: what everything is held against."""
+    return _plain(UNCOMPRESSED, dim, "flat")
+
+
+def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
+    """The methods for vectors of `dim` dimensions, `rows` of them, uncompressed first."""
+    parts = [baselines(dim), sizes(dim, rows), reducers(dim)]
+    if not quick:
+        parts += [k_curve(dim), surface(dim), kinds(dim), codes(dim), optimised(dim)]
+    chosen = {repr(method): method for part in parts for method in part}
+    return list(chosen.values())
+
+
+def baselines(dim: int) -> Iterator[Method]:
+    """No reduction: floats, scalar and product quantisers, binary; also rescored."""
+    yield uncompressed(dim)
+    yield _plain("float16", dim, "fp16")
+    yield _plain("int8", dim, "sq8")
+    yield _plain("RaBitQ", dim, "rabitq", RESCORED)
+    yield from map(Method.of_peer, GRID_PEERS)
+
+
+def sizes(dim: int, rows: int) -> Iterator[Method]:
+    """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32, by candidates; one is 1% of the rows."""
+    efforts = tuple(sorted({RESCORED, max(rows // 100, 10)}))
+    for of in (2, 3, 4, 6):
+        yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), (0, *efforts))
+
+
+def reducers(dim: int) -> Iterator[Method]:
+    """Every way to leave out half of the dimensions, at the same bytes."""
+    for name, settings in (REDUCERS | OTHERS).items():
+        yield _reduced(name, settings, part(dim, 2), "pq", RESCORED)
+
+
+def k_curve(dim: int) -> Iterator[Method]:
+    """Quality against k, nothing quantised, nothing rescored."""
+    for share, of in CURVE:
+        for name, settings in REDUCERS.items():
+            if name != "rotation":  # PCA's twin but for the mean
+                yield _reduced(name, settings, part(dim, of, share), "flat")
+
+
+def surface(dim: int) -> Iterator[Method]:
+    """(beta, gamma), of the codes alone and of the rescored order."""
+    for beta in BETAS:
+        for gamma in GAMMAS:
+            settings = Settings(beta=beta, gamma=gamma)
+            yield _reduced("whitening", settings, part(dim, 2), "pq", RESCORED)
+
+
+def kinds(dim: int) -> Iterator[Method]:
+    """The other index kinds over the same reduced rows."""
+    for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
+        yield _reduced("slimdex", DEFAULTS, part(dim, 2), kind, RESCORED)
+
+
+def codes(dim: int) -> Iterator[Method]:
+    """What codes alone can do at 1/8, 1/16 and 1/32 of float32: no vectors on disk."""
+    half, quarter = part(dim, 2), part(dim, 4)
+    for k, kind in (
+        (half, "sq8"),  # 1/8
+        (half, "sq4"),  # 1/16
+        (quarter, "sq8"),
+        (half, f"PQ{half}x4fs"),
+        (half, f"PQ{half // 2}x4fs"),  # 1/32
+        (quarter, "sq4"),
+    ):
+        yield _reduced("slimdex", DEFAULTS, k, kind)
+    yield _reduced("slimdex", DEFAULTS, half, f"PQ{half // 4}")  # 1/32
+    yield _plain("int4", dim, "sq4")  # 1/8
+    yield _plain("PQ", dim, f"PQ{_divisor(dim, half)}x4fs")  # 1/16
+    yield _plain("PQ", dim, f"PQ{_divisor(dim, quarter)}x4fs")  # 1/32
+
+
+def optimised(dim: int) -> Iterator[Method]:
+    """FAISS's OPQ at 1/64 and 1/32, last because it trains for minutes."""
+    for of in (16, 8):
+        groups = _divisor(dim, dim // of)
+        yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
+
+
+def part(dim: int, of: int, share: int = 1) -> int:
+    """share / of the dimensions, as a multiple of 4, which is what `pq` takes.
+
+    >>> part(384, 2), part(384, 3, share=2), part(312, 8)
+    (192, 256, 36)
+    """
+    return max(dim * share // of // 4 * 4, 4)
+
+
+def _divisor(dim: int, most: int) -> int:
+    return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
+
+
+def _plain(name: str, dim: int, kind: str, candidates: int = 0) -> Method:
+    settings = Settings(dim, 0.0, 0.0, kind, candidates, "identity")
+    return Method(name, settings, _efforts(candidates))
+
+
+def _reduced(name: str, like: Settings, k: int, kind: str, candidates: int = 0) -> Method:
+    settings = Settings(k, like.beta, like.gamma, kind, candidates, like.reducer)
+    return Method(name, settings, _efforts(candidates))
+
+
+def _efforts(candidates: int) -> tuple[int, ...]:
+    return (0, candidates) if candidates else (0,)

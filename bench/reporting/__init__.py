@@ -1,0 +1,5 @@
+"""Reporting: rows of results become findings, tables, pictures and pages.
+
+Files import only what is above them: findings, panels, search_tables, search_charts,
+similarity_tables, similarity_charts, verdict, generated_tables, page.
+"""

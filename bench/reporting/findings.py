@@ -1,0 +1,216 @@
+"""Findings: what the rows say, worked out once for tables and pictures alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from ..experiments.grid import DEFAULTS, UNCOMPRESSED, part
+from ..rows import Row
+
+SLIMDEX = "slimdex"
+CODES_ONLY, RESCORED = "codes only", "rescored"
+CODES = {4: "fp16", 8: "sq8", 16: "PQ{half}x4fs", 32: "PQ{eighth}"}
+"""Share of float32 -> the kind of slimdex's codes, of half the dimensions, with no rescoring."""
+FASTEST_RECALL = 0.99
+"""Recall of the exact search's ten at which approximate indexes are compared."""
+
+GROUPS = {
+    SLIMDEX: "slimdex",
+    UNCOMPRESSED: "float32, float16",
+    "float16": "float32, float16",
+    "ST int8": "sentence-transformers",
+    "ST binary": "sentence-transformers",
+    "int8": "FAISS quantisers",
+    "int4": "FAISS quantisers",
+    "PQ": "FAISS quantisers",
+    "OPQ+PQ": "FAISS quantisers",
+    "RaBitQ": "FAISS quantisers",
+    "PCA": "PCA, truncation, random projection",
+    "truncate": "PCA, truncation, random projection",
+    "random projection": "PCA, truncation, random projection",
+}
+"""Method -> the colour it has in pictures; methods that are not here have pictures of their own."""
+
+
+def tasks(rows: Iterable[Row]) -> list[tuple[str, str]]:
+    """(set, model) of the rows, in the order in which they first appear by model, then size."""
+    sizes = {(r["model"], r["documents"], r["set"]) for r in rows}
+    return [(name, model) for model, _, name in sorted(sizes)]
+
+
+def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
+    """The rows of a set and model that were measured without an error."""
+    return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
+
+
+def is_slimdex(row: Row, of: int, candidates: Callable[[Row], int]) -> bool:
+    """Whether a row is slimdex by default but for k = d / of and so many candidates."""
+    settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
+    return (
+        row["method"] == SLIMDEX
+        and settings == (DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
+        and row["k"] == part(row["dim"], of)
+        and row["effort"] == candidates(row)
+    )
+
+
+def default_row(rows: Sequence[Row]) -> Row | None:
+    """slimdex as `slimdex build` makes it: 1/64 of float32."""
+    return next((r for r in rows if is_slimdex(r, 2, lambda _: DEFAULTS.candidates)), None)
+
+
+def small_row(rows: Sequence[Row]) -> Row | None:
+    """slimdex at 1/128 with 1% of the documents as candidates."""
+    return next((r for r in rows if is_slimdex(r, 4, one_percent)), None)
+
+
+def one_percent(row: Row) -> int:
+    """Candidates that are 1% of the documents."""
+    return max(int(row["documents"]) // 100, 10)
+
+
+def uncompressed_row(rows: Sequence[Row]) -> Row | None:
+    return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
+
+
+def stage(row: Row) -> str:
+    """Whether the order of the answers is that of the codes or of better vectors."""
+    return RESCORED if row["effort"] else CODES_ONLY
+
+
+def label(row: Row) -> str:
+    """A row's method in a few words.
+
+    >>> label({"method": "slimdex", "k": 192, "kind": "pq", "effort": 200})
+    'slimdex k=192 pq, 200 rescored'
+    >>> label({"method": "ST binary", "effort": 4})
+    'ST binary, effort 4'
+    """
+    if row.get("k") is None:
+        return f"{row['method']}, effort {row['effort']}" if row["effort"] else str(row["method"])
+    words = f"{row['method']} k={row['k']} {row['kind']}"
+    return f"{words}, {row['effort']} rescored" if row["effort"] else words
+
+
+def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
+    """The rows that no other beats in both, from the cheapest to the best.
+
+    >>> rows = [{"b": 8, "q": 3}, {"b": 2, "q": 1}, {"b": 4, "q": 1}, {"b": 4, "q": 2}]
+    >>> pareto(rows, "b", "q")
+    [{'b': 2, 'q': 1}, {'b': 4, 'q': 2}, {'b': 8, 'q': 3}]
+    """
+    front: list[Row] = []
+    for row in sorted(rows, key=lambda r: (r[cost], -r[gain])):
+        if not front or row[gain] > front[-1][gain]:
+            front.append(row)
+    return front
+
+
+def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
+    """A model's sets on which every kind of code that any of them has was measured.
+
+    Some quantisers train for minutes, so that a large set may lack them.
+    """
+    mine = [r for r in rows if r["model"] == model and "error" not in r and not r["effort"]]
+    sets: dict[tuple[str, Any], set[str]] = {}
+    for row in mine:
+        if row["method"] in GROUPS:
+            sets.setdefault((row["method"], row.get("kind")), set()).add(row["set"])
+    common = set.intersection(*sets.values()) if sets else set()
+    return [name for name, m in tasks(rows) if m == model and name in common]
+
+
+def mean_by_method(
+    rows: Sequence[Row], model: str, names: Collection[str] | None = None
+) -> list[Row]:
+    """Rows of one model averaged over its sets, or those of these names.
+
+    Only methods that were measured on all of them count. They are told apart by name, size, kind,
+    k and effort; candidates that depend on the size of a set are left out.
+    """
+    sets = {r["set"] for r in rows if r["model"] == model and (names is None or r["set"] in names)}
+    grouped: dict[Any, list[Row]] = {}
+    for row in rows:
+        if row["model"] != model or row["set"] not in sets:
+            continue
+        if "error" not in row and row.get("compression"):
+            key = [row.get(n) for n in ("method", "k", "beta", "gamma", "kind", "effort")]
+            grouped.setdefault(tuple(key), []).append(row)
+    means = []
+    for members in grouped.values():
+        if {r["set"] for r in members} == sets:
+            deltas = [r["ndcg@10_delta"] for r in members]
+            mean = {"ndcg@10_delta": sum(deltas) / len(deltas), "worst_delta": min(deltas)}
+            means.append(members[0] | mean | {"label": label(members[0])})
+    return means
+
+
+def lines_of(means: Sequence[Row]) -> list[Row]:
+    """What each method's line shows: the best of every size where the answers are rescored.
+
+    By codes alone, only the rows that no smaller one of the method beats.
+    """
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in means:
+        lines.setdefault((row["method"], stage(row)), []).append(row)
+    shown = []
+    for (_, how), line in lines.items():
+        if how == CODES_ONLY:
+            shown += pareto(line, "ram_row_bytes", "ndcg@10_delta")
+        else:
+            best = {r["ram_row_bytes"]: r for r in sorted(line, key=lambda r: r["ndcg@10_delta"])}
+            shown += best.values()
+    return shown
+
+
+def codes_at(means: Sequence[Row], of: int) -> list[Row]:
+    """The codes alone of about 1/of, the best of each method, best first.
+
+    slimdex's setting is fixed beforehand, not picked by the labels: half the dimensions, beta and
+    gamma as by default, in the kind that `CODES` has for the size.
+    """
+    best: dict[str, Row] = {}
+    for row in means:
+        fits = of / 1.5 <= row["compression"] < of * 4 / 3  # RaBitQ's 1/27 counts as 1/32
+        if row["effort"] or not fits or row["method"] not in GROUPS or row.get("kind") == "flat":
+            continue
+        if row["method"] == SLIMDEX:
+            kind = CODES[of].format(half=part(row["dim"], 2), eighth=part(row["dim"], 2) // 4)
+            if (row["k"], row["kind"]) != (part(row["dim"], 2), kind):
+                continue
+        kept = best.get(row["method"])
+        if kept is None or row["ndcg@10_delta"] > kept["ndcg@10_delta"]:
+            best[row["method"]] = row
+    return sorted(best.values(), key=lambda r: -r["ndcg@10_delta"])
+
+
+def fastest_at(rows: Sequence[Row], recall: float = FASTEST_RECALL) -> list[Row]:
+    """Of each method the row of lowest one-thread median that reaches the recall.
+
+    Where none does, the row that comes nearest to it.
+    """
+
+    def rank(row: Row) -> tuple[float, float]:
+        return max(recall - row["agreement@10"], 0.0), row["p50_ms_one"]
+
+    best: dict[str, Row] = {}
+    for row in (r for r in rows if "error" not in r):
+        if row["method"] not in best or rank(row) < rank(best[row["method"]]):
+            best[row["method"]] = row
+    return sorted(best.values(), key=lambda r: r["p50_ms_one"])
+
+
+def resident_bytes(row: Row) -> float:
+    """Bytes a vector in memory, fixed cost shared out, as the index tells.
+
+    Where it can't, what the process grew by, pages of files that it mapped included.
+    """
+    if not is_told(row):
+        return float(row["process_row_bytes"] + row["process_files_row_bytes"])
+    return float(row["ram_row_bytes"] + (row["ram_fixed_bytes"] or 0) / row["documents"])
+
+
+def is_told(row: Row) -> bool:
+    """Whether the index tells its own size."""
+    return row["ram_row_bytes"] is not None

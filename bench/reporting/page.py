@@ -1,0 +1,172 @@
+"""`slimdex bench report`: one page that opens anywhere, and its pictures as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from slimdex.indexes.progress import Progress, silent
+
+from ..rows import Row
+from . import search_tables as tables
+from .panels import Figure
+from .search_charts import all_charts
+from .search_tables import Table
+from .similarity_charts import study_charts
+from .similarity_tables import reduction_tables, study_tables
+from .verdict import encode_line, filters_line, fine_print, sts_line, verdict
+
+Measured = Mapping[str, Sequence[Row]]
+"""Experiment -> its rows."""
+TEMPLATE = Path(__file__).parent / "page.html"
+DRAW = "window.vegaEmbed = vegaEmbed;"
+"""What the page needs of the scripts."""
+PICTURE_SCALE = 2
+"""Pixels of a PNG for each of the chart's."""
+LEAD = (
+    "Every row compares a way to keep vectors with the uncompressed float32 search over the same "
+    "vectors: nDCG@10 in points, its 95% interval paired by query; better and worse are said "
+    "where that leaves out zero. Point at anything to see its row; click a column's head to sort."
+)
+SETTINGS = (
+    "Above, quality is that of slimdex by default, and time that of its fastest setting that keeps "
+    "the exact search's own order."
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table in the page, and the anchor that the contents point to."""
+
+    anchor: str
+    table: Table
+
+
+def write_report(out: Path, rows: Measured, progress: Progress = silent) -> list[Path]:
+    """Write `index.html` and a PNG for each figure into a folder; returns their paths.
+
+    The page holds its data and scripts, and asks no network for anything.
+    """
+    page = write_page(out, rows)
+    return [page, *_pictures(out, _figures(rows), progress)]
+
+
+def write_page(out: Path, rows: Measured) -> Path:
+    """Write `index.html` alone."""
+    out.mkdir(parents=True, exist_ok=True)
+    page = out / "index.html"
+    page.write_text(_page(rows, _figures(rows)), encoding="utf-8")
+    return page
+
+
+def write_pictures(out: Path, rows: Measured, names: Sequence[str]) -> list[Path]:
+    """Write the PNGs of these names into a folder, those that the rows allow."""
+    out.mkdir(parents=True, exist_ok=True)
+    figures = _figures(rows)
+    return _pictures(out, {name: figures[name] for name in names if name in figures}, silent)
+
+
+def _figures(rows: Measured) -> dict[str, Figure]:
+    search = all_charts(rows.get("retrieval", ()), rows.get("peers", ()))
+    return search | study_charts(rows.get("sts", ()))
+
+
+def _pictures(out: Path, figures: Mapping[str, Figure], progress: Progress) -> list[Path]:
+    paths = []
+    for done, (name, figure) in enumerate(figures.items(), start=1):
+        picture = vl_convert.vegalite_to_png(figure.picture().to_dict(), scale=PICTURE_SCALE)
+        paths.append(out / f"{name}.png")
+        paths[-1].write_bytes(picture)
+        progress("pictures", done, len(figures))
+    return paths
+
+
+def _page(rows: Measured, figures: Mapping[str, Figure]) -> str:
+    panels = {name: figure.in_page() for name, figure in figures.items()}
+    specs = {f"{n}-{i}": spec for n, own in panels.items() for i, (_, spec) in enumerate(own)}
+    template = jinja2.Environment(autoescape=True).from_string(TEMPLATE.read_text("utf-8"))
+    return template.render(
+        verdict=_verdict(rows),
+        lead=_lead(rows),
+        scripts=Markup(_inline(vl_convert.javascript_bundle(DRAW))),
+        figures=figures,
+        captions={name: [title for title, _ in own] for name, own in panels.items()},
+        specs=Markup(_inline(json.dumps(specs))),
+        parts=_parts(rows),
+    )
+
+
+def _verdict(rows: Measured) -> str:
+    """Of the search if that was measured, else of the first experiment that has one."""
+    search = verdict(rows.get("retrieval", ()), rows.get("peers", ()))
+    return search or next((table.note for table in _studies(rows) if table.note), "")
+
+
+def _lead(rows: Measured) -> str:
+    """What the figures are, and what the verdict leaves out."""
+    retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
+    if not retrieval and not peers:
+        return ""
+    settings = SETTINGS if retrieval and peers else ""
+    return " ".join(filter(None, [fine_print(retrieval), settings, LEAD]))
+
+
+def _parts(rows: Measured) -> list[Part]:
+    retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
+    found = [*tables.headline(retrieval), *tables.beside_peers(peers)]
+    found += [*tables.codes_alone(retrieval), *_studies(rows)]
+    if retrieval or peers:
+        found.append(tables.every_row([*retrieval, *peers]))
+    parts: dict[str, Part] = {}
+    for table in filter(lambda table: table.rows, found):
+        anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
+        anchor += f"-{len(parts)}" if anchor in parts else ""
+        parts[anchor] = Part(anchor, table)
+    return list(parts.values())
+
+
+def _studies(rows: Measured) -> list[Table]:
+    """Tables of the other experiments, each with its result in a sentence where it has one."""
+    filtered, encoded, studied = (rows.get(name, ()) for name in ("filters", "encode", "sts"))
+    found = _noted("Filters", tables.filters(filtered), filters_line, _by(filtered, "set", "model"))
+    found += _noted("Encoding", tables.encoders(encoded), encode_line, _by(encoded, "model"))
+    similar = _by(studied, "model", "language")
+    found += _noted("Similarity", study_tables(studied), sts_line, similar)
+    cut = reduction_tables(rows.get("reduction", ()))
+    found += [replace(table, title=f"Reduction: {table.title}") for table in cut]
+    changed = tables.updates(rows.get("updates", ())) if rows.get("updates") else []
+    return found + [replace(table, title=f"Updates: {table.title.lower()}") for table in changed]
+
+
+def _noted(
+    what: str,
+    found: Sequence[Table],
+    line: Callable[[Sequence[Row]], str],
+    groups: Mapping[str, Sequence[Row]],
+) -> list[Table]:
+    """Tables of an experiment with what they are of, and its result before what they say."""
+    noted = []
+    for table in found:
+        note = "; ".join(filter(None, [line(groups[table.title]), table.note]))
+        noted.append(replace(table, title=f"{what}: {table.title}", note=note))
+    return noted
+
+
+def _by(rows: Sequence[Row], *names: str) -> dict[str, list[Row]]:
+    """Rows by what the titles of their tables say."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(", ".join(row[name] for name in names), []).append(row)
+    return groups
+
+
+def _inline(script: str) -> str:
+    """A script as it may stand inside HTML, where "</script" would end it."""
+    return script.replace("</script", "<\\/script")

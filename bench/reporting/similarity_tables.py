@@ -1,0 +1,101 @@
+"""Tables of the similarity study, in the papers' own layout, and of the reduction experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..data.pairs import SEVEN
+from ..rows import Row
+from .search_tables import Cell, Table
+
+SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
+"""The columns of Su et al.'s Tables 1 and 2."""
+PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
+    "bert-base-uncased": {
+        "mean@1,-1": (59.04, 57.86, 61.97, 62.49, 70.96, 69.76, 63.75),
+        "mean@1,-1, whitened on NLI": (68.19, 61.69, 65.70, 66.02, 75.11, 73.11, 63.6),
+        "mean@1,-1, whitened on NLI, k=256": (67.51, 61.46, 66.71, 66.17, 74.82, 72.10, 64.9),
+        "mean@1,-1, whitened on target": (71.34, 63.62, 73.02, 69.23, 74.52, 72.15, 60.6),
+        "mean@1,-1, whitened on target, k=256": (71.43, 63.89, 73.76, 69.08, 74.59, 74.40, 62.2),
+    },
+    "bert-large-uncased": {
+        "mean@1,-1": (59.59, 57.73, 61.17, 61.18, 68.07, 70.25, 60.34),
+        "mean@1,-1, whitened on target, k=384": (72.48, 64.34, 74.60, 69.64, 74.68, 75.90, 60.8),
+    },
+}
+"""Su et al. (2021), Table 1: model -> row -> figures in the order of `SU`."""
+
+
+def study_tables(rows: Sequence[Row]) -> list[Table]:
+    """For each model and language: poolings without a reducer and whitened, every set."""
+    tables = []
+    for model, language in dict.fromkeys((row["model"], row["language"]) for row in rows):
+        own = [row for row in rows if (row["model"], row["language"]) == (model, language)]
+        sets = own[0]["sets"]
+        shown = [*SU] if set(sets) == set(SEVEN) else list(sets)
+        plain = {row["pooling"]: row for row in own if not row["fit"]}
+        lines = [
+            [Cell(_name(row), _name(row)), *_cells(row, plain[row["pooling"]], [*shown, "average"])]
+            for row in own
+            if _is_shown(row) and row["pooling"] in plain
+        ]
+        for name, figures in PUBLISHED.get(model, {}).items():
+            published = f"{name} (published)"
+            cells = [Cell(f"{figure:.2f}", figure) for figure in figures]
+            lines.append([Cell(published, published), *cells, Cell("", "")])
+        tables.append(Table(f"{model}, {language}", "", ["", *shown, "average"], lines))
+    return tables
+
+
+def reduction_tables(rows: Sequence[Row]) -> list[Table]:
+    """For each model: every reducer at d/4 and d/3 beside the vectors as they are."""
+    tables = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == model]
+        searched = [name.removesuffix(" ndcg@10") for name in own[0] if name.endswith(" ndcg@10")]
+        heads = ["", "k", "Pearson of similarities", "STS Pearson", "STS Spearman"]
+        heads += [f"{name}, {m}" for name in searched for m in ("MRR@10", "nDCG@10")]
+        heads += ["fit s", "ms for 1,000"]
+        lines = [_reduction(row, searched) for row in own]
+        tables.append(Table(f"{model}, {own[0]['d']} dimensions", "", heads, lines))
+    return tables
+
+
+def _is_shown(row: Row) -> bool:
+    """Rows of the papers' tables: no reducer, BERT-whitening whole and cut, and the rotation."""
+    if row["reducer"] == "none":
+        return row["layers"] in ([-1], [1, -1], [1, 2, -1])
+    if row["reducer"] != "whitening" or row["layers"] not in ([-1], [1, -1]):
+        return False
+    half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
+    shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
+    if row["mode"] == "cls":
+        shown = shown[:1]
+    return (row["beta"], row["gamma"], row["k"]) in shown
+
+
+def _name(row: Row) -> str:
+    name: str = row["pooling"]
+    if row["fit"]:
+        pair = (row["beta"], row["gamma"])
+        name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
+        name += f" on {row['fit']}" + (f", k={row['k']}" if row["k"] else "")
+    return name
+
+
+def _cells(row: Row, plain: Row, names: Sequence[str]) -> list[Cell]:
+    """Figures, each with its change against no reducer."""
+    cells = []
+    for name in names:
+        change = "" if row is plain else f" ({row[name] - plain[name]:+.2f})"
+        cells.append(Cell(f"{row[name]:.2f}{change}", row[name]))
+    return cells
+
+
+def _reduction(row: Row, searched: Sequence[str]) -> list[Cell]:
+    figures = [row["similarity_pearson"], row["sts_pearson"], row["sts_spearman"]]
+    figures += [row[f"{name} {m}"] for name in searched for m in ("mrr@10", "ndcg@10")]
+    cells = [Cell(row["reducer"], row["reducer"]), Cell(str(row["k"]), row["k"])]
+    cells += [Cell(f"{figure:.2f}", figure) for figure in figures]
+    times = (row.get("fit_s"), 1000 * row.get("transform_s_per_1000", 0.0) or None)
+    return cells + [Cell("", "") if t is None else Cell(f"{t:.2f}", t) for t in times]

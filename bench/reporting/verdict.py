@@ -1,0 +1,238 @@
+"""Verdicts: what rows come to in a sentence, for the page's beginning and for the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..experiments.grid import UNCOMPRESSED
+from ..experiments.similarity_study import TARGET
+from ..rows import Row
+from .findings import (
+    FASTEST_RECALL,
+    SLIMDEX,
+    default_row,
+    fastest_at,
+    of_task,
+    resident_bytes,
+    tasks,
+    uncompressed_row,
+)
+
+ALIKE = 1.05
+"""Times that differ by less are the same."""
+AUTO = "slimdex auto"
+
+
+def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+    """slimdex by default beside the uncompressed search: memory, quality, time."""
+    mine = of_task(rows, task)
+    exact, ours = uncompressed_row(mine), default_row(mine)
+    if exact is None or ours is None:
+        name = UNCOMPRESSED if exact is None else SLIMDEX
+        failed = [r["error"] for r in rows if r["method"] == name and "error" in r]
+        return f"{task[0]}: no result, {name}: {failed[0] if failed else 'not measured'}"
+    once = _bytes(ours["ram_fixed_bytes"])
+    size = f"{ours['ram_row_bytes']:,.0f} bytes a vector and {once} once instead of"
+    size += f" {exact['ram_row_bytes']:,.0f} (1/{ours['compression']:.0f})"
+    delta, low, high = (ours[f"ndcg@10_{name}"] for name in ("delta", "low", "high"))
+    judged = {1: "better than", 0: "not clearly different from", -1: "worse than"}[_side(ours)]
+    quality = f"nDCG@10 {ours['ndcg@10']:.2f}, {judged} {exact['ndcg@10']:.2f} uncompressed"
+    quality += f" ({delta:+.2f}, 95% interval {low:+.2f} to {high:+.2f})"
+    times = _as_fast(ours["p50_ms_one"], exact["p50_ms_one"])
+    return f"{task[0]}: {size}, {quality}, p50 {times}"
+
+
+def peers_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+    """slimdex beside the fastest and the smallest of the others and the uncompressed search."""
+    mine = of_task(rows, task)
+    parts = [_own_speed(mine)]
+    others = _others(mine)
+    for what, ordered in (("fastest", others), ("smallest", sorted(others, key=resident_bytes))):
+        if ordered and (what == "fastest" or ordered[0] is not others[0]):
+            parts.append(f"the {what} other, {ordered[0]['method']}, {_costs(ordered[0])}")
+    exact = uncompressed_row(mine)
+    parts += [f"{UNCOMPRESSED} {_costs(exact)}"] if exact else []
+    return f"{task[0]}, at recall {FASTEST_RECALL:g} of exact: {', '.join(parts)}"
+
+
+def filters_line(rows: Sequence[Row]) -> str:
+    """The worst recall and the range of times over all conditions."""
+    shares = [row["selectivity"] for row in rows]
+    times = [row["p50_ms_total"] for row in rows]
+    recall = min(row["recall@10_total"] for row in rows)
+    low, high = (f"{100 * share:.3g}%" for share in (min(shares), max(shares)))
+    allowed = low if low == high else f"{low} to {high}"
+    return (
+        f"{rows[0]['set']}: recall@10 of at least {recall:.3f} under {len(rows)} conditions, which "
+        f"allow {allowed} of {rows[0]['documents']:,} documents, "
+        f"p50 {min(times):.2f} to {max(times):.2f} ms"
+    )
+
+
+def encode_line(rows: Sequence[Row]) -> str:
+    """slimdex as it encodes by default beside the fastest other, of one model."""
+    told = [row for row in rows if "error" not in row]
+    ours = next((row for row in told if row["encoder"] == AUTO), None)
+    if ours is None:
+        return f"{rows[0]['model']}: no result, {AUTO} failed"
+    line = f"{ours['model']}: slimdex encodes {ours['short_texts_per_s']:,.0f} short texts a second"
+    line += f" and {ours['long_texts_per_s']:,.0f} long ones"
+    others = [row for row in told if not row["encoder"].startswith(SLIMDEX)]
+    if not others:
+        return line
+    best = max(others, key=lambda row: float(row["short_texts_per_s"]))
+    short, long = (ours[n] / best[n] for n in ("short_texts_per_s", "long_texts_per_s"))
+    return f"{line}, {short:.2f} and {long:.2f} times the rate of {best['encoder']}"
+
+
+def sts_line(rows: Sequence[Row]) -> str:
+    """A model's first pooling as it is, whitened, and cut to half, each as fitted on the sets."""
+    plain = next((row for row in rows if not row["fit"]), None)
+    if plain is None:
+        name = f"{rows[0]['model']}, {rows[0]['language']}"
+        return f"{name}: no result, nothing without a reducer"
+    count = len(plain["sets"])
+    line = f"{plain['model']}, {plain['language']}: Spearman x 100 averages"
+    line += f" {plain['average']:.2f} over {count} set{'s' if count > 1 else ''} with the vectors"
+    line += f" as they are ({plain['pooling']})"
+    half, width = round(plain["width"] / 8) * 4, plain["width"]
+    ways = {(1.0, 1.0, None): "whitened", (0.0, 0.0, half): f"in {half} of {width} dimensions"}
+    for (beta, gamma, k), how in ways.items():
+        same = {"fit": TARGET, "reducer": "whitening", "pooling": plain["pooling"]}
+        same |= {"beta": beta, "gamma": gamma, "k": k}
+        found = next((r for r in rows if all(r[name] == v for name, v in same.items())), None)
+        if found:
+            change = found["average"] - plain["average"]
+            line += f", {found['average']:.2f} {how} ({change:+.2f})"
+    return line
+
+
+def verdict(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
+    """Quality, memory and time against float32, and against peers where there are any."""
+    quality, speed = _quality(retrieval), _speed(peers) or _time(retrieval)
+    if not quality:
+        return speed and f"Slimdex: {speed}."
+    return f"{quality}; {speed}."
+
+
+def fine_print(retrieval: Sequence[Row]) -> str:
+    """What the verdict leaves out: the part that is on disk."""
+    disk = [ours["disk_row_bytes"] for _, ours in _pairs(retrieval)]
+    if not disk:
+        return ""
+    low, high = f"{min(disk):,.0f}", f"{max(disk):,.0f}"
+    size = low if low == high else f"{low} to {high}"
+    return f"Beside that memory slimdex keeps {size} bytes a vector on disk."
+
+
+def _quality(rows: Sequence[Row]) -> str:
+    pairs = _pairs(rows)
+    if not pairs:
+        return ""
+    begin = f"In 1/{pairs[0][1]['compression']:.0f} of float32's memory slimdex answers"
+    if len(pairs) == 1:
+        ((exact, ours),) = pairs
+        how = {1: "better", 0: "as well", -1: "worse"}[_side(ours)]
+        figures = f"nDCG@10 {ours['ndcg@10']:.2f} against {exact['ndcg@10']:.2f}"
+        return f"{begin} {how} on {ours['set']} ({figures})"
+    deltas = [ours["ndcg@10_delta"] for _, ours in pairs]
+    better, same, worse = ([_side(ours) for _, ours in pairs].count(side) for side in (1, 0, -1))
+    counts = f"better on {better or 'none'} of {len(pairs)} collections, as well on"
+    counts += f" {same or 'none'} and worse on {worse or 'none'}"
+    mean = f"{sum(deltas) / len(deltas):+.2f} points on average"
+    return f"{begin} {counts} (nDCG@10 {mean}, {min(deltas):+.2f} to {max(deltas):+.2f})"
+
+
+def _speed(rows: Sequence[Row]) -> str:
+    """Of the largest collection that peers were measured on."""
+    found = [of_task(rows, task) for task in tasks(rows)]
+    mine = max(filter(None, found), key=lambda own: int(own[0]["documents"]), default=[])
+    own, others, exact = _nearest(mine), _others(mine), uncompressed_row(mine)
+    if own is None or exact is None:
+        return ""
+    said = f"it reaches recall {own['agreement@10']:.3f} of exact at most, in"
+    if own["agreement@10"] >= FASTEST_RECALL:
+        said = f"at recall {FASTEST_RECALL:g} of exact it answers in"
+    float32 = f"{UNCOMPRESSED} takes {_costs(exact)}"
+    if others:
+        fastest = f"the fastest other, {others[0]['method']}, takes {_costs(others[0])}"
+        float32 = f"{fastest} and {UNCOMPRESSED} {_costs(exact)}"
+    return f"{said} {_costs(own)} bytes a vector, where {float32} {_place(exact)}"
+
+
+def _time(rows: Sequence[Row]) -> str:
+    """Of the largest collection, where no peers were measured."""
+    pairs = _pairs(rows)
+    if not pairs:
+        return ""
+    exact, ours = max(pairs, key=lambda pair: int(pair[0]["documents"]))
+    times = f"{ours['p50_ms_one']:.2f} ms, {UNCOMPRESSED}'s {exact['p50_ms_one']:.2f} ms"
+    place = f"({exact['documents']:,} vectors, one thread)" if len(pairs) == 1 else _place(exact)
+    return f"a query takes {times} {place}"
+
+
+def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """The uncompressed search and slimdex by default, of every set and model that has both."""
+    found = []
+    for task in tasks(rows):
+        mine = of_task(rows, task)
+        exact, ours = uncompressed_row(mine), default_row(mine)
+        if exact and ours:
+            found.append((exact, ours))
+    return found
+
+
+def _nearest(mine: Sequence[Row]) -> Row | None:
+    """slimdex's fastest setting that reaches the recall, or the one that comes nearest to it."""
+    own = [row for row in fastest_at(mine) if row["method"].startswith(SLIMDEX)]
+    reached = [row for row in own if row["agreement@10"] >= FASTEST_RECALL]
+    return reached[0] if reached else max(own, key=lambda r: float(r["agreement@10"]), default=None)
+
+
+def _others(mine: Sequence[Row]) -> list[Row]:
+    """Peers that reach the recall, the fastest first."""
+    reached = [row for row in fastest_at(mine) if row["agreement@10"] >= FASTEST_RECALL]
+    return [r for r in reached if r["method"] != UNCOMPRESSED and SLIMDEX not in r["method"]]
+
+
+def _own_speed(mine: Sequence[Row]) -> str:
+    own = _nearest(mine)
+    if own is None:
+        return f"{SLIMDEX} was not measured"
+    if own["agreement@10"] >= FASTEST_RECALL:
+        return f"{own['method']} takes {_costs(own)} bytes a vector"
+    reached = f"{SLIMDEX} reaches {own['agreement@10']:.3f} at most"
+    return f"{reached} ({_costs(own)} bytes a vector)"
+
+
+def _costs(row: Row) -> str:
+    return f"{row['p50_ms_one']:.2f} ms with {resident_bytes(row):,.0f}"
+
+
+def _place(row: Row) -> str:
+    return f"({row['set']}, {row['documents']:,} vectors, one thread)"
+
+
+def _side(row: Row) -> int:
+    """1 where the 95% interval is above float32, -1 where it is below, 0 where it is on both."""
+    return int(row["ndcg@10_low"] > 0) - int(row["ndcg@10_high"] < 0)
+
+
+def _bytes(size: float) -> str:
+    """Few digits of a size.
+
+    >>> _bytes(923_000), _bytes(8_200)
+    ('0.9 MB', '8 kB')
+    """
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
+
+
+def _as_fast(own: float, other: float) -> str:
+    """Milliseconds beside others'.
+
+    >>> _as_fast(0.2, 0.5), _as_fast(0.5, 0.2)
+    ('0.20 ms, 2.5 times as fast as 0.50 ms', '0.50 ms, 2.5 times as slow as 0.20 ms')
+    """
+    times, how = (other / own, "fast") if own < other else (own / other, "slow")
+    rate = f"{times:.1f} times as {how}" if times >= ALIKE else "as fast"
+    return f"{own:.2f} ms, {rate} as {other:.2f} ms"

@@ -1,0 +1,121 @@
+"""Results: rows of JSON, one a line, appended as they are measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import parsed
+from slimdex.retrieval.atomic_files import publish
+
+Row = dict[str, Any]
+FOLDER = Path(__file__).parent / "results"
+"""The rows that belong to this repository, and that its README is made from."""
+MEASURED = Path("bench-results")
+"""Where every experiment leaves its rows, and the report looks for them, unless told otherwise."""
+EXPERIMENTS = ("retrieval", "peers", "filters", "encode", "sts", "reduction", "updates")
+"""As the files of rows are named."""
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """A short name for everything that says what is measured."""
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ResultsFile:
+    """Rows by key. A row is on disk before the next one is measured."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, Row] = {}
+        if path.exists():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line short
+            if whole != text:
+                path.write_text(whole, encoding="utf-8")
+            self.rows = {row["key"]: row for row in _parsed(path, whole)}
+
+    def append(self, row: Row) -> None:
+        """Add a row with a `key`; numbers are kept to six digits."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(_line(row))
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows[row["key"]] = row
+
+    def replace(self, rows: Sequence[Row]) -> None:
+        """Let these rows take the place of all that are there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        publish(self.path, lambda path: _write(path, rows))
+        self.rows = {row["key"]: row for row in rows}
+
+
+def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row]:
+    """All rows of an experiment, `retrieval` or `peers`, from the files of a folder.
+
+    Raises
+    ------
+    InputError
+        If there are none and they are needed.
+    """
+    files = sorted(folder.glob(f"{experiment}*.jsonl"))
+    rows = [row for file in files for row in ResultsFile(file).rows.values()]
+    if needed and not rows:
+        raise InputError(
+            f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
+            f"`slimdex bench {experiment}`"
+        )
+    return rows
+
+
+def read_all(folder: Path) -> dict[str, list[Row]]:
+    """The rows of every experiment that a folder has.
+
+    Raises
+    ------
+    InputError
+        If it has none at all.
+    """
+    rows = {name: read_rows(folder, name, needed=False) for name in EXPERIMENTS}
+    if not any(rows.values()):
+        others = f"{', '.join(EXPERIMENTS[1:-1])} and {EXPERIMENTS[-1]}"
+        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        raise InputError(
+            f"{folder}: no rows of results; `slimdex bench {EXPERIMENTS[0]} --quick{there}` "
+            f"writes some there, as {others} do"
+        )
+    return rows
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text("".join(map(_line, rows)), encoding="utf-8")
+
+
+def _line(row: Row) -> str:
+    return json.dumps(_rounded(row), ensure_ascii=False) + "\n"
+
+
+def _parsed(path: Path, text: str) -> Iterable[Row]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = parsed(line)
+            row["key"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}, line {number}: no row of results ({error})") from error
+        yield row
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,92 @@
+"""Files that are whole or not there: written under another name, fsynced, renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from slimdex.indexes.errors import CorruptError
+
+CATALOG = "catalog.duckdb"
+OUR_FILES = re.compile(
+    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6,}\.(f16|f32|safetensors|faiss)(\.tmp)?"
+    r"|catalog\.duckdb\.(new(\.wal.*)?|journal\.tmp)"
+)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `CorruptError` unless all that is ours in an index's folder lies in it.
+
+    In a stranger's folder, a link under a name that we write to would have us write elsewhere,
+    and a pipe would be waited on for ever.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith(CATALOG) and not OUR_FILES.fullmatch(entry.name):
+                continue
+            is_spill = entry.name == f"{CATALOG}.tmp" and entry.is_dir(follow_symlinks=False)
+            if not is_spill and not entry.is_file(follow_symlinks=False):
+                kind = "a link" if entry.is_symlink() else "no file"
+                raise CorruptError(
+                    f"{entry.path}: {kind}; expected a plain file in an index's folder"
+                )
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What the catalog knows of a file."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    def check(self, folder: Path) -> None:
+        """Raise `CorruptError` unless the file is there with this size and checksum."""
+        path = folder / self.name
+        size = path.stat().st_size if path.is_file() else None
+        if size is None:
+            fault = "missing"
+        elif size != self.bytes:
+            fault = f"damaged: {size} bytes, expected {self.bytes}"
+        elif (found := sha256(path)) != self.sha256:
+            fault = f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}"
+        else:
+            return
+        raise CorruptError(f"{path}: {fault}; `slimdex repair {folder}` rebuilds it")
+
+
+def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
+    """Let `write` fill a temporary file, make it durable, and give it its name."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        write(temporary)
+        sync(temporary)
+        record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+    return record
+
+
+def sync(path: Path) -> None:
+    """Make the bytes of a file durable, or the names in a folder, which fsync of files does not."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

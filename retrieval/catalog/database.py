@@ -1,0 +1,396 @@
+"""Database: one DuckDB file, a connection for whoever writes and cursors for threads that read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+from weakref import finalize
+
+import duckdb
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.locks import SharedLock
+
+from ..atomic_files import sync
+from ..sql import literal
+from .folder_lock import FolderLock, InUseError
+from .journal import Journal
+
+MEMORY = "SLIMDEX_MEMORY"
+"""A variable of the environment: what DuckDB may take."""
+LIMITS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more than that spills to disk
+    "checkpoint_threshold": "1000TB",  # DuckDB's own checkpoints are not safe: see `journal`
+}
+LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
+"""A filter must not read files."""
+NEW = ".new"
+"""After the file's name: the file that is to take its place."""
+SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB writes beside a file of that name."""
+DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.TransactionException,  # of a commit
+    duckdb.ConnectionException,  # after one whose end is not known
+    duckdb.OutOfMemoryException,
+)
+"""What DuckDB raises when the disk fails, or the memory that it may take."""
+DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+"""What the system says then; a file that is damaged is opened without a word from it."""
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""What a reader is told who may not write."""
+DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
+PATIENCE = 1.0
+"""Seconds that a reader waits for another one to put back what a crash has left."""
+
+
+class RenumberedError(Exception):
+    """The rows asked for have other numbers by now: search again."""
+
+
+class Database:
+    """A DuckDB file of which one process writes, alone, or any number of processes read.
+
+    The folder is locked, too: while the file is replaced by another, DuckDB's own lock on it
+    keeps nobody out.
+
+    Attributes
+    ----------
+    epoch : grows when `replace_with` puts another file in this one's place.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.path, self.epoch = path, 0
+        self._process = os.getpid()
+        self._journal = Journal(path)
+        self._read_only = read_only
+        self._replacing = SharedLock()
+        self._writer: int | None = None
+        self._idle = deque[duckdb.DuckDBPyConnection]()
+        self._held = list[int]()  # a writer's descriptor of the file
+        finalize(self, _close, self._held)  # if nobody closes it
+        self._lock = FolderLock(path.parent, read_only=read_only)
+        try:
+            self._connect()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _connect(self) -> None:
+        self._enter()
+        try:
+            self._base = self._opened()
+        except duckdb.Error as error:
+            if "Could not set lock" in str(error):
+                raise self._lock.in_use(self.path) from error
+            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+                raise disk_error(self.path, error) from error
+            raise CorruptError(
+                f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
+            ) from error
+        try:
+            self._connection = self._base.cursor()
+            if not self._read_only:
+                self._held.append(os.open(self.path, os.O_RDONLY))
+        except BaseException:
+            self._base.close()
+            raise
+        self._open = True
+        with suppress(OSError):
+            self._journal.remove()
+        if not self._read_only:
+            with suppress(duckdb.Error, OSError):
+                self._save_journal()
+                self._checkpoint_alone()
+
+    def _enter(self) -> None:
+        """Lock the folder, and see to it that the file is what was committed."""
+        if not self._read_only:
+            self._lock.acquire()
+            self._restore()
+            return
+        end = monotonic() + PATIENCE
+        while True:
+            recovering = self._journal.path.exists() or self._journal.log.exists()
+            if recovering and self._lock.is_alone():
+                self._restore()
+            try:
+                return self._lock.acquire()
+            except InUseError:  # perhaps another reader puts things back
+                if not recovering or monotonic() > end:
+                    raise
+                sleep(PATIENCE / 100)
+
+    def _restore(self) -> None:
+        """Undo what was not committed, and leave nothing in caches that others will build on."""
+        if not self.path.exists():
+            return
+        for path in (self._journal.log, self.path, self.path.parent):
+            with suppress(FileNotFoundError):
+                sync(path)
+        try:
+            self._journal.restore()
+        except OSError as error:  # DuckDB will say whether it can be read as it is
+            if not self._read_only or error.errno not in NOT_ALLOWED:
+                raise
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        try:
+            return _connected(self.path, self._read_only)
+        except duckdb.Error as error:
+            if not is_damage(error) or not self._journal.restore_headers():
+                raise
+        return _connected(self.path, self._read_only)
+
+    def _disconnect(self) -> None:
+        self._open = False
+        try:
+            while self._idle:
+                self._idle.pop().close()
+            self._connection.close()
+            self._base.close()
+        finally:
+            _close(self._held)  # last: it lets go of DuckDB's lock, too
+
+    def _ensure_open(self) -> None:
+        """Try again what a failing disk has prevented; raises `OSError` if it still does."""
+        if self._is_forked_writer:
+            raise InputError(
+                f"{self.path.parent}: opened for writing by process {self._process}, of which this "
+                "is a fork; expected one that is opened here, or read_only=True"
+            )
+        if not self._lock.is_alive:
+            raise InputError(f"{self.path.parent} was closed; expected an open collection")
+        if not self._open:
+            with self._replacing.exclusive():
+                if not self._open:
+                    self._connect()
+
+    @property
+    def _is_forked_writer(self) -> bool:
+        """Whether this is a copy in another process, which must leave the file to its writer."""
+        return not self._read_only and os.getpid() != self._process
+
+    def close(self) -> None:
+        """Let go of the file, once nobody reads."""
+        if self._is_forked_writer:
+            return
+        with self._replacing.exclusive():
+            if self._open:
+                with suppress(duckdb.Error, OSError):
+                    self._checkpoint_alone()
+                self._disconnect()
+            self._lock.release()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing, on disk when it ends. Other threads see what was before.
+
+        Raises
+        ------
+        OSError
+            If the disk failed. The file was closed then, if that can be, and opened again: the
+            tables say whether the journal had the transaction already.
+        """
+        self._ensure_open()
+        committing = False
+        try:
+            self._connection.execute("BEGIN TRANSACTION")
+            self._writer = threading.get_ident()
+            yield
+            committing = True
+            self._connection.execute("SELECT 1")  # after an error COMMIT would undo all, silently
+            self._connection.execute("COMMIT")
+            self._writer = None
+            sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system
+            self._save_journal()
+        except BaseException as error:
+            with suppress(duckdb.Error):  # the error that led here says more
+                self._connection.execute("ROLLBACK")
+            self._writer = None
+            if committing or isinstance(error, (*DISK_ERRORS, OSError)):
+                with suppress(Exception):  # what the journal does not have is undone; and
+                    self._reopen()  # after some errors DuckDB refuses everything else
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            raise
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Move what was committed from the log into the file, where DuckDB's checksums are.
+
+        Another thread's query may be in the way, or the disk full: then it is done after a later
+        commit, or when the file is closed.
+        """
+        try:
+            self._checkpoint_alone()
+        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
+            with suppress(Exception):
+                self._reopen()
+        except (duckdb.Error, OSError):
+            pass
+
+    def _checkpoint_alone(self) -> None:
+        if self._journal.is_of_log:
+            self._connection.execute("CHECKPOINT")
+            self._journal.remove()
+
+    def _save_journal(self) -> None:
+        """What a checkpoint will write over, and how far the log is committed."""
+        if not self._journal.log.exists():
+            return
+        ((block_bytes,),) = self._connection.execute(
+            "SELECT block_size FROM pragma_database_size()"
+        ).fetchall()
+        metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
+        self._journal.save(self._held[0], [block for (block,) in metadata.fetchall()], block_bytes)
+
+    def _reopen(self) -> None:
+        with self._replacing.exclusive():
+            if self._open:
+                self._disconnect()
+            self._connect()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._writer is not None
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Change something, as the one writer; what is outside of a transaction does not last."""
+        self._connection.execute(sql, list(values))
+
+    @contextmanager
+    def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for this thread, on the file of that epoch.
+
+        Raises
+        ------
+        RenumberedError
+            If another file has taken its place.
+        CorruptError
+            If what is read is damaged.
+        """
+        try:
+            if self._writer == threading.get_ident():
+                yield self._connection  # sees what this transaction has done
+                return
+            self._ensure_open()
+            with self._replacing.shared():
+                if epoch is not None and epoch != self.epoch:
+                    raise RenumberedError
+                cursor = self._idle.pop() if self._idle else self._base.cursor()
+                try:
+                    yield cursor
+                finally:
+                    self._idle.append(cursor)
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
+
+    def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
+        """All rows of a query; DuckDB's checksums are tried as it reads."""
+        with self.reading(epoch) as cursor:
+            return cursor.execute(sql, list(values)).fetchall()
+
+    def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """The "row" column of a query."""
+        with self.reading() as cursor:
+            found = cursor.execute(sql, list(values)).fetchnumpy()
+        rows: Rows = found["row"].astype(np.int64)
+        return rows
+
+    @contextmanager
+    def attached(self, name: str) -> Iterator[Path]:
+        """A new, empty file beside this one, under a name for SQL; whole on disk at the end."""
+        new = self.path.with_name(self.path.name + NEW)
+        for end in SIDE_FILES:
+            new.with_name(new.name + end).unlink(missing_ok=True)  # a crash can leave some
+        try:
+            self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
+            yield new
+            self.execute(f"CHECKPOINT {name}")
+            self.execute(f"DETACH {name}")
+        except BaseException as error:
+            with suppress(Exception):
+                self._reopen()  # which detaches it, too
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            raise
+
+    def replace_with(self, new: Path) -> None:
+        """Let another file take this one's place, in one step, while nobody reads."""
+        sync(new)
+        with self._replacing.exclusive():
+            with suppress(duckdb.Error, OSError):
+                self._checkpoint_alone()
+            try:
+                self._disconnect()
+                if self._journal.log.exists():  # it would be applied to the new file
+                    raise OSError(f"{self._journal.log}: DuckDB could not write it back")
+                self._journal.remove()  # it is of this file
+                sync(self.path.parent)
+                os.replace(new, self.path)
+                self.epoch += 1
+                sync(self.path.parent)
+            finally:
+                self._connect()
+
+    def _read_error(self, error: duckdb.Error) -> Exception:
+        if isinstance(error, DISK_ERRORS):
+            return disk_error(self.path, error)
+        damaged = is_damage(error)
+        return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    """Whether DuckDB calls the file or the log damaged; values in messages don't count."""
+    return bool(DAMAGE.match(str(error)))
+
+
+def disk_error(path: Path, error: duckdb.Error) -> OSError:
+    """What DuckDB says when reading or writing failed."""
+    if "memory_limit" in str(error):
+        said = one_line(error).split(" Possible solutions")[0]
+        return OSError(
+            f"{path}: {said}; expected texts that fit into {LIMITS['memory_limit']}: the "
+            f"environment's {MEMORY} allows DuckDB more"
+        )
+    return OSError(f"{path}: {one_line(error)}")
+
+
+def one_line(error: Exception) -> str:
+    """The part of a DuckDB message that says what is wrong, on one line."""
+    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
+
+
+def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """A connection that can read and write no file but this one and what is to replace it."""
+    if read_only:
+        return duckdb.connect(str(path), read_only=True, config=LOCKED)
+    connection = duckdb.connect(str(path), config=LIMITS)
+    connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+    new = str(path.absolute()) + NEW
+    allowed = ", ".join(literal(new + end) for end in SIDE_FILES)
+    connection.execute(f"SET allowed_paths = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _close(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())

@@ -1,0 +1,209 @@
+"""Journal: what a crash needs that falls between a commit and the end of the checkpoint after it.
+
+A checkpoint of DuckDB writes new metadata into what is free of its metadata blocks: 256 KiB at a
+time, over what is in use, under one checksum. If it ends in the middle of such a write, the file
+can't be opened any more. So these blocks and the headers are saved first, as SQLite's rollback
+journal does it (https://sqlite.org/atomiccommit.html).
+
+And DuckDB takes a log that lost its end for whole, or refuses one with a torn end. So the journal
+says how far the log is committed, and what is beyond it never happened: to write the journal is to
+commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from slimdex.indexes.errors import CorruptError
+
+from ..atomic_files import publish, sync
+
+HEADERS = 3 * 4096
+"""Bytes before the first block: the main header, and two that checkpoints write in turns."""
+DIGEST = hashlib.sha256().digest_size
+Images = dict[int, bytes]
+"""Bytes by their place in the file."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a journal holds.
+
+    Attributes
+    ----------
+    log : SHA-256 of the committed log.
+    log_bytes : its length.
+    """
+
+    headers: bytes
+    blocks: Images
+    log: bytes
+    log_bytes: int
+
+
+class Journal:
+    """A file beside a DuckDB file: its headers and some of its blocks, as they were."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self.log = database.with_name(database.name + ".wal")
+        self.path = database.with_name(database.name + ".journal")
+        self._last: Saved | None = None
+
+    @property
+    def is_of_log(self) -> bool:
+        """Whether there is a log, and what its checkpoint will write over is saved."""
+        return self._last is not None and self.log.exists()
+
+    def save(self, file: int, blocks: Sequence[int], block_bytes: int) -> None:
+        """Save the headers, some blocks and the log's length durably, before a checkpoint.
+
+        Blocks that this has saved of the same headers stay: a checkpoint that failed may have
+        damaged those in the file.
+
+        Parameters
+        ----------
+        file : a descriptor of DuckDB's file. To open and close another one would let go of
+            DuckDB's lock, as POSIX has it.
+        """
+        headers = os.pread(file, HEADERS, 0)
+        if self._last is not None and self._last.headers == headers:
+            images = self._last.blocks
+        else:
+            places = [HEADERS + block * block_bytes for block in blocks]
+            read = {place: os.pread(file, block_bytes, place) for place in places}
+            images = {place: image for place, image in read.items() if len(image) == block_bytes}
+        length = self.log.stat().st_size
+        saved = Saved(headers, images, self._log_digest(length), length)
+        body = save(
+            {
+                "headers": np.frombuffer(headers, np.uint8),
+                "places": np.array(list(images), np.int64),
+                "blocks": np.frombuffer(b"".join(images.values()), np.uint8),
+                "log": np.frombuffer(saved.log, np.uint8),
+                "log_bytes": np.array([length], np.int64),
+            }
+        )
+        publish(self.path, lambda path: path.write_bytes(hashlib.sha256(body).digest() + body))
+        self._last = saved
+
+    def remove(self) -> None:
+        """Forget what was saved, if the checkpoint has ended: then there is no log."""
+        if not self.log.exists():
+            self._last = None
+            self.path.unlink(missing_ok=True)
+
+    def restore(self) -> None:
+        """Make the file and its log what was committed; DuckDB must not have them open.
+
+        If the headers are those saved, the last checkpoint did not end. With others it did, or was
+        cut while it wrote them: see `restore_headers`.
+
+        Raises
+        ------
+        CorruptError
+            If the journal or the log is not what was committed.
+        """
+        self._last = None
+        saved = self._saved()
+        if saved is None:
+            self._cut_log(0)
+        elif self._headers() == saved.headers:
+            if not self._has_log_of(saved):
+                raise CorruptError(f"{self.log}: damaged; expected {saved.log_bytes} bytes or more")
+            self._cut_log(saved.log_bytes)
+            self._put_back(saved.blocks)
+        elif not self._has_log_of(saved):  # the journal is of an earlier log
+            self._cut_log(0)
+
+    def restore_headers(self) -> bool:
+        """Put back headers that DuckDB calls damaged, and the rest; whether that could be done."""
+        saved = self._saved()
+        if saved is None or not self._has_log_of(saved) or self._headers() == saved.headers:
+            return False
+        self._put_back({0: saved.headers})
+        self.restore()
+        return True
+
+    def _cut_log(self, length: int) -> None:
+        if self.log.exists() and self.log.stat().st_size > length:
+            if length:
+                os.truncate(self.log, length)
+                sync(self.log)
+            else:
+                self.log.unlink()
+                sync(self.log.parent)
+
+    def _has_log_of(self, saved: Saved) -> bool:
+        with suppress(FileNotFoundError):
+            return self._log_digest(saved.log_bytes) == saved.log
+        return False
+
+    def _log_digest(self, length: int) -> bytes:
+        found = hashlib.sha256()
+        with self.log.open("rb") as file:
+            while length > 0 and (data := file.read(min(length, 1 << 20))):
+                found.update(data)
+                length -= len(data)
+        return found.digest()
+
+    def _headers(self) -> bytes:
+        with self._database.open("rb") as file:
+            return file.read(HEADERS)
+
+    def _put_back(self, images: Images) -> None:
+        with self._database.open("rb") as file:
+            changed = {
+                place: image
+                for place, image in images.items()
+                if os.pread(file.fileno(), len(image), place) != image
+            }
+        if changed:
+            with self._database.open("rb+") as file:
+                for place, image in changed.items():
+                    os.pwrite(file.fileno(), image, place)
+            sync(self._database)
+
+    def _saved(self) -> Saved | None:
+        """What is saved; nothing if there is no journal, or none that matters.
+
+        Raises
+        ------
+        CorruptError
+            If it is damaged and there is a log.
+        """
+        most = self._database.stat().st_size
+        try:
+            if self.path.stat().st_size <= 2 * most:  # no block is saved twice
+                data = memoryview(self.path.read_bytes())
+                if hashlib.sha256(data[DIGEST:]).digest() == data[:DIGEST]:
+                    return _parsed(bytes(data[DIGEST:]), most)
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, KeyError, ValueError):  # a stranger's, with a checksum of its own
+            pass
+        if self.log.exists():
+            raise CorruptError(f"{self.path}: damaged; expected what {self.log.name} is a part of")
+        return None
+
+
+def _parsed(body: bytes, most: int) -> Saved:
+    """What a journal holds for a file of so many bytes; `ValueError` if it can't be for it."""
+    found = load(body)
+    places = np.frombuffer(found["places"].tobytes(), np.int64).tolist()
+    headers, blocks = found["headers"].tobytes(), found["blocks"].tobytes()
+    (log_bytes,) = np.frombuffer(found["log_bytes"].tobytes(), np.int64).tolist()
+    size = len(blocks) // max(len(places), 1)
+    if len(headers) != HEADERS or any(not 0 <= place <= most - size for place in places):
+        raise ValueError("headers or places of another file")
+    images = {place: blocks[n * size : (n + 1) * size] for n, place in enumerate(places)}
+    return Saved(headers, images, found["log"].tobytes(), log_bytes)

@@ -1,0 +1,84 @@
+"""Schema: what a catalog may hold, checked before anything is read from it.
+
+A catalog may come from a stranger. A macro, view, trigger, generated column or default of theirs
+would run with our queries; so everything in it has to be a plain table of ours, or our own view.
+DuckDB's own functions are called by their full names: a macro may hide behind a short one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import duckdb
+
+from slimdex.indexes.errors import CorruptError
+
+_KINDS = {
+    "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
+    "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",
+    "schema": "SELECT schema_name FROM system.main.duckdb_schemas() WHERE NOT internal "
+    "AND database_name NOT IN ('system', 'temp') AND schema_name <> 'main'",
+    "sequence": "SELECT sequence_name FROM system.main.duckdb_sequences()",
+    "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers()",
+    "index": "SELECT index_name FROM system.main.duckdb_indexes()",
+    "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints()",
+    "column that is computed": "SELECT column_name FROM system.main.duckdb_columns() "
+    "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL) "
+    "AND table_name IN (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)",
+}
+"""Kinds of things that a catalog of ours has none of, and where DuckDB lists them."""
+_VIEWS = "SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal"
+_COLUMNS = """
+    SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
+    WHERE NOT internal AND table_name IN
+        (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)
+"""
+
+
+def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `CorruptError` if a catalog has anything in it but tables and views.
+
+    Nothing of the catalog's own is evaluated by this.
+    """
+    for kind, sql in _KINDS.items():
+        if found := connection.execute(sql).fetchall():
+            raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
+    views = dict(connection.execute(_VIEWS).fetchall())
+    if hidden := views.keys() & {"state", "documents", "blocks", "partly_read"}:
+        raise CorruptError(f"{min(hidden)!r} is a view; expected a table")
+
+
+def check_schema(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
+    """Raise `CorruptError` unless the tables and views are those of `schema`.
+
+    The documents table has the user's own columns besides.
+    """
+    tables, views = _expected(schema)
+    if (found := dict(connection.execute(_VIEWS).fetchall())) != views:
+        raise CorruptError(
+            f"its views are {', '.join(found) or 'none'}, or not as slimdex made them"
+        )
+    columns = _columns(connection)
+    if columns.keys() != tables.keys():
+        raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
+    for table, own in tables.items():
+        missing = own.items() - columns[table].items()
+        more = columns[table].keys() - own.keys() if table != "documents" else set()
+        if missing or more:
+            odd = min([*more, *(name for name, _ in missing)])
+            raise CorruptError(f"column {odd!r} of the table {table!r} is not as slimdex made it")
+
+
+def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for table, column, type_ in connection.execute(_COLUMNS).fetchall():
+        found.setdefault(table, {})[column] = type_
+    return found
+
+
+@cache
+def _expected(schema: str) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Columns of each table and the text of each view, as this DuckDB tells them."""
+    with duckdb.connect() as connection:
+        connection.execute(schema)
+        return _columns(connection), dict(connection.execute(_VIEWS).fetchall())

@@ -1,0 +1,160 @@
+"""State: everything that a commit makes true, as one value that the catalog keeps as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.registry import REDUCERS
+from slimdex.indexes.settings import Settings
+
+from ..atomic_files import OUR_FILES, FileRecord
+
+FORMAT = 3
+"""Version of the folder's layout and of the tables in the catalog; see `migrations`."""
+
+MOST_DIM = 1 << 20
+"""Dimensions of a vector: no encoder comes near."""
+_LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
+
+
+@dataclass(frozen=True)
+class State:
+    """What an index consists of.
+
+    Attributes
+    ----------
+    encoder : the encoder's spec.
+    dim : dimensions of its vectors.
+    requested : the settings asked for.
+    settings : those in force, None until the first documents are in.
+    rows : documents that exist for readers, deleted ones included.
+    staged : documents in the catalog; those from `rows` on are being added.
+    encoded : staged documents whose vectors are safely on disk.
+    source : fingerprint of what is being added, None when nothing is.
+    given : whether what is being added has vectors from elsewhere.
+    generation : grows with every commit that writes files; it numbers them.
+    vectors : name of the vector file.
+    norms : name of the file of norms, None without rescoring.
+    fitted : documents that the reducer has seen, None if an older slimdex fitted it.
+    measured : whether it is known of all documents how much of their text was read.
+    moments_outdated : whether those on disk have documents without text in them, too.
+    files : role (moments, reducer, rescorer, codes) -> file.
+    origins : what made-up ids begin with -> a digest that tells the file that they are of.
+    """
+
+    encoder: dict[str, Any]
+    dim: int
+    requested: Settings
+    settings: Settings | None = None
+    rows: int = 0
+    staged: int = 0
+    encoded: int = 0
+    source: str | None = None
+    given: bool = False
+    generation: int = 1
+    vectors: str = "vectors-000001.f16"
+    norms: str | None = None
+    fitted: int | None = None
+    measured: bool = True
+    moments_outdated: bool = False
+    files: dict[str, FileRecord] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether documents are staged that no reader sees yet."""
+        return self.staged > self.rows
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether all documents that are staged and unseen have their vectors on disk."""
+        return self.unfinished and self.encoded == self.staged
+
+    @property
+    def file_names(self) -> set[str]:
+        """Every file beside the catalog that belongs to the index."""
+        names = {record.name for record in self.files.values()} | {self.vectors}
+        return names | ({self.norms} if self.norms else set())
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises `CorruptError` if a field is missing or unknown, or can't be what it says."""
+        try:
+            values = parsed(text, READABLE)
+            values["requested"] = Settings(**values["requested"])
+            values["settings"] = values["settings"] and Settings(**values["settings"])
+            values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
+            state = cls(**values)
+            state._check()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise CorruptError(f"state in the catalog: {reason}") from error
+        return state
+
+    def _check(self) -> None:
+        """Raise `TypeError` or `ValueError` for what slimdex would never have written.
+
+        The names are opened and removed: in a stranger's catalog they could lead elsewhere.
+        """
+        for name, least in _LEAST.items():
+            _whole(name, getattr(self, name), least)
+        for name, largest in (("rows", self.staged), ("encoded", self.staged), ("dim", MOST_DIM)):
+            if getattr(self, name) > largest:
+                raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
+        if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
+            raise TypeError("encoder and given; expected an object and true or false")
+        if not isinstance(self.measured, bool) or not isinstance(self.moments_outdated, bool):
+            raise TypeError("measured and moments_outdated; expected true or false")
+        if self.fitted is not None:
+            _whole("fitted", self.fitted, 0)
+        if self.source is not None and not isinstance(self.source, str):
+            raise TypeError(f"source={self.source!r}; expected a text")
+        if not all(isinstance(digest, str) for digest in self.origins.values()):
+            raise TypeError("origins; expected texts")
+        for settings in (self.requested, self.settings):
+            if settings is not None:
+                _check_settings(settings, self.dim)
+        _check_name("vectors", self.vectors)
+        if self.norms is not None:
+            _check_name("norms", self.norms)
+        for role, record in self.files.items():
+            _check_name(role, record.name)
+            _whole(f"bytes of {role}", record.bytes, 0)
+            if not isinstance(record.sha256, str):
+                raise TypeError(f"sha256 of {role}; expected a text")
+        fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
+        if self.settings is not None and (missing := fitted - self.files.keys()):
+            raise ValueError(f"no file of {min(missing)}")
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if type(value) is not int or not least <= value < 1 << 62:
+        raise ValueError(f"{name}={value!r}; expected a whole number, {least} or more")
+
+
+def _check_name(role: str, name: Any) -> None:
+    found = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
+    if found is None or found[1] != role or found[3]:
+        raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+
+
+def _check_settings(settings: Settings, dim: int) -> None:
+    """Numbers and names of the right types; whether they suit each other is seen when fitted."""
+    if settings.k is not None:
+        _whole("k", settings.k, 1)
+    _whole("candidates", settings.candidates, 0)
+    for name in ("beta", "gamma"):
+        value = getattr(settings, name)
+        if type(value) not in (int, float) or not -10 <= value <= 10:
+            raise ValueError(f"{name}={value!r}; expected a number")
+    if not isinstance(settings.kind, str) or settings.reducer not in REDUCERS:
+        raise ValueError(f"kind={settings.kind!r}, reducer={settings.reducer!r}; expected ours")
+    if settings.k is not None and settings.k > dim:
+        raise ValueError(f"k={settings.k}; expected at most {dim}")

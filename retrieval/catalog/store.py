@@ -1,0 +1,519 @@
+"""DocumentStore: documents, their columns and the state of the index, in one DuckDB file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import CorruptError, InputError, shortened
+
+from ..columns import as_stored, by_lower_name, restored, types_of
+from ..documents import OWN_COLUMNS, Document, content
+from ..sql import identifier
+from .database import DISK_ERRORS, Database, is_damage, one_line
+from .metadata_columns import OwnColumns
+from .migrations import NEEDS, check_format, migrate
+from .schema import check_plain, check_schema
+from .state import FORMAT, State
+from .where import SECONDS, checked, limited, refusal, seconds_allowed
+
+SCHEMA = """
+    CREATE TABLE documents(
+        "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN
+    );
+    CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
+    CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
+    CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT);
+"""
+INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
+LIVE = """(
+    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
+)"""
+"""Documents that readers see."""
+PartlyRead = Mapping[int, tuple[int, int]]
+"""Row -> the tokens of its text, and how many of them were read: fewer, or none of none."""
+ASKED_AT_ONCE = 65_536
+"""Ids looked up in one query."""
+COLUMNS_AT_ONCE = 500
+"""Columns read in one query: it takes memory for 2,048 values of each, several times."""
+
+
+class DocumentStore:
+    """The catalog of an index: what its tables hold. Any thread may read, one at a time writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._columns = OwnColumns(database)
+
+    @classmethod
+    def create(cls, path: Path, state: State) -> DocumentStore:
+        """A new catalog with no documents."""
+        database = Database(path, read_only=False)
+        try:
+            with database.transaction():
+                database.execute(SCHEMA)
+                database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
+            return cls(database)
+        except BaseException:
+            database.close()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
+        """An existing catalog.
+
+        Raises
+        ------
+        InputError
+            If another process is writing, or the catalog is of a newer slimdex; of an older one,
+            if it is opened for reading only: whoever may write migrates it.
+        CorruptError
+            If it is no catalog of ours, or damaged.
+        """
+        database = Database(path, read_only=read_only)
+        try:
+            _check(path, database, read_only)
+            return cls(database)
+        except duckdb.Error as error:
+            database.close()
+            raise CorruptError(
+                f"{path}: no slimdex catalog, or damaged ({one_line(error)})"
+            ) from error
+        except BaseException:
+            database.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    @property
+    def epoch(self) -> int:
+        """Grows when `compact` numbers the rows anew."""
+        return self._database.epoch
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one has begun and not ended."""
+        return self._database.in_transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing, on disk when it ends."""
+        with self._columns.following(), self._database.transaction():
+            yield
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The user's own columns: name -> DuckDB type."""
+        return dict(self._columns.committed)
+
+    def state(self) -> State:
+        ((body,),) = self._database.fetch("SELECT body FROM state")
+        return State.from_json(body)
+
+    def set_state(self, state: State) -> None:
+        self._database.execute(
+            'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
+        )
+
+    def insert(
+        self, first_row: int, documents: Sequence[Document], typed: Set[str] = frozenset()
+    ) -> None:
+        """Documents as rows first_row, first_row + 1, ...
+
+        Metadata become columns, typed and widened by their values, but for the names in `typed`
+        (in lower case), whose columns are there with the right type.
+        """
+        metadata = [by_lower_name(document) for document in documents]
+        self._ensure(documents, metadata, typed)
+        values: list[tuple[str, str, list[Any]]] = [
+            ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
+            ("id", "VARCHAR", [d.id for d in documents]),
+            ("title", "VARCHAR", [d.title for d in documents]),
+            ("text", "VARCHAR", [d.text for d in documents]),
+        ]
+        for column, type_ in self._columns.types.items():
+            own = [
+                _stored(document, m.get(column.lower(), ("", None))[1], type_)
+                for document, m in zip(documents, metadata, strict=True)
+            ]
+            values.append((column, type_, own))
+        names = ", ".join(identifier(column) for column, _, _ in values)
+        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
+        sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
+        try:
+            self._database.execute(sql, [column for _, _, column in values])
+        except DISK_ERRORS:
+            raise
+        except (duckdb.Error, TypeError, OverflowError) as error:
+            raise InputError(
+                f"{_misfit(documents, values[4:])}a column's value does not fit its type: "
+                f"{one_line(error)}"
+            ) from error
+
+    def _ensure(
+        self,
+        documents: Sequence[Document],
+        metadata: Sequence[Mapping[str, tuple[str, Any]]],
+        typed: Set[str],
+    ) -> None:
+        """Columns for these values; an error names the first document that is at fault."""
+        try:
+            self._columns.ensure(types_of(metadata, typed))
+        except InputError as error:
+            for document, row in zip(documents, metadata, strict=True):
+                try:
+                    self._columns.check(types_of([row], typed))
+                except InputError as found:
+                    raise InputError(f"document {document.id!r}: {found}") from error
+            raise
+
+    def ensure_columns(self, columns: Mapping[str, str]) -> None:
+        """Columns that hold values of the given DuckDB types, which someone wants them to."""
+        self._columns.ensure(columns, declared=True)
+
+    def discard_from(self, row: int) -> None:
+        """Remove the documents from `row` on."""
+        for table in ("documents", "partly_read"):
+            self._database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
+
+    def set_partly_read(self, partly: PartlyRead) -> None:
+        """Rows whose text was not read to its end, with their tokens and how many were read."""
+        columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
+        self._database.execute(
+            'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
+        )
+        self._database.execute(
+            "INSERT INTO partly_read "
+            "SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])",
+            columns,
+        )
+
+    def partly_read(self, rows: Rows) -> PartlyRead:
+        """Of the given rows those whose text was not read to its end: row -> tokens, and read."""
+        found = self._database.fetch(
+            """SELECT "row", tokens, read FROM partly_read
+            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
+            [rows.tolist()],
+        )
+        return {row: (tokens, read) for row, tokens, read in found}
+
+    def textless_rows(self) -> Rows:
+        """Rows of documents that have no text, and so no vector, in order."""
+        return self._database.fetch_rows(
+            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= 0 ORDER BY "row"'
+        )
+
+    def count_cut(self, first_row: int = 0) -> tuple[int, float]:
+        """Live documents from first_row on that are longer than what is read of a text: how many,
+        and the share of their tokens that was read."""
+        ((count, share),) = self._database.fetch(
+            """SELECT count(*), sum(read)::DOUBLE / sum(tokens)::DOUBLE
+            FROM partly_read JOIN documents USING ("row")
+            WHERE "row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
+            [first_row],
+        )
+        return (count, share) if count else (0, 1.0)
+
+    def duplicate_id(self, first_row: int) -> str | None:
+        """An id that stands twice among the rows from first_row on."""
+        found = self._database.fetch(
+            'SELECT id FROM documents WHERE "row" >= ? GROUP BY id HAVING count(*) > 1 LIMIT 1',
+            [first_row],
+        )
+        return found[0][0] if found else None
+
+    def has_text(self, first_row: int) -> bool:
+        """Whether a document from first_row on has a text or a title."""
+        found = self._database.fetch(
+            """SELECT 1 FROM documents
+            WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
+            [first_row],
+        )
+        return bool(found)
+
+    def characters(self, start: int, stop: int, most: int) -> int:
+        """Characters of the documents start .. stop, of each at most so many."""
+        ((found,),) = self._database.fetch(
+            "SELECT coalesce(sum(least(length(title) + length(text), ?)), 0) FROM documents "
+            'WHERE "row" >= ? AND "row" < ?',
+            [most, start, stop],
+        )
+        return int(found)
+
+    def contents(self, start: int, stop: int) -> list[str]:
+        """What is encoded of the documents start .. stop."""
+        rows = self._database.fetch(
+            'SELECT title, text FROM documents WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
+            [start, stop],
+        )
+        return [content(title, text) for title, text in rows]
+
+    def documents(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
+        """The documents of the given rows, by row.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        CorruptError
+            If what a column says is JSON is none, or two documents have the same row.
+        """
+        columns = self._columns.committed
+        found = self._values(["id", "title", "text", *columns], rows, epoch)
+        try:
+            return {
+                row: Document(id, text, title, restored(columns, own))
+                for row, (id, title, text, *own) in found.items()
+            }
+        except InputError as error:  # none that we have written
+            raise CorruptError(f"{self._database.path}: {error}") from error
+
+    def _values(
+        self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
+    ) -> dict[int, list[Any]]:
+        wanted, found = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            own = ", ".join(identifier(column) for column in columns[few])
+            sql = f"""SELECT "row", {own} FROM documents
+                WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
+            for row, *values in self._database.fetch(sql, [wanted], epoch):
+                found[row] += values
+        if any(len(values) != len(columns) for values in found.values()):
+            raise CorruptError(f"{self._database.path}: documents that have the same row")
+        return found
+
+    def ids(self, stop: int) -> list[str]:
+        """The ids of rows 0 .. stop, deleted ones included."""
+        rows = self._database.fetch(
+            'SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop]
+        )
+        return [id for (id,) in rows]
+
+    def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
+        """Rows 0 .. stop that a DuckDB expression holds for, in order, deleted ones included.
+
+        Anything but an expression over the columns is refused: see `where.checked`.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        names = (*OWN_COLUMNS[1:4], *self._columns.committed)
+        where = checked(where, names)
+        with self._database.reading(epoch) as cursor:
+            try:
+                documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
+                with limited(cursor):
+                    found = documents.filter(where).project('"row"').fetchnumpy()
+                return np.sort(found["row"].astype(np.int64))
+            except duckdb.InterruptException as error:
+                reason = f"it took more than {seconds_allowed():g} s, which {SECONDS} sets"
+                raise refusal(where, reason, names) from error
+            except duckdb.Error as error:
+                if isinstance(error, DISK_ERRORS) or is_damage(error):
+                    raise
+                raise refusal(where, one_line(error), names) from error
+
+    def rows_of(self, ids: Sequence[str]) -> Rows:
+        """Live rows of the given ids; raises `InputError` for an unknown one."""
+        known = dict(self._live(ids))
+        if unknown := [id for id in ids if id not in known]:
+            raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
+        return np.array(sorted(known.values()), dtype=np.int64)
+
+    def made_up_rows(self, prefix: str) -> dict[str, int]:
+        """Rows of the live documents whose ids are a prefix, a colon and a number, by id."""
+        found = self._database.fetch(
+            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
+        )
+        return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
+
+    def replaced_rows(self, first_row: int) -> Rows:
+        """Live rows whose id comes again from first_row on."""
+        again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
+        rows = [row for _, row in self._live([id for (id,) in again])]
+        return np.array(sorted(rows), dtype=np.int64)
+
+    def same_texts(self, start: int, stop: int) -> tuple[Rows, Rows]:
+        """Rows of start .. stop, in order, whose title and text are those of the live row of the
+        same id; and that row of each."""
+        return self._same(start, stop, ["title", "text"])
+
+    def unchanged(self, start: int, stop: int) -> Rows:
+        """Rows start .. stop that are in every column as the live row of the same id."""
+        return self._same(start, stop, ["title", "text", *self._columns.types])[0]
+
+    def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
+        found = []
+        for part in batches(stop, ASKED_AT_ONCE, start):
+            alike = self._database.fetch(
+                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+            )
+            for few in batches(len(columns), COLUMNS_AT_ONCE):
+                alike = self._alike([id for id, *_ in alike], part, columns[few])
+            found += [rows for _, *rows in alike]
+        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _alike(self, ids: Sequence[str], rows: slice, columns: Sequence[str]) -> list[Any]:
+        """(id, row, row of the live document) of those that have the same in these columns."""
+        own = [identifier(column) for column in columns]
+        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
+        # A join with the whole table would read every text; one with the rows of known ids doesn't.
+        return self._database.fetch(
+            f"""WITH old AS MATERIALIZED (
+                SELECT id, "row", {", ".join(own)} FROM {LIVE}
+                WHERE id IN (SELECT unnest(?::VARCHAR[]))
+            )
+            SELECT id, new."row", old."row" FROM documents new JOIN old USING (id)
+            WHERE new."row" >= ? AND new."row" < ? AND {same}
+            ORDER BY new."row" """,
+            [ids, rows.start, rows.stop],
+        )
+
+    def drop_rows(self, rows: Rows, first: int) -> None:
+        """Remove rows from among those from `first` on, and close the gaps that they leave."""
+        self._database.execute(
+            'DELETE FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
+        )
+        self._database.execute(
+            """UPDATE documents SET "row" = numbered.new FROM (
+                SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
+                FROM documents WHERE "row" >= ?
+            ) numbered WHERE documents."row" = numbered.old AND numbered.old <> numbered.new""",
+            [first, first],
+        )
+
+    def compact(self, state: State, blocks: Mapping[str, Sequence[tuple[int, str]]]) -> None:
+        """A new catalog in this one's place, without deleted documents: the commit of `compact`.
+
+        The others are numbered anew, in the same order. `blocks` are the checksums of its files.
+        """
+        with self._database.attached("fresh") as new:
+            for sql in SCHEMA.split(";")[1:]:
+                self._database.execute(sql.replace("CREATE TABLE ", "CREATE TABLE fresh."))
+            self._database.execute(
+                """CREATE TABLE fresh.documents AS
+                SELECT (row_number() OVER (ORDER BY "row") - 1)::BIGINT AS "row",
+                    * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
+            )
+            self._database.execute(
+                """INSERT INTO fresh.partly_read SELECT numbered.new, tokens, read
+                FROM partly_read JOIN (
+                    SELECT "row", row_number() OVER (ORDER BY "row") - 1 AS new
+                    FROM documents WHERE NOT deleted
+                ) numbered USING ("row") ORDER BY numbered.new"""
+            )
+            self._database.execute(
+                INSERT_STATE.replace("INTO ", "INTO fresh."),
+                [FORMAT, NEEDS, state.rows, state.to_json()],
+            )
+            for file, found in blocks.items():
+                self._add_blocks("fresh.blocks", file, found)
+        self._database.replace_with(new)
+
+    def delete_rows(self, rows: Rows) -> None:
+        """Mark rows as deleted."""
+        self._database.execute(
+            'UPDATE documents SET deleted = true WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
+            [rows.tolist()],
+        )
+
+    def deleted_rows(self) -> Rows:
+        """Rows marked as deleted, in order."""
+        return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
+
+    def read_all(self) -> None:
+        """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
+        for table in ("documents", "state", "blocks", "partly_read"):
+            self._database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
+
+    def is_numbered(self, stop: int) -> bool:
+        """Whether there is one document for each of the rows 0 .. stop, and no other."""
+        (counts,) = self._database.fetch(
+            'SELECT count(*), count(DISTINCT "row"), coalesce(min("row"), 0), '
+            'coalesce(max("row"), -1) FROM documents'
+        )
+        return bool(counts == (stop, stop, 0, stop - 1))
+
+    def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
+        """Checksums of a file's blocks, in place of all from block `first` on."""
+        self._database.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
+        self._add_blocks("blocks", file, blocks)
+
+    def _add_blocks(self, table: str, file: str, blocks: Sequence[tuple[int, str]]) -> None:
+        self._database.execute(
+            f"INSERT INTO {table} SELECT ?, unnest(?::BIGINT[]), unnest(?::VARCHAR[])",
+            [file, [block for block, _ in blocks], [digest for _, digest in blocks]],
+        )
+
+    def set_block(self, file: str, block: int, sha256: str) -> None:
+        """The checksum of one block of a file."""
+        self._database.execute("DELETE FROM blocks WHERE file = ? AND block = ?", [file, block])
+        self._add_blocks("blocks", file, [(block, sha256)])
+
+    def blocks(self, file: str) -> dict[int, str]:
+        """Checksum of each block of a file."""
+        return dict(self._database.fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))
+
+    def forget_blocks(self, keep: set[str]) -> None:
+        """Drop the checksums of files that are not in `keep`."""
+        self._database.execute(
+            "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
+        )
+
+    def _live(self, ids: Sequence[str]) -> list[Any]:
+        """(id, row) of the live documents that have one of the ids."""
+        # A join with the table's own staged rows would read every text; a list of ids does not.
+        sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
+        parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
+        return [row for part in parts for row in self._database.fetch(sql, [part])]
+
+
+def _stored(document: Document, value: Any, type_: str) -> Any:
+    try:
+        return as_stored(value, type_)
+    except InputError as error:
+        raise InputError(f"document {document.id!r}: {error}") from error
+
+
+def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
+    """Which document has a value that its column can't hold, to be put before an error."""
+    with duckdb.connect() as scratch:  # an error must not abort our transaction
+        for column, type_, values in columns:
+            for document, value in zip(documents, values, strict=True):
+                try:
+                    scratch.execute(f"SELECT ?::{type_}", [value])
+                except (duckdb.Error, TypeError, OverflowError):
+                    return f"document {document.id!r}, {column}={shortened(str(value), 40)}: "
+    return ""
+
+
+def _check(path: Path, database: Database, read_only: bool) -> None:
+    """Migrate an older catalog.
+
+    Raises `CorruptError` for a catalog that is not as we make them, `InputError` for another
+    version's.
+    """
+    try:
+        with database.reading() as cursor:
+            check_plain(cursor)
+        found = check_format(database, str(path), read_only=read_only)
+        if found < FORMAT:
+            migrate(database, found)
+        with database.reading() as cursor:
+            check_schema(cursor, SCHEMA)
+    except CorruptError as error:
+        if str(path) in str(error):  # it is damaged
+            raise
+        raise CorruptError(f"{path}: no slimdex catalog: {error}") from error

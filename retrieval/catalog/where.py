@@ -1,0 +1,339 @@
+"""Where: what a condition on documents may be, checked on the tree that DuckDB's parser makes.
+
+A condition may come from anybody who may search. It is an expression over the documents' columns
+and nothing else: what kinds of nodes, functions and types it may have is listed in `vocabulary`,
+and whatever is not listed is refused. Nor may it take much time or memory for little text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import TIMEOUT_MAX, Event, Thread
+from typing import Any
+
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.json_text import TooDeepError, parsed
+
+from .where_vocabulary import (
+    BUILDERS,
+    CLASSES,
+    CLOCKS,
+    COLLATIONS,
+    FUNCTIONS,
+    LIKES,
+    LISTS,
+    NAMED,
+    OPERATORS,
+    REGEXES,
+    SHRINKING,
+    TEXT_TYPES,
+    TYPES,
+)
+
+LONGEST = 1 << 20
+"""Characters of a condition: enough for tens of thousands of ids in a list."""
+DEEPEST = 100
+"""Brackets inside brackets: DuckDB's parser takes minutes over thousands that are never closed."""
+DEEPEST_TREE = 900
+"""Brackets inside each other in the tree that DuckDB's parser makes, as JSON."""
+LONGEST_PATTERN = 1000
+"""Characters of a pattern, which has to be a constant: the time that LIKE and regular expressions
+take grows with the length of the text times that of the pattern."""
+REPEATED = 10_000
+"""Characters of a regular expression, times what the numbers in its braces add up to."""
+DESCENTS = 1
+"""Steps to any depth, "..", of a path in JSON: each multiplies the time by the nodes below."""
+BRANCHES = 1000
+"""ANDs below one OR: DuckDB compares each with each when it plans, without looking at a clock."""
+TEXT_CASTS = 3
+"""Casts to text inside each other: each doubles the quotes in lists and structs."""
+BUILT_FROM = 100
+"""Columns that go into texts and lists that a condition builds: DuckDB's limit on memory does
+not count them."""
+SECONDS = "SLIMDEX_WHERE_SECONDS"
+"""A variable of the environment: how long a condition may take."""
+AGAIN = 0.1
+"""Seconds from one interruption to the next."""
+SHOWN = 200
+"""Columns that a message repeats."""
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "lock_configuration": True,
+}
+
+
+def checked(where: str, columns: Sequence[str]) -> str:
+    """The condition as it is, if it is one expression over the columns.
+
+    In brackets on lines of its own it may stand wherever SQL takes an expression.
+
+    Parameters
+    ----------
+    columns : the names that it may use, in any case.
+
+    Raises
+    ------
+    InputError
+        If it is anything else, too long, or nested too deeply.
+
+    >>> checked("year > 1990 AND lower(author) LIKE 'k%'", ["year", "author"])
+    "year > 1990 AND lower(author) LIKE 'k%'"
+    >>> checked("year > (SELECT 1990)", ["year"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
+    """
+    try:
+        _check_text(where)
+        _check_tree(_expression(where), frozenset(column.lower() for column in columns))
+    except _Refused as error:
+        raise refusal(where, str(error), columns) from error
+    return where
+
+
+def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
+    """The error for a condition that is none, of a length that can be read."""
+    named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
+    shown = shortened(where)
+    return InputError(f"where {shown}: {reason}; expected a condition on the columns {named}")
+
+
+@contextmanager
+def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupt what the connection does when it takes too long: DuckDB raises then.
+
+    It looks up after each 2,048 rows, not while it plans.
+
+    Raises
+    ------
+    InputError
+        If the environment's `SECONDS` are no number of seconds.
+    """
+    seconds, over = seconds_allowed(), Event()
+
+    def interrupt() -> None:
+        wait = seconds
+        while not over.wait(wait):
+            connection.interrupt()
+            wait = AGAIN  # a query that has not begun yet forgets it as it begins
+
+    watch = Thread(target=interrupt, daemon=True)
+    try:
+        watch.start()
+        yield
+    finally:
+        over.set()
+        if watch.ident is not None:  # or it could still interrupt what the connection does next
+            watch.join()
+
+
+def seconds_allowed() -> float:
+    """How long a condition may be looked for in the documents."""
+    said = os.environ.get(SECONDS, "60")
+    with suppress(ValueError):
+        if 0 < float(said) <= TIMEOUT_MAX:
+            return float(said)
+    raise InputError(f"{SECONDS}={said!r}; expected a number of seconds, more than 0")
+
+
+class _Refused(Exception):
+    """Why."""
+
+
+@cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    """A database of its own: nothing in a stranger's catalog has a part in the check."""
+    return duckdb.connect(config=CONFIG)
+
+
+def _check_text(where: str) -> None:
+    """What can be seen without a parser, and should be before it has any work."""
+    if not where.strip():
+        raise _Refused("it is empty")
+    if len(where) > LONGEST:
+        raise _Refused(f"{len(where)} characters; at most {LONGEST} are read")
+    try:
+        text = where.encode()
+    except UnicodeEncodeError as error:
+        raise _Refused(f"no Unicode text ({error.reason})") from error
+    if 0 in text:
+        raise _Refused("it has a NUL character")
+    depth = 0
+    for offset, kind in duckdb.tokenize(where):
+        symbol = text[offset : offset + 1]
+        if kind != duckdb.token_type.operator:
+            continue
+        if symbol == b";":
+            raise _Refused("it has a semicolon")
+        depth += (symbol in b"([{") - (symbol in b")]}")
+        if depth > DEEPEST:
+            raise _Refused(f"more than {DEEPEST} brackets inside each other")
+
+
+def _expression(where: str) -> dict[str, Any]:
+    """The tree of the one expression that the text is.
+
+    It is parsed without brackets around it, so that it can't close them.
+    """
+    try:
+        found = (
+            _parser()
+            .cursor()
+            .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
+        )
+        tree = parsed(found.fetchall()[0][0], DEEPEST_TREE)
+    except TooDeepError as error:
+        raise _Refused("it is nested too deeply") from error
+    except duckdb.Error as error:
+        raise _Refused(" ".join(str(error).split())) from error
+    if tree["error"]:
+        raise _Refused(" ".join(tree["error_message"].split("\n")[0].split()))
+    (statement,) = tree["statements"]
+    node = statement["node"]
+    plain = _expression_of(node) if node["type"] == "SELECT_NODE" else None
+    if plain is None:
+        raise _Refused("more than one expression")
+    return plain
+
+
+def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
+    """A SELECT's only expression; None if it has anything else."""
+    extras = ("modifiers", "where_clause", "group_expressions", "group_sets", "having", "sample")
+    if node["qualify"] or node["aggregate_handling"] != "STANDARD_HANDLING":
+        return None
+    if any(node.get(name) for name in extras) or node["cte_map"]["map"]:
+        return None
+    if node["from_table"]["type"] != "EMPTY" or len(node["select_list"]) != 1:
+        return None
+    expression: dict[str, Any] = node["select_list"][0]
+    return None if expression["alias"] else expression
+
+
+def _check_tree(root: dict[str, Any], names: frozenset[str]) -> None:
+    """Check every node; with each goes how many casts to text it is in, and whether it is built
+    into something."""
+    waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
+    built_from = 0
+    while waiting:
+        value, casts, building = waiting.pop()
+        if isinstance(value, list):
+            waiting += [(item, casts, building) for item in value]
+        if not isinstance(value, dict):
+            continue
+        if "class" in value:
+            _check_node(value, names)
+            casts += _is_text_cast(value)
+            built_from += building and value["class"] == "COLUMN_REF"
+            building |= value.get("function_name") in BUILDERS
+            building |= value["type"] == "ARRAY_CONSTRUCTOR"
+        if casts > TEXT_CASTS:
+            raise _Refused(f"more than {TEXT_CASTS} casts to text inside each other")
+        if built_from > BUILT_FROM:
+            raise _Refused(f"more than {BUILT_FROM} columns in texts or lists")
+        waiting += [(item, casts, building) for item in value.values()]
+
+
+def _is_text_cast(node: dict[str, Any]) -> bool:
+    return node["class"] == "CAST" and node["type_expr"]["type_name"].lower() in TEXT_TYPES
+
+
+def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
+    kind = node["class"]
+    if kind not in CLASSES or (kind == "OPERATOR" and node["type"] not in OPERATORS):
+        raise _Refused(f"{node['type']} is not allowed")
+    if kind == "LAMBDA":
+        if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
+            raise _Refused("LAMBDA is not allowed")
+        _check_paths([node["expr"]])
+    if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= COLLATIONS:
+        raise _Refused(f"no collation {node['collation']!r}")
+    if node["type"] == "CONJUNCTION_OR" and _branches(node) > BRANCHES:
+        raise _Refused(f"more than {BRANCHES} ANDs below one OR")
+    if kind == "COLUMN_REF":
+        first, *rest = node["column_names"]
+        if first.lower() not in names and (rest or first.lower() not in CLOCKS):
+            raise _Refused(f'column "{first}" not found')
+    elif kind == "TYPE":
+        name = node["type_name"]
+        if node["catalog"] or node["schema"] or name.lower() not in TYPES:
+            raise _Refused(f"no type {name!r}")
+    elif kind == "FUNCTION":
+        _check_function(node, names)
+
+
+def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
+    name = node["function_name"].lower()
+    if name not in FUNCTIONS:
+        raise _Refused(f"function {name!r} is not allowed")
+    # The parser takes the column of a call like column.lower() for a schema.
+    first = node["catalog"] or node["schema"]
+    if first and first.lower() not in names:
+        raise _Refused(f'column "{first}" not found')
+    if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
+        raise _Refused(f"function {name!r} is not called plainly")
+    if name != NAMED and any(argument["name"] for argument in node["arguments"]):
+        raise _Refused(f"function {name!r} with the name of an argument")
+    arguments = [argument["expression"] for argument in node["arguments"]]
+    # A column that is called like one of DuckDB's schemas is none before the name of a function.
+    if name in REGEXES | LIKES:
+        _check_pattern(arguments[:2] if first else arguments[1:2], name in REGEXES)
+    if name.startswith("json") or name == "->>":
+        _check_paths(arguments if first else arguments[1:])
+    if name == SHRINKING and not _shrinks(arguments):
+        raise _Refused("replace with anything but a constant that is no longer than the one before")
+
+
+def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
+    """Where the pattern may stand there are constants, and none makes much of little."""
+    for place in places:
+        if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
+            raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
+        if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
+            raise _Refused("a pattern that repeats too much in braces")
+
+
+def _repeats(pattern: str) -> int:
+    """What the larger numbers in a regular expression's braces add up to."""
+    return sum(
+        max(int(least), int(most or 0))
+        for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern)
+    )
+
+
+def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
+    """Paths in JSON are constants, columns or lists, and arrows between them; only constants can
+    have wildcards."""
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        name = path.get("function_name")
+        if path["class"] == "LAMBDA":
+            waiting += [path["lhs"], path["expr"]]
+        elif name == "->>":
+            waiting += [argument["expression"] for argument in path["arguments"]]
+        elif path["class"] == "CONSTANT":
+            if path["literal"]["text"].count("..") > DESCENTS:
+                raise _Refused(f'more than {DESCENTS} ".." in a path in JSON')
+        elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & LISTS:
+            raise _Refused(
+                "a path in JSON that is no constant, column or list (are there brackets around the "
+                "arrow and what is before and after it?)"
+            )
+
+
+def _branches(node: dict[str, Any]) -> int:
+    return sum(child["type"] == "CONJUNCTION_AND" for child in node["children"])
+
+
+def _shrinks(arguments: Sequence[dict[str, Any]]) -> bool:
+    constants = [argument.get("literal") for argument in arguments[-2:]]
+    old, new = ("" if constant is None else constant["text"] for constant in constants)
+    return all(constants) and len(new.encode()) <= len(old.encode())

@@ -1,0 +1,93 @@
+"""Answers: what was found for a query, as a person reads it, at any width of the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from slimdex.indexes.errors import InputError
+
+from ..documents import Hit
+from ..sources.queries import Queries
+from .console import hanging, hit_json, line
+from .excerpts import beginning, on_one_line, shortened
+from .safe_text import visible
+
+LONGEST_ID = 1000
+"""Characters of an id that are shown: some are a megabyte."""
+
+
+def show_hits(
+    query: str,
+    hits: Sequence[Hit],
+    texts: Sequence[str] | None = None,
+    columns: Sequence[str] = (),
+) -> None:
+    """A query's answers, nearest first.
+
+    Parameters
+    ----------
+    texts : what is shown of each hit's text; by default its beginning.
+    columns : names of metadata to show.
+    """
+    line(on_one_line(query), style="bold")
+    if not hits:
+        line("  nothing found")
+    for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
+        score = Text(f"{hit.score:6.3f}  ", style="cyan")
+        hanging(score, _named(hit))
+        for part in filter(None, (_columns(hit.metadata, columns), Text(visible(text)))):
+            hanging(Text(" " * len(score)), part)
+
+
+def as_json(asked: Queries, found: Sequence[Sequence[Hit]]) -> list[dict[str, Any]]:
+    """The answers to all queries as JSON has them; queries from a file have ids."""
+    ids = [{"id": id} for id in asked.ids] if asked.ids else [{} for _ in found]
+    return [
+        {**id, "query": name, "hits": [hit_json(hit) for hit in hits]}
+        for id, name, hits in zip(ids, asked.names, found, strict=True)
+    ]
+
+
+def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The columns that `--show` names, each a name or several with commas between them.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
+
+    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
+    ['year', 'kind', 'a,b']
+    """
+    by_lower = {name.lower(): name for name in known}
+    names = []
+    for word in asked:
+        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
+    if unknown := [name for name in names if name.lower() not in by_lower]:
+        there = ", ".join(known) or "none: this index has no columns"
+        raise InputError(f"--show {unknown[0]!r}: no such column; expected {there}")
+    return [by_lower[name.lower()] for name in names]
+
+
+def _named(hit: Hit) -> Text:
+    """A hit's id and, where it has another one, its title."""
+    named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
+    title = on_one_line(hit.title)
+    if title and hit.title != hit.id:
+        named.append("  " + visible(shortened(title)), style="default")
+    return named
+
+
+def _columns(metadata: Mapping[str, Any], columns: Sequence[str]) -> Text:
+    values = (f"{name}: {_value(metadata.get(name))}" for name in columns)
+    return Text(visible("  ".join(values)), style="dim")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict | list):
+        value = json.dumps(value, default=str, ensure_ascii=False)
+    return "-" if value is None else shortened(on_one_line(str(value)))

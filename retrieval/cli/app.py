@@ -1,0 +1,505 @@
+"""The command line: `slimdex`. Heavy modules are imported by the commands that need them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import BAD_INPUT, say
+from .options import (
+    BETA,
+    CANDIDATES,
+    FOR_THIS_SEARCH,
+    GAMMA,
+    KINDS,
+    POOLINGS,
+    REDUCERS,
+    Dir,
+    Encoding,
+    Format,
+    Id,
+    Json,
+    K,
+    Model,
+    Specs,
+    Text,
+    Title,
+    Trust,
+    Types,
+    Vectors,
+    Wait,
+    Where,
+)
+
+if TYPE_CHECKING:
+    from ..building import Sources
+    from ..sources.tables import ColumnNames
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"slimdex {version('slimdex')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print it and do no more."
+        ),
+    ] = False,
+) -> None:
+    """Semantic search in a fraction of the memory."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the demonstration's index goes.")] = Path(
+        "slimdex-demo.index"
+    ),
+) -> None:
+    """Index the docstrings of Python's standard library, search them, compare the memory."""
+    from slimdex.indexes.settings import Settings
+
+    from ..building import Sources
+    from ..building import build as build_index
+    from ..collection.collection import Collection
+    from ..encoders.transformer import TransformerEncoder
+    from . import answers, console
+    from . import demo as demonstration
+
+    if not _is_complete(out):
+        with console.progress() as progress:
+            sources = Sources.open([demonstration.SOURCE])
+            collection, added = build_index(out, sources, TransformerEncoder, Settings(), progress)
+            collection.close()
+        for line in added.notes:
+            console.note(line)
+    with Collection.open(out, read_only=True) as collection:
+        console.line(f"{len(collection):,} docstrings in {out}")
+        for query, hits in zip(
+            demonstration.QUERIES, demonstration.answers(collection), strict=True
+        ):
+            answers.show_hits(query, hits)
+        with console.progress() as progress:
+            table = demonstration.comparison(collection, progress)
+        console.out.print()
+        console.show_measures(table)
+        console.out.print()
+        console.line(f"Try your own: slimdex search {out} sort a list")
+
+
+@app.command()
+def build(
+    sources: Specs,
+    out: Annotated[Path, typer.Option(help="A new folder for the index.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="A folder or a hub id; default: all-MiniLM-L6-v2, none with --vectors."),
+    ] = None,
+    pooling: Annotated[str | None, typer.Option(help=POOLINGS)] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(help="Tokens read of a text; default: the model's own, or 256."),
+    ] = None,
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or int8.")] = "auto",
+    query_prompt: Annotated[
+        str | None, typer.Option(help="Written before each query; default: what the model says.")
+    ] = None,
+    document_prompt: Annotated[
+        str | None, typer.Option(help="Written before each text; default: what the model says.")
+    ] = None,
+    trust_remote_code: Trust = False,
+    k: Annotated[int | None, typer.Option(help=f"{K} Default: half.")] = None,
+    beta: Annotated[float, typer.Option(help=BETA)] = 0.0,
+    gamma: Annotated[float, typer.Option(help=GAMMA)] = 0.25,
+    kind: Annotated[str, typer.Option(help=KINDS)] = "pq",
+    candidates: Annotated[int, typer.Option(help=CANDIDATES)] = 200,
+    reducer: Annotated[str, typer.Option(help=REDUCERS)] = "whitening",
+    vectors: Vectors = None,
+    text: Text = None,
+    id: Id = None,
+    title: Title = None,
+    wait: Wait = 0,
+    types: Types = None,
+    encoding: Encoding = None,
+    file_format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Build an index. If it was interrupted, the same command goes on where it stopped."""
+    from slimdex.indexes.settings import Settings
+
+    from ..building import build as build_index
+    from ..encoders.base import Encoder
+    from ..encoders.hub import DEFAULT_MODEL
+    from ..encoders.transformer import TransformerEncoder
+    from ..sources.given_vectors import GivenEncoder
+    from . import console
+
+    settings = Settings(k, beta, gamma, kind, candidates, reducer)
+    names = _names(text, id, title, types)
+    opened = _open(sources, names, vectors, encoding, file_format)
+
+    def make_encoder() -> Encoder:
+        if opened.vectors is not None and model is None:
+            return GivenEncoder(opened.vectors.dim)
+        return TransformerEncoder(
+            model or DEFAULT_MODEL,
+            pooling=pooling,
+            max_length=max_length,
+            precision=precision,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+            trust_remote_code=trust_remote_code,
+        )
+
+    with console.progress() as progress:
+        collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
+    with collection:
+        console.show_index(collection, added, as_json)
+
+
+@app.command()
+def search(
+    index: Dir,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUERY", help="What to look for: all the words are one query."),
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", help="A query; for several, give it again.")
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="A file of queries: .txt with one a line, or any source.")
+    ] = None,
+    query_vector: Annotated[
+        str | None,
+        typer.Option(help="In place of QUERY: a .npy file of one or more, or a JSON array."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
+    where: Where = None,
+    model: Model = None,
+    show: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to show beside the text: give it again, or put commas."),
+    ] = None,
+    candidates: Annotated[int | None, typer.Option(help=FOR_THIS_SEARCH)] = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning."""
+    from ..collection.collection import Collection
+    from ..sources.queries import Queries
+    from . import answers, console
+    from .excerpts import beginning, nearest_passages
+
+    asked = Queries.asked(words, query, queries, query_vector)
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened as collection:
+        columns = answers.chosen_columns(show or [], list(collection.store.columns))
+        found = collection.search(
+            asked.texts, n, where, vectors=asked.vectors, candidates=candidates
+        )
+        if as_json:
+            console.print_json({"queries": answers.as_json(asked, found)})
+            return
+        if asked.texts is None:
+            texts = [[beginning(hit) for hit in hits] for hits in found]
+        else:
+            texts = nearest_passages(collection.encoder, asked.texts, found)
+    for name, hits, shown in zip(asked.names, found, texts, strict=True):
+        answers.show_hits(name, hits, shown, columns)
+
+
+@app.command()
+def add(
+    index: Dir,
+    sources: Specs,
+    vectors: Vectors = None,
+    text: Text = None,
+    id: Id = None,
+    title: Title = None,
+    model: Model = None,
+    types: Types = None,
+    encoding: Encoding = None,
+    file_format: Format = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Add documents; one with the id of an older one takes its place."""
+    from ..building import add as add_sources
+    from ..collection.collection import Collection
+    from . import console
+
+    names = _names(text, id, title, types)
+    opened = _open(sources, names, vectors, encoding, file_format)
+    opened_index = Collection.open(
+        index, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened_index as collection:
+        with console.progress() as progress:
+            added = add_sources(collection, opened, progress)
+        console.show_index(collection, added, as_json)
+
+
+@app.command()
+def delete(
+    index: Dir,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids.")] = None,
+    where: Where = None,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, or by a condition."""
+    from ..collection.collection import Collection
+    from . import console
+
+    with Collection.open(index, wait=wait) as collection:
+        deleted = collection.delete(ids or None, where=where)
+        left, gone = len(collection), len(collection.deleted)
+    if as_json:
+        console.print_json({"deleted": deleted, "documents": left})
+    else:
+        console.line(f"{deleted:,} deleted, {left:,} left")
+        if gone > left:
+            console.note(f"{gone:,} rows still take space: `slimdex compact {index}` frees it")
+
+
+@app.command()
+def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
+    """Free the space of deleted and replaced documents, on disk and in memory."""
+    from ..collection.collection import Collection
+    from . import console
+
+    with Collection.open(index, wait=wait) as collection:
+        with console.progress() as progress:
+            freed = collection.compact(progress=progress)
+        left = len(collection)
+    if as_json:
+        console.print_json({"freed": freed, "documents": left})
+    else:
+        console.line(f"{freed:,} rows freed, {left:,} documents left")
+
+
+@app.command()
+def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
+    """Bring an index of an older slimdex to the format of this one, as any change to it does."""
+    from ..catalog.state import FORMAT
+    from ..collection.collection import Collection
+    from . import console
+
+    Collection.open(index, wait=wait).close()
+    if as_json:
+        console.print_json({"format": FORMAT})
+    else:
+        console.line(f"{index}: format {FORMAT}")
+
+
+@app.command()
+def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
+    """What an index holds, how it was made and what it costs."""
+    from ..collection.collection import Collection
+    from ..collection.info import facts as facts_of
+    from . import console
+
+    with Collection.open(index, read_only=True, wait=wait) as collection:
+        facts = facts_of(collection)
+    if as_json:
+        console.print_json(facts)
+    else:
+        for line in facts.pop("notes"):
+            console.note(line)
+        flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
+        console.show_pairs(flat)
+
+
+@app.command()
+def verify(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
+    """Check every file and every number; exit code 2 if anything is at fault."""
+    from ..collection.integrity import verify as find_faults
+    from . import console
+
+    faults = find_faults(index, wait=wait)
+    if as_json:
+        console.print_json({"faults": faults})
+    elif not faults:
+        console.line(f"{index}: all files and numbers are right")
+    else:
+        for fault in faults:
+            say(fault)
+    if faults:
+        raise typer.Exit(BAD_INPUT)
+
+
+@app.command()
+def repair(
+    index: Dir,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
+    ] = False,
+    encode: Annotated[
+        bool,
+        typer.Option("--encode", help="Encode documents whose vectors are lost or damaged."),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Where the encoder's model is from now on: a folder or a hub id."),
+    ] = None,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Rebuild what is derived from the vectors, if it is at fault."""
+    from ..collection.integrity import repair as mend
+    from . import console
+
+    with console.progress() as progress:
+        mended = mend(index, progress, untrusted=untrusted, encode=encode, model=model, wait=wait)
+    if as_json:
+        console.print_json({"mended": mended})
+    else:
+        for fault in mended:
+            console.line(f"was: {fault}")
+        console.line(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
+
+
+@app.command()
+def reduce(
+    index: Dir,
+    k: Annotated[int | None, typer.Option(help=K)] = None,
+    beta: Annotated[float | None, typer.Option(help=BETA)] = None,
+    gamma: Annotated[float | None, typer.Option(help=GAMMA)] = None,
+    kind: Annotated[str | None, typer.Option(help=KINDS)] = None,
+    candidates: Annotated[int | None, typer.Option(help=CANDIDATES)] = None,
+    reducer: Annotated[str | None, typer.Option(help=REDUCERS)] = None,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Reduce the vectors anew, without encoding. What is not given stays as it is."""
+    from dataclasses import replace
+
+    from ..collection.collection import Collection
+    from . import console
+
+    given = {
+        "k": k,
+        "beta": beta,
+        "gamma": gamma,
+        "kind": kind,
+        "candidates": candidates,
+        "reducer": reducer,
+    }
+    changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+    with Collection.open(index, wait=wait) as collection:
+        if reducer is not None and k is None:
+            changes["k"] = None  # another reducer may keep another number of dimensions
+        settings = replace(collection.state.requested, **changes)
+        with console.progress() as progress:
+            notes = collection.reduce(settings, progress=progress)
+        for line in notes:
+            console.note(line)
+        console.show_index(collection, None, as_json)
+
+
+@app.command("eval")
+def evaluate(
+    index: Dir,
+    queries: Annotated[Path | None, typer.Option(help="Queries: any source with ids.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Labels: query, document, score (BEIR or TREC).")
+    ] = None,
+    drop_self: Annotated[
+        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+    ] = False,
+    by_itself: Annotated[
+        bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
+    ] = False,
+    sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
+    model: Model = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure quality, time and memory, beside uncompressed exact search."""
+    from slimdex.indexes.errors import InputError
+
+    from ..collection.collection import Collection
+    from ..evaluation import LABELS, evaluate_self, explained, read_qrels
+    from ..evaluation import evaluate as measure
+    from ..sources.source import read_pairs
+    from . import console
+
+    if by_itself != (queries is None) or by_itself != (qrels is None):
+        raise InputError("eval: expected either --queries and --qrels, or --self")
+    labelled = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else None
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened as collection, console.progress() as progress:
+        if labelled:
+            report = measure(collection, *labelled, drop_self=drop_self, progress=progress)
+        else:
+            report = evaluate_self(collection, sample=sample, progress=progress)
+    if as_json:
+        console.print_json(report)
+    else:
+        console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+        console.out.print()
+        console.show_measures({name: report[name] for name in ("index", "exact")}, LABELS)
+        console.out.print()
+        for text in explained(report):
+            console.prose(text)
+
+
+def _names(
+    text: str | None, id: str | None, title: str | None, types: list[str] | None
+) -> ColumnNames:
+    from ..sources.duckdb_readers import checked_types
+    from ..sources.tables import ColumnNames
+
+    return ColumnNames(text, id, title, types=checked_types(types or []))
+
+
+def _open(
+    specs: list[str],
+    names: ColumnNames,
+    vectors: str | None,
+    encoding: str | None,
+    file_format: str | None,
+) -> Sources:
+    from ..building import Sources
+    from ..sources.text_files import STANDARD_INPUT, FileFormat
+    from . import console
+
+    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
+        console.note("reading what you type, until Ctrl-D")
+    opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
+    for line in opened.notes:
+        console.note(line)
+    return opened
+
+
+def _is_complete(path: Path) -> bool:
+    from ..collection.collection import Collection
+
+    if not path.exists():
+        return False
+    with Collection.open(path, read_only=True) as collection:
+        return collection.state.settings is not None

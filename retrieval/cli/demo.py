@@ -1,0 +1,56 @@
+"""The demonstration: the standard library's docstrings, searched in a fraction of the memory."""
+
+from __future__ import annotations
+
+from slimdex.indexes.progress import Progress, silent
+
+from ..collection.collection import Collection
+from ..collection.info import memory
+from ..documents import Hit
+from ..evaluation import LABELS, agreement, encode, latency, timed
+from ..exact_search import ExactSearch, OwnMetricSearch
+
+SOURCE = "python:"
+QUERIES = (
+    "remove a directory tree",
+    "parse a date from a string",
+    "run a command and capture its output",
+    "find the most common elements",
+    "wait until several threads have finished",
+)
+MEASURED = 200
+"""Queries behind the table: first sentences of documents spread over the collection."""
+
+
+def answers(collection: Collection) -> list[list[Hit]]:
+    """Three hits for each of the five queries."""
+    return collection.search(QUERIES, k=3)
+
+
+def comparison(collection: Collection, progress: Progress = silent) -> dict[str, dict[str, float]]:
+    """Bytes a vector, median latency and agreement of the first ten with exact search, for both.
+
+    Whitening changes the order on purpose, so agreement is told twice: with exact search over
+    the encoder's vectors, and over the same vectors whitened, where only compression differs.
+    """
+    step = max(collection.state.rows // MEASURED, 1)
+    stored = collection.store.documents(range(0, collection.state.rows, step))
+    texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
+    vectors = encode(collection, texts, progress)
+    exact_search = ExactSearch(collection)
+    ours = timed(collection.search_vectors, vectors, 10)
+    exact = timed(exact_search, vectors, 10)
+    _, whitened = OwnMetricSearch(collection)(vectors, 10)
+    table = {}
+    for name, results, resident in (
+        ("slimdex", ours, memory(collection)),
+        ("float32, exact", exact, exact_search.memory()),
+    ):
+        table[name] = {
+            "bytes a vector in RAM": resident["ram_bytes_per_vector"],
+            "bytes once, whatever the size": resident["ram_bytes_fixed"],
+            LABELS["p50_ms"]: latency(results.seconds)["p50_ms"],
+            "agreement with exact search": float(agreement(results.rows, exact.rows, 10).mean()),
+            "agreement with it, whitened": float(agreement(results.rows, whitened, 10).mean()),
+        }
+    return table

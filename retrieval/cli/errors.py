@@ -1,0 +1,71 @@
+"""Running a command line: how its libraries use the processor, and how errors end it.
+
+What the user can mend is one line on stderr and exit code 2; a bug is a traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .safe_text import visible
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+"""Typer's exit code for Ctrl-C."""
+DUCKDB_INTERRUPTED = "Query interrupted"
+"""What DuckDB makes of a Ctrl-C during a query, as a plain RuntimeError."""
+STOPPED = "stopped; run the same command again to go on"
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Run a command line; nothing heavy is imported unless something goes wrong."""
+    # Threads that spin while they wait for work take the processor from the other libraries'.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    try:
+        _check_arguments()
+        yield
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            say(STOPPED)
+        raise
+    except Exception as error:
+        if type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED:
+            say(STOPPED)
+            raise SystemExit(INTERRUPTED) from None
+        line = explained(error)
+        if line is None:
+            raise
+        say(line)
+        raise SystemExit(BAD_INPUT) from None
+
+
+def say(line: str) -> None:
+    """One line that says what is wrong."""
+    print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
+
+
+def explained(error: Exception) -> str | None:
+    """The line for an error that the user can act on; None for a bug."""
+    from slimdex.indexes.errors import InputError
+
+    if isinstance(error, InputError):
+        return str(error)
+    if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
+        return f"the disk is full ({error}); free some space and run the same command again"
+    return str(error) if isinstance(error, OSError) else None
+
+
+def _check_arguments() -> None:
+    from slimdex.indexes.errors import InputError
+
+    for word in sys.argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"argument {word!r}; expected UTF-8") from error

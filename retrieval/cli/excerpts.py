@@ -1,0 +1,122 @@
+"""Passages: the part of a long text that is nearest in meaning to the query, to be shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from time import monotonic
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, normalize_rows
+
+from ..documents import Hit
+from ..encoders.base import Encoder, encode_queries
+from ..encoders.transformer import DEFAULT_LENGTH
+
+LENGTH = 160
+"""Characters of a text that are shown."""
+PATIENCE = 0.5
+"""Seconds that may be spent on encoding parts of texts."""
+CHARACTERS_PER_TOKEN = 4
+"""As a rule; what an encoder did not read of a text has no share in its place."""
+CUT = "…"
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
+
+
+def nearest_passages(
+    encoder: Encoder,
+    queries: Sequence[str],
+    found: Sequence[Sequence[Hit]],
+    patience: float = PATIENCE,
+) -> list[list[str]]:
+    """For each hit of each query the part of its text that is nearest to the query.
+
+    By meaning, as long as `patience` lasts; after so many seconds, by the query's words in it.
+    """
+    end = monotonic() + patience
+    vectors = normalize_rows(encode_queries(encoder, queries))
+
+    def nearest(query: str, vector: Matrix, hit: Hit) -> str:
+        text = on_one_line(hit.text)
+        own = _read_parts(encoder, hit, text)
+        if len(own) == 1:
+            return _shown(text, own[0])
+        texts = [text[part] for part in own]
+        if monotonic() < end:
+            scores = normalize_rows(encoder.encode(texts)) @ vector
+        else:
+            scores = _shared_letters(query, texts)
+        return _shown(text, own[int(np.argmax(scores))])
+
+    each = zip(queries, vectors, found, strict=True)
+    return [[nearest(query, vector, hit) for hit in hits] for query, vector, hits in each]
+
+
+def beginning(hit: Hit) -> str:
+    """The first part of a hit's text, on one line."""
+    text = on_one_line(hit.text)
+    return _shown(text, next(parts(text)))
+
+
+def on_one_line(text: str) -> str:
+    """A text with every white space as one blank."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, length: int = LENGTH) -> str:
+    """A text's beginning, with a mark if that is not all of it.
+
+    >>> shortened("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= length else text[: length - 1] + CUT
+
+
+def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
+    """A text in parts of at most so many characters that end with a sentence, or else a word.
+
+    >>> text = "It rained. The cat sat on the mat."
+    >>> [text[part] for part in parts(text, 16)]
+    ['It rained.', 'The cat sat on', 'the mat.']
+    """
+    stop = _end(text, 0, length)
+    yield slice(0, stop)
+    while stop < len(text):
+        start = stop + (text[stop] == " ")
+        stop = _end(text, start, length)
+        yield slice(start, stop)
+
+
+def _end(text: str, start: int, length: int) -> int:
+    """Where the part that begins there ends."""
+    if len(text) - start <= length:
+        return len(text)
+    part = text[start : start + length + 1]
+    sentences = [found.end() for found in _SENTENCE_END.finditer(part, 0, length)]
+    if sentences and sentences[-1] > length // 2:
+        return start + sentences[-1]
+    blank = part.rfind(" ")
+    return start + (blank if blank > length // 2 else length)
+
+
+def _shared_letters(query: str, texts: Sequence[str]) -> Matrix:
+    """For each text (n,) the letters of the query's words that it has: long words say more."""
+    words = set(_WORD.findall(query.lower()))
+    shared = (words.intersection(_WORD.findall(text.lower())) for text in texts)
+    return np.array([sum(map(len, found)) for found in shared], dtype=np.float32)
+
+
+def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:
+    """The parts of a text that the encoder has read, after the title; the first in any case."""
+    tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
+    read = CHARACTERS_PER_TOKEN * tokens - len(hit.title)
+    return list(takewhile(lambda part: part.start < max(read, 1), parts(text)))
+
+
+def _shown(text: str, part: slice) -> str:
+    """A part with a mark at each end where something was left out."""
+    before, after = part.start > 0, part.stop < len(text)
+    return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"

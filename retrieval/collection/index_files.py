@@ -1,0 +1,135 @@
+"""Derived files: reducer, metric, norms and codes, all rebuilt from the vectors at will."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reduced_index import ReducedIndex, trained
+from slimdex.indexes.reducer import Reducer
+from slimdex.indexes.registry import kind_named, load_reducer
+from slimdex.indexes.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vector_index import FaissIndex
+
+from ..atomic_files import publish
+from ..catalog.state import State
+
+TAIL_ROWS = 8192
+"""Rows that may be missing from the codes on disk before they are written again..."""
+TAIL_SHARE = 20
+"""...or one row in so many, if that is more. The rest is reduced when the index is opened."""
+
+
+def fit(
+    folder: Path,
+    state: State,
+    vectors: VectorFile,
+    moments: Moments,
+    settings: Settings,
+    progress: Progress = silent,
+) -> State:
+    """Fit the reducer and, for rescoring, the metric, under new file names.
+
+    The state that comes back names the new files; nothing refers to them until it is committed.
+    """
+    number = f"{state.generation:06d}"
+    reducer = settings.fit_reducer(vectors, moments, progress)
+    files = {role: record for role, record in state.files.items() if role != "rescorer"}
+    files["reducer"] = publish(folder / f"reducer-{number}.safetensors", reducer.save)
+    if settings.candidates:
+        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+        files["rescorer"] = publish(folder / f"rescorer-{number}.safetensors", rescorer.save)
+    return replace(state, settings=settings, files=files, fitted=moments.n)
+
+
+def encode_rows(
+    folder: Path, state: State, vectors: VectorFile, progress: Progress = silent
+) -> tuple[ReducedIndex, State]:
+    """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
+    settings = state.settings
+    assert settings is not None
+    number = f"{state.generation:06d}"
+    reducer = _reducer(folder, state)
+    norms = f"norms-{number}.f32" if settings.candidates else None
+    index = ReducedIndex(
+        reducer,
+        trained(kind_named(settings.kind), reducer, vectors),
+        vectors,
+        metric=_metric(folder, state, vectors, norms, rows=0),
+        candidates=settings.candidates,
+    )
+    index.extend(progress)
+    codes = publish(folder / f"codes-{number}.faiss", index.index.save)
+    return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
+
+
+def load_index(folder: Path, state: State) -> ReducedIndex:
+    """The index of a committed state, its files checked first; `extend` adds rows not coded yet.
+
+    Raises
+    ------
+    CorruptError
+        If a file is missing or damaged; `slimdex repair` rebuilds it.
+    """
+    assert state.settings is not None
+    for record in state.files.values():
+        record.check(folder)
+    reducer = _reducer(folder, state)
+    codes = FaissIndex.load(folder / state.files["codes"].name)
+    _expect(folder, state, "codes", codes.dim, reducer.n_components)
+    if len(codes) > state.rows:
+        name = folder / state.files["codes"].name
+        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.rows}")
+    vectors = VectorFile(folder / state.vectors, state.dim, state.rows)
+    return ReducedIndex(
+        reducer,
+        codes,
+        vectors,
+        metric=_metric(folder, state, vectors, state.norms, state.rows),
+        candidates=state.settings.candidates,
+    )
+
+
+def save_codes(
+    folder: Path, state: State, index: ReducedIndex, saved_rows: int
+) -> tuple[State, int]:
+    """Write the codes again if more rows are missing from the file than opening should redo.
+
+    Returns the state and how many rows its file of codes has.
+    """
+    total = len(index)
+    if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
+        return state, saved_rows
+    name = f"codes-{state.generation:06d}.faiss"
+    files = state.files | {"codes": publish(folder / name, index.index.save)}
+    return replace(state, files=files), total
+
+
+def _metric(
+    folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
+) -> Metric | None:
+    if norms is None:
+        return None
+    rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+    _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
+    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, np.float32))
+
+
+def _reducer(folder: Path, state: State) -> Reducer:
+    """The reducer that the state names, known to take its vectors."""
+    reducer = load_reducer(folder / state.files["reducer"].name)
+    _expect(folder, state, "reducer", reducer.n_features, state.dim)
+    return reducer
+
+
+def _expect(folder: Path, state: State, role: str, found: int, expected: int) -> None:
+    if found != expected:
+        name = folder / state.files[role].name
+        raise CorruptError(f"{name}: {found} dimensions; expected {expected}")

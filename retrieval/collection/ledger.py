@@ -1,0 +1,240 @@
+"""Ledger: what is committed in an index's folder, and the only way to change it.
+
+Every change goes the same way: 1. append or write files and fsync them; 2. one DuckDB
+transaction makes them the truth; 3. remove what is no longer named. A crash before 2 leaves the
+old state, after 2 the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.reduced_index import NO_ROWS
+from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+
+from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, sync
+from ..catalog.state import State
+from ..catalog.store import DocumentStore
+
+
+class Ledger:
+    """A folder, its catalog and the state that the catalog holds.
+
+    Attributes
+    ----------
+    in_doubt : whether a failure has left it open what is committed: see `settle`.
+    """
+
+    def __init__(self, path: Path, store: DocumentStore) -> None:
+        self.path, self.store = path, store
+        self.state = self._next = store.state()
+        self.in_doubt = False
+
+    @classmethod
+    def create(cls, path: Path, state: State) -> Ledger:
+        """A new folder with an empty catalog: made under another name, then renamed."""
+        if path.exists():
+            raise InputError(f"{path} exists; expected a new folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{path.name}.new")
+        shutil.rmtree(new, ignore_errors=True)  # of a process that was killed right here
+        new.mkdir()
+        try:
+            DocumentStore.create(new / CATALOG, state).close()
+            sync(new)
+            os.rename(new, path)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        sync(path.parent)
+        return cls.open(path, read_only=False)
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool) -> Ledger:
+        """An existing folder; a writer also clears away what a crash has left."""
+        if not (path / CATALOG).is_file():
+            raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
+        check_folder(path)
+        if not read_only:
+            with suppress(PermissionError):
+                sync(path.absolute().parent)  # who made the folder may have been killed before
+        store = DocumentStore.open(path / CATALOG, read_only=read_only)
+        try:
+            ledger = cls(path, store)
+            if not read_only:
+                ledger.remove_strays()
+        except BaseException:
+            store.close()
+            raise
+        return ledger
+
+    def vectors(self, rows: int | None = None) -> VectorFile:
+        """The encoder's vectors on disk, those of the committed rows unless told otherwise."""
+        rows = self.state.rows if rows is None else rows
+        return VectorFile(self.path / self.state.vectors, self.state.dim, rows)
+
+    def deleted(self) -> Rows:
+        """Rows of deleted documents, in order."""
+        rows = self.store.deleted_rows()
+        return rows[rows < self.state.rows]
+
+    def textless(self) -> Rows:
+        """Rows of documents without text, in order, those that are being added included."""
+        return self.store.textless_rows()
+
+    def moments(self) -> Moments:
+        """The moments of the live documents' vectors; those without text have none."""
+        record = self.state.files.get("moments")
+        if record is None:
+            return Moments(self.state.dim)
+        if self.state.moments_outdated:
+            return self.moments_of(self.live_rows())
+        record.check(self.path)
+        moments = Moments.load(self.path / record.name)
+        if moments.dim != self.state.dim:
+            raise CorruptError(
+                f"{self.path / record.name}: {moments.dim} dimensions; expected {self.state.dim}"
+            )
+        return moments
+
+    def moments_of(self, rows: Rows) -> Moments:
+        """The moments of some rows' vectors, read from disk."""
+        vectors, rows = self.vectors(), without(rows, self.textless())
+        chunks = (vectors.take(rows[part]) for part in batches(len(rows)))
+        return Moments.of(chunks, self.state.dim)
+
+    def moments_from(self, start: int, vectors: VectorFile) -> Moments:
+        """The moments of the vectors of a file's rows from `start` on."""
+        textless, moments = self.textless(), Moments(self.state.dim)
+        for chunk in vectors.scan(start):
+            there = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
+            moments.update(np.delete(chunk, there - start, axis=0) if len(there) else chunk)
+            start += len(chunk)
+        return moments
+
+    def live_rows(self) -> Rows:
+        """Rows of documents that are not deleted."""
+        return np.delete(np.arange(self.state.rows), self.deleted())
+
+    def next_state(self) -> State:
+        """The state to commit next: this one, with a new number for its files."""
+        return replace(self.state, generation=self.state.generation + 1)
+
+    def with_moments(self, state: State, moments: Moments) -> State:
+        """The state with these moments on disk."""
+        name = f"moments-{state.generation:06d}.safetensors"
+        record = publish(self.path / name, moments.save)
+        files = state.files | {"moments": record}
+        return replace(state, files=files, moments_outdated=False)
+
+    def commit(
+        self,
+        state: State,
+        *,
+        delete: Rows = NO_ROWS,
+        appended: VectorFile | None = None,
+        first_block: int = 0,
+    ) -> None:
+        """Make a state the truth.
+
+        Parameters
+        ----------
+        delete : rows that are deleted with it.
+        appended : a file of rows whose blocks from `first_block` on are new.
+        """
+        with self.transaction():
+            if len(delete):
+                self.store.delete_rows(delete)
+            if appended is not None:
+                blocks = list(appended.blocks(first_block))
+                self.store.set_blocks(appended.path.name, first_block, blocks)
+            self.store.forget_blocks(state.file_names)
+            self.set_state(state)
+        self.remove_strays()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One of the store's, to which `set_state` belongs.
+
+        Whatever goes wrong in it, Ctrl-C in its last moment too, `state` is then what the catalog
+        says.
+        """
+        self._next = self.state
+        try:
+            with self.store.transaction():
+                yield
+            self.state = self._next
+        except BaseException:
+            self._doubt()
+            raise
+
+    def set_state(self, state: State) -> None:
+        """The state from the end of this transaction on."""
+        self.store.set_state(state)
+        self._next = state
+
+    def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
+        """Make a state the truth whose rows, in new files, are those that are not deleted."""
+        try:
+            self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
+            self.state = state
+        except BaseException:
+            self._doubt()
+            raise
+        self.remove_strays()
+
+    def check(self, file: VectorFile, first: int = 0, where: str = "") -> None:
+        """Raise `CorruptError` if a block of a file of rows, from `first` on, is damaged.
+
+        Who gives a block a new checksum must not vouch for old damage.
+        """
+        known = self.store.blocks(file.path.name)
+        if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
+            raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
+
+    def check_tail(self, file: VectorFile) -> None:
+        """Raise `CorruptError` if the block that an append will change is damaged."""
+        self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
+
+    def forget_pending(self) -> None:
+        """Drop an addition that was not finished, as part of the transaction of another one."""
+        if self.state.unfinished:
+            self.check_tail(self.vectors(self.state.encoded))
+            kept = self.vectors()
+            first_block = kept.nbytes // BLOCK_BYTES
+            self.store.discard_from(self.state.rows)
+            self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
+
+    def _doubt(self) -> None:
+        """After a failure it is for the catalog to say what is committed."""
+        self.in_doubt = True
+        with suppress(OSError, CorruptError):  # the error that led here says more
+            self.settle()
+
+    def settle(self) -> None:
+        """Read anew what a failure has left in doubt; raises `OSError` if the disk still fails."""
+        if self.in_doubt:
+            self.state = self.store.state()
+            self.in_doubt = False
+
+    def remove_strays(self) -> None:
+        """Delete files of ours that the state does not name: a crash can leave some.
+
+        One that can't be deleted does no harm, and the commit before it stands: it is left to the
+        next time.
+        """
+        named = self.state.file_names
+        with suppress(OSError):
+            for path in self.path.iterdir():
+                if OUR_FILES.fullmatch(path.name) and path.name not in named:
+                    path.unlink()

@@ -1,0 +1,146 @@
+"""Origins: ids made up of a file's name and rows never mean the documents of another file.
+
+The state keeps what the ids of each file begin with. So a file that has grown replaces its own
+rows, however it is named, and another file of the same name gets a longer one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import count
+from pathlib import PurePath
+from typing import Any
+
+from ..catalog.state import State
+from ..catalog.store import DocumentStore
+from ..documents import Document
+from ..sources.source import Source
+from ..sources.text_files import InputFile
+
+SAID = 3
+"""Files whose ids are told one by one."""
+
+
+@dataclass(frozen=True)
+class MadeUpIds:
+    """What made-up ids begin with, for each source; None for one that has ids of its own.
+
+    Attributes
+    ----------
+    origins : the state's, with those of these sources.
+    """
+
+    prefixes: Sequence[str | None]
+    origins: Mapping[str, str]
+    notes: Sequence[str]
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> MadeUpIds:
+        """Those for sources that are to be added to an index."""
+        origins, prefixes, notes = dict(state.origins), list[str | None](), list[str]()
+        taken = set[str]()
+        for source in sources:
+            file, prefix = source.origin, None
+            if file is not None:
+                digest = _digest(file)
+                known = {mark: name for name, mark in origins.items()}
+                prefix = known.get(digest)
+                if prefix is None:
+                    prefix = _chosen(source, file, origins, taken, store)
+                    notes += _notes_on(file, prefix, origins, store)
+                origins[prefix] = digest
+                taken.add(prefix)
+            prefixes.append(prefix)
+        return cls(prefixes, origins, [*_notes(sources, prefixes), *notes])
+
+
+def _chosen(
+    source: Source,
+    file: InputFile,
+    origins: Mapping[str, str],
+    taken: Set[str],
+    store: DocumentStore,
+) -> str:
+    """The first prefix by which nothing is lost."""
+    names = _candidates(file, origins, store)
+    return next(name for name in names if name not in taken and _is_harmless(source, name, store))
+
+
+def _candidates(file: InputFile, origins: Mapping[str, str], store: DocumentStore) -> Iterator[str]:
+    """The file's name as it may have been in an older index; as given; longer; with a number."""
+    parts = PurePath(file.place).parts
+    if older := _of_nobody(file, origins, store):
+        yield older
+    yield file.id_prefix
+    if PurePath(file.place).is_absolute():
+        for length in range(1, len(parts) + 1):
+            longer = PurePath(*parts[-length:]).as_posix()
+            if len(longer) > len(file.id_prefix):
+                yield longer
+    yield from (f"{file.id_prefix}~{number}" for number in count(2))
+
+
+def _of_nobody(file: InputFile, origins: Mapping[str, str], store: DocumentStore) -> str | None:
+    """The file's name, if documents have such ids and an older slimdex has not kept whose."""
+    name = PurePath(file.id_prefix).name
+    return name if name not in origins and store.made_up_rows(name) else None
+
+
+def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
+    """Whether no document of the index would be replaced by one that says something else."""
+    rows = store.made_up_rows(prefix)
+    if not rows:
+        return True
+    for batch in source.batches(prefix):
+        again = {document.id: document for document in batch if document.id in rows}
+        found = store.documents([rows[id] for id in again])
+        if not all(_says_no_less(again[old.id], old) for old in found.values()):
+            return False
+    return True
+
+
+def _says_no_less(new: Document, old: Document) -> bool:
+    values = {name.lower(): value for name, value in new.metadata.items()}
+    return (new.title, new.text) == (old.title, old.text) and all(
+        value is None or _is_same(values.get(name.lower()), value)
+        for name, value in old.metadata.items()
+    )
+
+
+def _is_same(new: Any, old: Any) -> bool:
+    return bool(new == old) or str(new) == str(old)
+
+
+def _digest(file: InputFile) -> str:
+    """A file's place, not to be read: whoever gets the index learns nothing of its folders."""
+    return hashlib.sha256(file.place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _notes_on(
+    file: InputFile, prefix: str, origins: Mapping[str, str], store: DocumentStore
+) -> list[str]:
+    """Why a file's ids are not what one would think."""
+    older = _of_nobody(file, origins, store)
+    if older and prefix != older:
+        pattern = older.replace("'", "''")
+        return [
+            f"{older}:1, ... are there already, and not the same as in {file.name}; if an older "
+            f"slimdex made them from this file: `delete --where \"starts_with(id, '{pattern}:')\"`"
+        ]
+    if prefix not in (older, file.id_prefix):
+        return [f"{file.id_prefix}:1, ... are of another file"]
+    return []
+
+
+def _notes(sources: Sequence[Source], prefixes: Sequence[str | None]) -> list[str]:
+    made = [(s.name, prefix) for s, prefix in zip(sources, prefixes, strict=True) if prefix]
+    if not made:
+        return []
+    if len(made) == 1:
+        ((name, prefix),) = made
+        return [f"{name}: no id column; ids are {prefix}:1, ..."]
+    ids = "; ".join(f"{prefix}:1, ..." for _, prefix in made[:SAID])
+    more = f"; and so on for {len(made) - SAID:,} more" if len(made) > SAID else ""
+    return [f"{len(made):,} files have no id column; ids are {ids}{more}"]

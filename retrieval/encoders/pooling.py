@@ -1,0 +1,119 @@
+"""Pooling: how the hidden states of a text's tokens become one vector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slimdex.indexes.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+POOLER = "pooler"
+"""The mode that is a part of the model: its own layer over the first token."""
+MODES = ("cls", "mean", "max", POOLER, "last")
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """A mode and the layers whose pooled vectors are averaged.
+
+    Layer 0 is the embedding output, 1 the first transformer layer, -1 the last.
+    ``mean@1,-1`` is "first-last-avg" of BERT-whitening (Su et al. 2021) and "L1+L12" of
+    WhiteningBERT (Huang et al. 2021), ``mean@1,2,-1`` the latter's best three.
+    """
+
+    mode: str
+    layers: tuple[int, ...] = (-1,)
+
+    def __str__(self) -> str:
+        return f"{self.mode}@{','.join(map(str, self.layers))}"
+
+    @property
+    def needs_all_layers(self) -> bool:
+        """Whether the last hidden state alone is not enough."""
+        return self.layers != (-1,)
+
+    def check_layers(self, count: int) -> None:
+        """Raise `InputError` unless every layer exists in a model of `count` layers."""
+        for layer in self.layers:
+            if not -count - 1 <= layer <= count:
+                raise InputError(
+                    f"pooling {str(self)!r}: layer {layer}; the model has layers 0 to {count}"
+                )
+
+
+def parse_pooling(text: str) -> Pooling:
+    """Parse ``MODE@LAYER,LAYER``; without layers the last one is meant.
+
+    MODE is cls (the first token), mean, max, last (the last token, for decoders) or pooler (the
+    model's own layer over its first token, which has learnt from the last layer only).
+
+    >>> parse_pooling("mean@1,-1")
+    Pooling(mode='mean', layers=(1, -1))
+    >>> str(parse_pooling("cls"))
+    'cls@-1'
+    """
+    found = re.fullmatch(r"(\w+)(?:@(-?\d+(?:,-?\d+)*))?", text.strip())
+    if found is None or found[1] not in MODES:
+        modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
+        raise InputError(f"pooling {text!r}; expected {modes}, with layers as in 'mean@1,-1'")
+    pooling = Pooling(found[1], tuple(int(layer) for layer in (found[2] or "-1").split(",")))
+    if pooling.mode == POOLER and pooling.needs_all_layers:
+        raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
+    return pooling
+
+
+def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
+    """One vector a text.
+
+    Parameters
+    ----------
+    hidden_states : a tensor of *Shape:* (batch, seq, width) for each layer.
+    mask : *Shape:* (batch, seq), 1 where there is a token, padding on either side.
+    pooling : any but the pooler's.
+
+    Returns
+    -------
+    *Shape:* (batch, width).
+    """
+    pooled = [POOLERS[pooling.mode](hidden_states[layer], mask) for layer in pooling.layers]
+    total = pooled[0]
+    for other in pooled[1:]:
+        total = total + other
+    return total / len(pooled)
+
+
+def _cls(hidden: Tensor, mask: Tensor) -> Tensor:
+    # With padding on the left the first token is not in column 0.
+    return _gather(hidden, mask.int().argmax(dim=1))
+
+
+def _last(hidden: Tensor, mask: Tensor) -> Tensor:
+    return _gather(hidden, mask.shape[1] - 1 - mask.int().flip(1).argmax(dim=1))
+
+
+def _gather(hidden: Tensor, columns: Tensor) -> Tensor:
+    index = columns[:, None, None].expand(-1, 1, hidden.shape[2])
+    return hidden.gather(1, index)[:, 0]
+
+
+def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
+    weights = mask[:, :, None].float()  # sums are taken in full precision
+    return (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
+
+
+def _max(hidden: Tensor, mask: Tensor) -> Tensor:
+    return hidden.masked_fill(mask[:, :, None] == 0, float("-inf")).amax(dim=1)
+
+
+POOLERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cls": _cls,
+    "mean": _mean,
+    "max": _max,
+    "last": _last,
+}
+"""Mode -> (hidden state, mask) -> vectors."""

@@ -1,0 +1,196 @@
+"""A sentence-transformers folder: what it does to its transformer's output, and to texts before.
+
+``modules.json`` lists a Transformer, a Pooling and then any of Dense and Normalize; prompts and
+the length of texts stand in files beside it. Nothing here runs code from the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+
+from .folder_checks import read_json
+
+MODULES = "modules.json"
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
+"""Classes of torch.nn that a Dense may name."""
+POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+"""Names in a Pooling's configuration -> ours."""
+OLD_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+NO_LIMIT = 1 << 30
+"""Tokens, of a folder that states no length: the model's own limit counts then."""
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear layer with an activation, in a folder of its own."""
+
+    folder: Path
+    activation: str
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """To unit length."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What is written before each text."""
+
+    query: str = ""
+    document: str = ""
+
+
+@dataclass(frozen=True)
+class SentenceFolder:
+    """What a folder says, or the defaults where it has no `modules.json`.
+
+    Attributes
+    ----------
+    transformer : the folder with the transformer's own files.
+    pooling : in the words of `slimdex.retrieval.encoders.pooling`.
+    head : what follows the pooling, in order.
+    max_length : tokens of a text that are read, None where nothing is said.
+    lower_case : whether texts are put in lower case first.
+    """
+
+    transformer: Path
+    pooling: str = "mean@-1"
+    head: tuple[Dense | Normalize, ...] = ()
+    prompts: Prompts = field(default_factory=Prompts)
+    max_length: int | None = None
+    lower_case: bool = False
+
+
+def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
+    """Read a model's folder.
+
+    Parameters
+    ----------
+    pooling_given : the user names a pooling, so that the folder's own and what follows it are
+        not read.
+
+    Raises
+    ------
+    InputError
+        If a file is broken, or the folder has a module that slimdex does not have.
+    """
+    modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
+    kinds = [_kind(module, folder) for module in modules]
+    transformer = folder
+    if kinds and kinds[0] == "Transformer":
+        transformer = _inside(folder, modules[0])
+    limits: dict[str, Any] = {}
+    for path in sorted(transformer.glob("sentence_*_config.json")):  # named after the model once
+        limits |= read_json(path)
+    length = limits.get("max_seq_length", NO_LIMIT if modules else None)
+    if length is not None and not isinstance(length, int):
+        raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
+    said = folder / "config_sentence_transformers.json"
+    plain = SentenceFolder(
+        transformer,
+        prompts=_prompts(read_json(said), said) if said.is_file() else Prompts(),
+        max_length=length,
+        lower_case=bool(limits.get("do_lower_case")),
+    )
+    if not modules or pooling_given:
+        return plain
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise InputError(
+            f"{folder / MODULES}: begins with {', '.join(kinds[:2])}; expected Transformer, "
+            "Pooling (or give a pooling, which leaves out all modules but the transformer)"
+        )
+    pooling = _inside(folder, modules[1]) / "config.json"
+    if plain.prompts != Prompts() and read_json(pooling).get("include_prompt") is False:
+        raise InputError(f"{pooling}: include_prompt false; expected one that pools its prompts")
+    return replace(
+        plain,
+        pooling=_pooling(pooling),
+        head=tuple(_head(module, folder) for module in modules[2:]),
+    )
+
+
+def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
+    kind = _kind(module, folder)
+    if kind == "Normalize":
+        return Normalize()
+    if kind != "Dense":
+        raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
+    place = _inside(folder, module)
+    config = read_json(place / "config.json")
+    activation = str(config.get("activation_function", "torch.nn.Tanh"))
+    name = activation.rpartition(".")[2]
+    if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
+        raise InputError(
+            f"{place / 'config.json'}: activation {activation!r}; "
+            f"expected torch.nn's {', '.join(ACTIVATIONS)}"
+        )
+    if config.get("use_residual"):
+        raise InputError(f"{place / 'config.json'}: use_residual; expected a Dense without it")
+    if not (place / "model.safetensors").is_file():
+        raise InputError(f"{place}: no model.safetensors (weights in a pickle are not read)")
+    return Dense(place, name)
+
+
+def _pooling(path: Path) -> str:
+    config = read_json(path)
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in POOLING_MODES:
+        raise InputError(
+            f"{path}: pooling {'+'.join(map(str, modes))}; "
+            f"expected one of {', '.join(POOLING_MODES)} (or give a pooling)"
+        )
+    return f"{POOLING_MODES[modes[0]]}@-1"
+
+
+def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
+    prompts = config.get("prompts") or {}
+    named_texts = isinstance(prompts, dict) and all(
+        text is None or isinstance(text, str) for text in prompts.values()
+    )
+    if not named_texts:
+        raise InputError(f"{path}: prompts {prompts!r}; expected texts by name")
+    default = prompts.get(config.get("default_prompt_name"))
+
+    def named(names: tuple[str, ...]) -> str:
+        found = next((prompts[name] for name in names if name in prompts), default)
+        return found or ""
+
+    return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
+
+
+def _kind(module: Any, folder: Path) -> str:
+    type_ = module.get("type") if isinstance(module, dict) else None
+    if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
+        raise InputError(f"{folder / MODULES}: module {module!r}; expected sentence_transformers'")
+    return type_.rpartition(".")[2]
+
+
+def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
+    """The folder of a module, which may not lie elsewhere."""
+    path = str(module.get("path", ""))
+    place = folder if "\0" in path else (folder / path).resolve()
+    if "\0" in path or not place.is_relative_to(folder.resolve()):
+        raise InputError(f"{folder / MODULES}: path {module['path']!r}; expected one in the folder")
+    return place

@@ -1,0 +1,85 @@
+"""Exact searches: what an index is held against, over its vectors uncompressed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.kinds import FLAT
+from slimdex.indexes.ranking import best_of
+from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.vector_index import FaissIndex
+
+from .collection.collection import Collection
+
+TOGETHER = 256
+"""Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
+
+
+class ExactSearch:
+    """Cosine over float32 vectors at full dimension: what the index is held against.
+
+    All live vectors are brought into memory, d * 4 bytes each.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        self._live = live_rows(collection)
+        vectors = collection.vectors
+        self._index = FaissIndex(FLAT, vectors.dim)
+        for low in range(0, len(self._live), 8192):
+            self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        scores, found = self._index.search(normalize_rows(queries), k)
+        return scores, np.where(found >= 0, self._live[found], -1)
+
+    def memory(self) -> dict[str, float]:
+        """As `memory` gives it for an index."""
+        row = self._index.row_nbytes
+        return {
+            "ram_bytes_per_vector": row,
+            "ram_bytes_fixed": round(self._index.nbytes - row * len(self._index)),
+            "disk_bytes_per_vector": row,
+        }
+
+
+class OwnMetricSearch:
+    """The order that the index approximates, exactly: only its compression is left out.
+
+    An index that rescores approximates cosines after whitening at full dimension; one of codes
+    alone, cosines of the reduced vectors. All are read from disk for each batch of queries.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        self._index, self._live = collection.index, live_rows(collection)
+        self._settings = collection.state.settings
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        found = [self._nearest(queries[part], k) for part in batches(len(queries), TOGETHER)]
+        scores, rows = zip(*found, strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
+
+    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        if self._index.metric is not None:
+            return self._index.metric.nearest(queries, k, self._live)
+        short = reduced(self._index.reducer, queries)
+        chunks = (self._live[part] for part in batches(len(self._live)))
+        return best_of(((short @ self._reduced(rows).T, rows) for rows in chunks), len(short), k)
+
+    def __str__(self) -> str:
+        """What it searches, in words."""
+        settings = self._settings
+        assert settings is not None
+        if self._index.metric is None:
+            return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
+        if settings.beta == settings.gamma == 0:
+            return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
+        return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
+
+    def _reduced(self, rows: Rows) -> Matrix:
+        return reduced(self._index.reducer, self._index.vectors.take(rows))
+
+
+def live_rows(collection: Collection) -> Rows:
+    """Rows of documents that are not deleted, in order."""
+    return np.setdiff1d(np.arange(collection.state.rows), collection.hidden, assume_unique=True)

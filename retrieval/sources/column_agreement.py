@@ -1,0 +1,122 @@
+"""Agreement: the one type of a column that several sources have, or a source and an index.
+
+The sources of one build behave like one file with all their rows; what an index holds already
+changes only where nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from slimdex.indexes.errors import InputError, shortened
+
+from ..catalog.metadata_columns import HELD_BY_TEXT, wider
+from .duckdb_readers import MOMENTS, NUMBERS, is_nested
+from .source import Source
+from .tables import EVERY_COLUMN, TableSource
+from .text_files import JSON_ENDINGS
+
+TEXTS = ("JSON", "VARCHAR")
+
+
+def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
+    """Raise `InputError` if none of them has a column that the user has named a type for."""
+    found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
+    for name in types:
+        if name != EVERY_COLUMN and name not in found:
+            columns = ", ".join(dict.fromkeys(found)) or "none"
+            raise InputError(f"--types: no column {name!r}; expected one of {columns}")
+
+
+def agree(sources: Sequence[Source]) -> list[str]:
+    """Have tables read columns of one name as one type; returns notes."""
+    having = defaultdict[str, list[TableSource]](list)
+    for source in sources:
+        if isinstance(source, TableSource):
+            for name in source.columns:
+                having[name.lower()].append(source)
+    notes = []
+    for name, tables in having.items():
+        if len({table.type_of(name) for table in tables}) > 1:
+            notes += _agree(name, tables)
+    return notes
+
+
+def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
+    empty = [table for table in tables if table.is_empty(name)]
+    filled = [table for table in tables if table not in empty] or tables
+    types = {table.type_of(name) for table in filled}
+    joint = _joint(name, filled, types) if len(types) > 1 else None
+    for table in empty if joint is None else tables:
+        table.keep_as(name, joint or min(types))
+    if joint is None:
+        return []
+    kinds = ", ".join(sorted(types))
+    return [f"column {name!r} is {kinds} in different files; it is kept as {joint}"]
+
+
+def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]:
+    """Have tables read columns as the types that an index has, where they can; returns notes.
+
+    Raises
+    ------
+    InputError
+        If a value would have the index's column lose something; it says which, and where.
+    """
+    held = {name.lower(): type_ for name, type_ in index.items()}
+    return [
+        note
+        for source in sources
+        if isinstance(source, TableSource)
+        for name in source.columns
+        if name.lower() in held
+        for note in _agree_with(held[name.lower()], source, name)
+    ]
+
+
+def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
+    type_, found = table.type_of(name), table.found_type(name)
+    if own in (type_, "JSON") or name in table.asked:
+        return []
+    if own == "VARCHAR":  # as it is written, and not as a number or a list would be
+        table.keep_as(name, "VARCHAR")
+        return []
+    if wider(own, type_) not in TEXTS:
+        return []
+    if table.is_empty(name):
+        table.keep_as(name, own)
+        return []
+    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (own, found)]
+    if all(are_numbers) and table.misfit(name, found, zeros=True) is None:
+        table.keep_as(name, found)
+        return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
+    misfit = table.misfit(name, own, zeros=are_numbers[0])
+    which = table.name
+    if misfit is not None:
+        which += f", row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r} is no {own}"
+    if own in HELD_BY_TEXT:
+        table.keep_as(name, "VARCHAR" if misfit else own)
+        return [which] if misfit else []
+    raise InputError(
+        f"{which}: column {name!r} holds {own}; the new values are {type_} (--types "
+        f"{name}=VARCHAR makes the whole column text, --types {name}={own} reads what is so)"
+    )
+
+
+def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:
+    """The type for one file with the rows of all of them; None if the index widens by itself."""
+    if all(NUMBERS.fullmatch(type_) for type_ in types):
+        joint = wider(*sorted(types))
+        exact = not any(table.not_as_written({name: joint}) for table in tables)
+        return None if exact else "VARCHAR"
+    if all(table.ending == ".parquet" for table in tables) and wider(*types) not in TEXTS:
+        return None
+    nested = [type_ for type_ in types if is_nested(type_)]
+    if len(nested) == len(types) and "JSON" not in types:
+        joint = wider(*sorted(types))
+        if joint != "VARCHAR" and ("VARCHAR" in joint) == all("VARCHAR" in t for t in types):
+            return None
+    are_json = all(table.ending in JSON_ENDINGS for table in tables)
+    strings = types <= {"VARCHAR", "UUID", *MOMENTS}
+    return "JSON" if nested or (are_json and not strings) else "VARCHAR"

@@ -1,0 +1,111 @@
+"""Docstrings of the standard library or of an installed package; nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from slimdex.indexes.errors import InputError
+
+from ..documents import Document
+
+PREFIX = "python:"
+SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
+"""Folders of the standard library that document nothing a user would look up."""
+
+Node = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class PythonSource:
+    """Public modules, classes and functions that have a docstring.
+
+    ``python:`` is the standard library of this interpreter, ``python:numpy`` an installed
+    package. Ids are qualified names; columns are ``module`` and ``kind``.
+    """
+
+    origin: None = None
+    columns: Mapping[str, str] = {"module": "VARCHAR", "kind": "VARCHAR"}
+    notes: Sequence[str] = ()
+
+    def __init__(self, spec: str) -> None:
+        self.name = spec
+        package = spec.removeprefix(PREFIX)
+        self._files = sorted(_package_files(package) if package else _library_files())
+        if not self._files:
+            raise InputError(f"{spec}: no Python files there; expected a package, as python:numpy")
+
+    def fingerprint(self) -> str:
+        """From the interpreter's version and the files' names and sizes."""
+        facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+        """The documents of one module at a time; none has a made-up id, to want a prefix."""
+        seen = set[str]()
+        for module, path in self._files:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SyntaxWarning)
+                    tree = ast.parse(path.read_bytes())
+            except (SyntaxError, ValueError):
+                continue  # templates and files for other versions are not ours to judge
+            found = {d.id: d for d in _documents(tree, module, module) if d.id not in seen}
+            seen.update(found)
+            if found:
+                yield list(found.values())
+
+
+def _documents(node: Node, name: str, module: str) -> Iterator[Document]:
+    if text := ast.get_docstring(node):
+        kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
+        yield Document(name, text, title=name, metadata={"module": module, "kind": kind})
+    if isinstance(node, ast.Module | ast.ClassDef):
+        for child in _definitions(node):
+            if not child.name.startswith("_"):
+                yield from _documents(child, f"{name}.{child.name}", module)
+
+
+def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Definitions in a body, also those behind an `if` or a `try`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        elif isinstance(child, ast.If | ast.Try):
+            yield from _definitions(child)
+
+
+def _library_files() -> Iterator[tuple[str, Path]]:
+    return _files_below(Path(sysconfig.get_paths()["stdlib"]), "")
+
+
+def _package_files(package: str) -> Iterator[tuple[str, Path]]:
+    try:
+        spec = importlib.util.find_spec(package.split(".")[0])  # finds, does not import
+    except ValueError:
+        spec = None
+    if spec is None:
+        raise InputError(f"{PREFIX}{package}: no installed package {package!r}")
+    for folder in spec.submodule_search_locations or []:
+        for name, path in _files_below(Path(folder), package.split(".")[0]):
+            if name == package or name.startswith(package + "."):
+                yield name, path
+    if not spec.submodule_search_locations and spec.origin and spec.origin.endswith(".py"):
+        yield package, Path(spec.origin)
+
+
+def _files_below(root: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    """(module name, file) of the public modules below a folder."""
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[-1] == "__init__":
+            parts = parts[:-1]
+        names = [prefix, *parts] if prefix else list(parts)
+        if not names or SKIPPED & set(parts) or any(p.startswith("_") for p in parts):
+            continue
+        yield ".".join(names), path

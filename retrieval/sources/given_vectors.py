@@ -1,0 +1,255 @@
+"""Given vectors: embeddings that the user brings, a row for each document, instead of encoding."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.json_text import parsed
+
+from ..sql import identifier, one_file
+
+GIVEN = "given"
+"""The type of an encoder that is none."""
+CHUNK = 16_384
+"""Rows of a Parquet column read at a time."""
+
+
+class GivenVectors(Protocol):
+    """Rows in the order of the documents."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dim(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def rows(self, start: int, stop: int) -> Matrix:
+        """Rows start .. stop (n, dim), float32."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Changes when the vectors do."""
+        ...
+
+
+class GivenEncoder:
+    """Stands where an encoder would in an index of given vectors; it can't encode."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Raises `InputError`: only whoever made the vectors can."""
+        raise InputError(
+            f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
+            f"expected vectors of {self.dim} dimensions (--vectors, --query-vector)"
+        )
+
+    def spec(self) -> dict[str, Any]:
+        """The dimensions are all that is known."""
+        return {"type": GIVEN, "dim": self.dim}
+
+
+class ArrayVectors:
+    """An array (n, dim), which may be memory-mapped.
+
+    Raises
+    ------
+    InputError
+        If it has another shape or no numbers.
+    """
+
+    def __init__(self, array: NDArray[Any], name: str = "vectors", stamp: str = "") -> None:
+        if array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
+            raise InputError(
+                f"{name}: {array.dtype} of shape {array.shape}; expected numbers (documents, dim)"
+            )
+        self.name, self._array, self._stamp = name, array, stamp
+        self.dim = int(array.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def rows(self, start: int, stop: int) -> Matrix:
+        """Rows start .. stop (n, dim), float32."""
+        return np.ascontiguousarray(self._array[start:stop], dtype=np.float32)
+
+    def fingerprint(self) -> str:
+        """From the file's stamp, or from all values of an array in memory."""
+        digest = hashlib.sha256(f"{self._stamp} {self._array.shape}".encode())
+        if not self._stamp:
+            for part in batches(len(self)):
+                digest.update(self.rows(part.start, part.stop).tobytes())
+        return digest.hexdigest()
+
+
+class ColumnVectors:
+    """A column of Parquet files whose values are lists of numbers.
+
+    Raises
+    ------
+    InputError
+        If a file has no such column, or its lists are of different lengths.
+    """
+
+    def __init__(self, paths: Sequence[Path], column: str) -> None:
+        self.name, self._paths = f"column {column!r}", paths
+        files = ", ".join(one_file(str(path)) for path in paths)
+        self._table, self._column = f"read_parquet([{files}])", identifier(column)
+        self._connection = duckdb.connect()
+        rows, present, least, most = self._fetch(
+            f"SELECT count(*), count({self._column}), min(len({self._column})), "
+            f"max(len({self._column})) FROM {self._table}"
+        ).fetchall()[0]
+        if not rows or present != rows or least != most:
+            raise InputError(
+                f"{self.name}: {rows - present} of {rows} rows empty, lists of {least} to {most}; "
+                "expected lists of one length in every row"
+            )
+        self._length, self.dim = int(rows), int(most)
+        self._chunk: Matrix = np.empty((0, self.dim), dtype=np.float32)
+        self._start = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def rows(self, start: int, stop: int) -> Matrix:
+        """Rows start .. stop (n, dim), float32; quick if they are asked for in order."""
+        parts = []
+        while start < stop:
+            if not self._start <= start < self._start + len(self._chunk):
+                self._chunk, self._start = self._read(start), start
+            offset = start - self._start
+            part = self._chunk[offset : offset + stop - start]
+            parts.append(part)
+            start += len(part)
+        return np.concatenate(parts) if parts else self._chunk[:0]
+
+    def fingerprint(self) -> str:
+        """From the files' paths, sizes and times of change."""
+        parts = [self._column, *map(_stamp, self._paths)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+    def _read(self, start: int) -> Matrix:
+        values = self._fetch(
+            f"SELECT unnest({self._column}::FLOAT[]) AS x FROM "
+            f"(SELECT {self._column} FROM {self._table} LIMIT {CHUNK} OFFSET {start})"
+        ).fetchnumpy()["x"]
+        if np.ma.isMaskedArray(values) and values.mask.any():
+            raise InputError(f"{self.name}: an empty value in a list; expected numbers")
+        return np.asarray(values, dtype=np.float32).reshape(-1, self.dim)
+
+    def _fetch(self, sql: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(sql)
+        except duckdb.Error as error:
+            reason = " ".join(str(error).split("\n\n")[0].splitlines()[:1])
+            raise InputError(f"{self.name}: {reason}; expected lists of numbers") from error
+
+
+def as_given(vectors: Any) -> GivenVectors:
+    """Vectors of this module as they are; anything else as an array.
+
+    Raises
+    ------
+    InputError
+        If that is no matrix of numbers.
+    """
+    if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
+        given: GivenVectors = vectors
+        return given
+    try:
+        return ArrayVectors(np.asarray(vectors))
+    except ValueError as error:
+        raise InputError(f"vectors: {error}; expected numbers (documents, dim)") from error
+
+
+def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
+    """The vectors that a word of the command line means: a .npy file, or a column of the sources.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or column, or it holds no matrix of numbers.
+    """
+    if not spec.endswith(".npy"):
+        paths = [Path(source) for source in sources]
+        if other := [path for path in paths if path.suffix != ".parquet" or not path.is_file()]:
+            raise InputError(
+                f"--vectors {spec!r}, source {str(other[0])!r}; expected a .npy file, or a column "
+                "of Parquet sources"
+            )
+        return ColumnVectors(paths, spec)
+    path = Path(spec)
+    return ArrayVectors(load_array(path), str(path), _stamp(path))
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """A .npy file, memory-mapped; raises `InputError` for anything else."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except Exception as error:  # numpy reads the header as Python, which has many ways to fail
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: {reason}; expected a .npy file of numbers") from error
+    return array
+
+
+def read_query_vectors(spec: str) -> Matrix:
+    """Vectors (q, dim) to search with: a .npy file of one or more, or one as a JSON array.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+
+    >>> read_query_vectors("[3, 4.5]").tolist()
+    [[3.0, 4.5]]
+    """
+    if spec.endswith(".npy"):
+        return as_matrix(np.atleast_2d(load_array(Path(spec))), name=spec)
+    name = f"vector {shortened(spec)}"
+    try:
+        values = parsed(spec)
+    except ValueError as error:
+        raise InputError(f"{name}; expected a .npy file or a JSON array") from error
+    if not isinstance(values, list) or not values:
+        raise InputError(f"{name}; expected a .npy file or a JSON array")
+    return as_matrix(values if isinstance(values[0], list) else [values], name=name)
+
+
+def check_vectors(vectors: GivenVectors) -> None:
+    """Look at every value before any is stored.
+
+    Raises
+    ------
+    InputError
+        For NaN, infinity, or a value that half precision, in which vectors are kept, can't hold.
+    """
+    for part in batches(len(vectors)):
+        X = vectors.rows(part.start, part.stop)
+        wrong = ~(np.abs(X) <= LARGEST)  # NaN compares as false
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise InputError(
+                f"{vectors.name}: row {part.start + row + 1}, value {column + 1} is "
+                f"{X[row, column]:g}; expected finite numbers up to {LARGEST:g} (counted from 1)"
+            )
+
+
+def _stamp(path: Path) -> str:
+    stat = path.stat()
+    return json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns])

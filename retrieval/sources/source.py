@@ -1,0 +1,127 @@
+"""Sources: files, BEIR folders and Python packages become Documents, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from slimdex.indexes.errors import InputError
+
+from ..documents import Document
+from .docstrings import PREFIX as PYTHON
+from .docstrings import PythonSource
+from .duckdb_readers import READERS
+from .tables import BATCH, TableSource
+from .tables import ColumnNames as ColumnNames
+from .text_files import (
+    STANDARD_INPUT,
+    UNREADABLE,
+    FileFormat,
+    InputFile,
+    open_file,
+    open_text,
+    unreadable,
+)
+
+TEXT = ".txt"
+
+
+class Source(Protocol):
+    """Where documents come from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def origin(self) -> InputFile | None:
+        """The file that made-up ids come from; None where documents have ids of their own."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The user's own columns: name -> DuckDB type."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the user should know about how the source is read."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Changes when the source does."""
+        ...
+
+    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+        """Documents; made-up ids begin with a prefix, by default that of the origin."""
+        ...
+
+
+def open_source(
+    spec: str, names: ColumnNames = ColumnNames(), given: FileFormat = FileFormat()
+) -> Source:
+    """The source that a word of the command line means.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, folder or package, its kind is not known, or it has no column
+        of the given name.
+    """
+    if spec.startswith(PYTHON):
+        return PythonSource(spec)
+    path = Path(spec)
+    if spec != STANDARD_INPUT and path.is_dir():
+        path = path / "corpus.jsonl"
+        if not path.is_file():
+            raise InputError(f"{spec}: no corpus.jsonl in that folder; expected a BEIR folder")
+    if spec != STANDARD_INPUT and not path.is_file():
+        raise InputError(f"{spec}: no such file")
+    file = open_file(spec if spec == STANDARD_INPUT else str(path), path, given)
+    if file.ending == TEXT:
+        return TextSource(file)
+    if file.ending not in READERS:
+        raise InputError(
+            f"{spec}: ending {file.ending!r}; expected {', '.join(READERS)}, .txt (also with .gz), "
+            "--format, a BEIR folder, python: or python:PACKAGE"
+        )
+    return TableSource(file, names)
+
+
+class TextSource:
+    """One document a line; empty lines are passed over, and ids are ``file:line``."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.name, self.origin, self.notes = file.name, file, file.notes
+        self.columns: Mapping[str, str] = {}
+
+    def fingerprint(self) -> str:
+        """From path, size and time of change."""
+        return self.origin.fingerprint()
+
+    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+        """Documents in the order of the file."""
+        prefix = self.origin.id_prefix if prefix is None else prefix
+        try:
+            with open_text(self.origin.path) as lines:
+                numbered = enumerate(lines, start=1)
+                documents = (
+                    Document(f"{prefix}:{number}", line.strip())
+                    for number, line in numbered
+                    if line.strip()
+                )
+                while batch := list(islice(documents, BATCH)):
+                    yield batch
+        except UNREADABLE as error:
+            raise InputError(f"{self.name}{unreadable(self.origin.path, error)}") from error
+
+
+def read_pairs(path: str) -> list[tuple[str, str]]:
+    """(id, text) of every row of a file of queries, in any of the formats above.
+
+    Made-up ids have the file's name without its folder, as labels may.
+    """
+    source = open_source(path)
+    prefix = Path(source.origin.id_prefix).name if source.origin else None
+    return [(d.id, d.content) for batch in source.batches(prefix) for d in batch]

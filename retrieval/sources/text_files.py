@@ -1,0 +1,298 @@
+"""Text files as users have them: in any encoding, compressed or piped in, and where they break."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import TooDeepError, parsed
+
+STANDARD_INPUT = "-"
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+LARGEST_OBJECT = 32 << 20
+"""Bytes that one JSON object or CSV line may have."""
+PIECE = 1 << 20
+"""Bytes that are decoded or copied at a time."""
+UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
+"""What reading a file as text can raise: it is no UTF-8, cut off, or gone."""
+MARKS = {  # UTF-32's mark begins with UTF-16's
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""First bytes of a file -> its encoding."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """What the user says of files that they do not say themselves.
+
+    Attributes
+    ----------
+    encoding : of text files, by any name that Python knows; None is UTF-8, or UTF-16 with a mark.
+    format : an ending without its dot, which takes the place of the file's own.
+    """
+
+    encoding: str | None = None
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding is None:
+            return
+        try:
+            codecs.getincrementaldecoder(self.encoding)
+            "a".encode(self.encoding)
+        except (LookupError, UnicodeError, ValueError) as error:
+            raise InputError(
+                f"encoding {self.encoding!r}; expected a name such as utf-8, latin-1, cp1252 or "
+                "utf-16"
+            ) from error
+
+
+@dataclass
+class InputFile:
+    """A file to read: itself, or a copy in UTF-8 of one in another encoding or of what is piped in.
+
+    Attributes
+    ----------
+    name : as the user has it.
+    path : what is read.
+    ending : its kind, without ".gz".
+    id_prefix : what made-up ids begin with: the path as given.
+    place : the whole path, or for standard input a digest: no two files have the same.
+    facts : what changes when the file does.
+    """
+
+    name: str
+    path: Path
+    ending: str
+    id_prefix: str
+    place: str
+    facts: list[Any]
+    notes: list[str] = field(default_factory=list)
+
+    def fingerprint(self, *chosen: Any) -> str:
+        """Of the facts, and of what was chosen to be read."""
+        return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
+
+
+def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputFile:
+    """A file that is there; "-" is standard input.
+
+    Raises
+    ------
+    InputError
+        If it is not text in its encoding.
+    """
+    if name == STANDARD_INPUT:
+        file = _standard_input(given)
+    else:
+        stat = path.stat()
+        facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+        place, prefix = path.resolve().as_posix(), Path(os.path.normpath(path)).as_posix()
+        file = InputFile(name, path, _ending(path, given), prefix, place, facts)
+    if file.ending == ".parquet":
+        return file
+    head = _beginning(file.path)
+    if given.encoding is None and (marked := _by_mark(head)):
+        file.notes.append(f"read as {marked.upper()}, by its first bytes")
+        _transcode(file, marked)
+    elif given.encoding and codecs.lookup(given.encoding).name not in ("utf-8", "utf-8-sig"):
+        _transcode(file, given.encoding)
+    elif head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS:
+        _transcode(file, "utf-8-sig")  # DuckDB reads CSV with such a mark, but no JSON
+    return file
+
+
+def open_text(path: Path) -> Any:
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig")
+
+
+def unreadable(path: Path, error: Exception) -> str:
+    """Where and why a file can't be read as UTF-8, to be put after its name."""
+    if isinstance(error, UnicodeDecodeError):
+        try:
+            for _ in _decoded(path, "utf-8"):
+                pass
+        except UndecodableError as found:
+            return f", {found}; expected UTF-8, or --encoding with latin-1, cp1252 or another"
+        except UNREADABLE as other:
+            error = other
+    return f": can't be read ({error})"
+
+
+class UndecodableError(ValueError):
+    """Bytes that are nothing in the encoding."""
+
+
+def separator(path: Path) -> str:
+    """What separates the columns in a file's first line: a tab, comma, semicolon or bar."""
+    with open_text(path) as lines:
+        header = next(iter(lines), "")
+    return max(",\t;|", key=header.count)
+
+
+def undecodable(path: Path) -> None:
+    """Read a file through, which raises one of UNREADABLE if it can't be."""
+    with open_text(path) as lines:
+        for _ in lines:
+            pass
+
+
+def broken_line(path: Path) -> str | None:
+    """Which line is no JSON, and why: DuckDB counts lines by its own buffers."""
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                if line.strip():
+                    parsed(line)
+            except json.JSONDecodeError as error:
+                return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
+            except TooDeepError as error:
+                return f"line {number}: JSON {error}"
+            except ValueError as error:  # a number of thousands of digits
+                return f"line {number}: {error}"
+    return None
+
+
+def broken_record(path: Path) -> str | None:
+    """Which line of a CSV file has other columns than the first: DuckDB's sniffer does not say."""
+    largest = csv.field_size_limit(LARGEST_OBJECT)
+    try:
+        with open_text(path) as lines:
+            records = csv.reader(lines, delimiter=separator(path), strict=True)
+            try:
+                return _uneven(records)
+            except csv.Error as error:
+                return f"line {max(records.line_num, 1)}: broken CSV ({error})"
+    finally:
+        csv.field_size_limit(largest)
+
+
+def _uneven(records: Any) -> str | None:
+    width = len(next(records, []))
+    for record in records:
+        if record and len(record) != width:
+            return f"line {records.line_num}: {len(record)} columns; expected {width}"
+    return None
+
+
+def _ending(path: Path, given: FileFormat) -> str:
+    if given.format is not None:
+        return f".{given.format.removeprefix('.')}"
+    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+
+
+def _standard_input(given: FileFormat) -> InputFile:
+    """A copy of what is piped in, which is read more than once."""
+    if sys.stdin is None:
+        raise InputError("-: there is no standard input")
+    file = InputFile("standard input", _temporary(), "", "stdin", "", [])
+    _remove_later(file)
+    digest = hashlib.sha256()
+    with file.path.open("wb") as copy:
+        while piece := sys.stdin.buffer.read(PIECE):
+            digest.update(piece)
+            copy.write(piece)
+    with file.path.open("rb") as copy:
+        packed = copy.read(2) == b"\x1f\x8b"
+    if packed:
+        file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
+        _remove_later(file)
+    file.facts, file.place = [digest.hexdigest()], f"stdin {digest.hexdigest()}"
+    file.ending = _ending(file.path, given) if given.format else _guessed(_beginning(file.path))
+    if given.format is None:
+        kind = file.ending.removeprefix(".")
+        file.notes.append(f"read as {kind}, by its first bytes; --format names another")
+    return file
+
+
+def _guessed(head: bytes) -> str:
+    """The kind of file that begins so: Parquet, JSON objects, or a document a line."""
+    if head.startswith(b"PAR1"):
+        return ".parquet"
+    text = head.decode(_by_mark(head) or "utf-8-sig", "ignore")
+    return ".jsonl" if text.lstrip().startswith("{") else ".txt"
+
+
+def _by_mark(head: bytes) -> str | None:
+    """The encoding that a file's first bytes tell; UTF-8 needs no telling."""
+    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with _open_bytes(path) as file:
+            head: bytes = file.read(PIECE)
+    except UNREADABLE:
+        return b""  # whoever reads the file says so
+    return head
+
+
+def _transcode(file: InputFile, encoding: str) -> None:
+    """Put a copy in UTF-8 in the file's place."""
+    original, file.path = file.path, _temporary()
+    _remove_later(file)
+    file.facts.append(encoding)
+    try:
+        with file.path.open("wb") as copy:
+            for text in _decoded(original, encoding):
+                copy.write(text.encode("utf-8", "surrogatepass"))
+    except UndecodableError as error:
+        raise InputError(f"{file.name}, {error}; expected another --encoding") from error
+    except UNREADABLE as error:
+        raise InputError(f"{file.name}: can't be read ({error})") from error
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    """A file's text, a piece at a time."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line, offset = 1, 0
+    with _open_bytes(path) as file:
+        while True:
+            piece, before = file.read(PIECE), decoder.getstate()
+            try:
+                text = decoder.decode(piece, final=not piece)
+            except UnicodeError as error:
+                start = getattr(error, "start", 0) - len(before[0])
+                decoder.setstate(before)
+                line += decoder.decode(piece[: max(start, 0)]).count("\n")
+                raise UndecodableError(
+                    f"line {line}: not {encoding.upper()} text ({error.args[-1]}, "
+                    f"byte {offset + start + 1:,} of the file)"
+                ) from error
+            yield text
+            if not piece:
+                return
+            line += text.count("\n")
+            offset += len(piece)
+
+
+def _open_bytes(path: Path) -> Any:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def _temporary() -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="slimdex-")
+    os.close(descriptor)
+    return Path(name)
+
+
+def _remove_later(file: InputFile) -> None:
+    """Remove the copy when the file is no longer needed, at the latest when the process ends."""
+    weakref.finalize(file, file.path.unlink, missing_ok=True)

@@ -1,0 +1,67 @@
+"""Semantic search in a fraction of the memory.
+
+>>> import slimdex
+>>> "Collection" in slimdex.__all__
+True
+
+The three folders beside this file are the project: `indexes` knows numbers, `retrieval` knows
+documents, `bench` runs experiments on both. What is listed here is what programs import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .indexes.errors import CorruptError as CorruptError
+    from .indexes.errors import InputError as InputError
+    from .indexes.linear import Whitening as Whitening
+    from .indexes.settings import Settings as Settings
+    from .retrieval.collection.collection import Collection as Collection
+    from .retrieval.documents import Document as Document
+    from .retrieval.documents import Hit as Hit
+    from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
+    from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
+
+    __version__: str
+
+_HOMES = {
+    "Collection": "retrieval.collection.collection",
+    "CorruptError": "indexes.errors",
+    "Document": "retrieval.documents",
+    "GivenEncoder": "retrieval.sources.given_vectors",
+    "Hit": "retrieval.documents",
+    "InputError": "indexes.errors",
+    "Settings": "indexes.settings",
+    "TransformerEncoder": "retrieval.encoders.transformer",
+    "Whitening": "indexes.linear",
+}
+
+__all__ = [
+    "Collection",
+    "CorruptError",
+    "Document",
+    "GivenEncoder",
+    "Hit",
+    "InputError",
+    "Settings",
+    "TransformerEncoder",
+    "Whitening",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: `slimdex --help` must not wait for FAISS and DuckDB."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("slimdex")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,25 @@
+"""The whole command line: what is done with an index, and `slimdex bench` beside it."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+from .bench.cli import app as bench
+from .bench.extras import missing_ones_told
+from .retrieval.cli.app import app
+from .retrieval.cli.errors import one_line_errors
+
+app.add_typer(bench, name="bench")
+
+
+def main() -> None:
+    """Run the command line; bad input is one line and exit code 2."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
+    with one_line_errors(), missing_ones_told():
+        app(prog_name="slimdex")
+
+
+if __name__ == "__main__":
+    main()

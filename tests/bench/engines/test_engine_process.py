@@ -1,0 +1,123 @@
+"""Workers are real processes here, and peers the real libraries, where they are installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slimdex.bench.engines.engine_process import Worker
+from slimdex.bench.engines.engine_specs import Method
+from slimdex.bench.engines.peers import PEERS, missing_peers
+from slimdex.bench.engines.remote_object import WorkerError
+from slimdex.bench.experiments.grid import uncompressed
+from slimdex.bench.experiments.retrieval_study import Task
+from slimdex.bench.machine import limit_threads, provenance
+from slimdex.indexes.arrays import Rows, normalize_rows
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.evaluation import agreement
+
+
+def brute_force(task: Task, k: int) -> Rows:
+    X, Q = (normalize_rows(f.take(np.arange(len(f)))) for f in (task.vectors, task.queries))
+    return np.argsort(-(Q @ X.T), axis=1, kind="stable")[:, :k]
+
+
+def test_float32_in_a_worker_is_brute_force(task: Task) -> None:
+    with Worker(uncompressed(48), task.vectors, task.queries) as worker:
+        seconds = worker.build()
+        _, rows = worker.answer(10)
+        told, grown = worker.memory()
+        one = worker.latencies(10, 0, 20, threads=1)
+        rate = worker.throughput(10, 60)
+    assert agreement(rows, brute_force(task, 10), 10).mean() == 1
+    assert set(seconds) == {"fit_s", "index_s"}  # nothing is written
+    assert all(value > 0 for value in seconds.values())
+    assert (told.ram_row, told.read_query) == (4 * 48, 0)
+    assert grown.own >= 800 * 4 * 48  # it holds at least its rows
+    assert len(one) == 20
+    assert 1e-6 < np.median(one) < 1
+    assert rate > 10
+
+
+def test_slimdex_costs_and_finds_as_said(task: Task) -> None:
+    settings = Settings(k=24, beta=0.0, gamma=0.0)
+    with Worker(Method("slimdex", settings), task.vectors, task.queries) as worker:
+        worker.build()
+        found = {}
+        for effort in (0, 20, 200):
+            worker.set_effort(effort)
+            scores, rows = worker.answer(100)
+            told, _ = worker.memory()
+            assert told.read_query == effort * (2 * 48 + 4)
+            assert (told.read_pages_query > 0) == (effort > 0)
+            assert told.read_pages_query <= 4096 * (800 * 2 * 48 / 4096 + 1)  # all there are
+            assert told.ram_row == 24 / 4 / 2  # 6 sub-quantisers of 4 bits
+            assert (np.diff(scores[:, : effort or 100], axis=1) <= 0).all()
+            found[effort] = agreement(rows, brute_force(task, 10), 10).mean()
+            if effort == 20:  # no more than the candidates are ever looked at
+                assert (rows[:, 20:] == -1).all()
+                assert (rows[:, :20] >= 0).all()
+    assert found[0] < found[20] < found[200]
+    assert found[200] > 0.9
+
+
+@pytest.mark.slow
+def test_opq_is_one_of_the_methods(task: Task) -> None:
+    settings = Settings(k=48, reducer="identity", kind="OPQ6,PQ6x4", candidates=0)
+    with Worker(Method("OPQ+PQ", settings), task.vectors, task.queries) as worker:
+        worker.build()
+        _, rows = worker.answer(10)
+        told, _ = worker.memory()
+    assert told.ram_row == 6 * 4 / 8
+    assert agreement(rows, brute_force(task, 10), 10).mean() > 0.2  # by chance it is 0.01
+
+
+def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
+    worker = Worker(Method("slimdex", Settings(k=49)), task.vectors, task.queries)
+    with worker, pytest.raises(WorkerError, match="build: k=49; expected 1 to the encoder's 48"):
+        worker.build()
+    assert not worker._process.is_alive()
+    with Worker(uncompressed(48), task.vectors, task.queries) as worker:
+        worker._process.kill()
+        with pytest.raises(WorkerError, match="answer: the process ended with code -9"):
+            worker.answer(10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_finds_what_exact_search_finds(task: Task, name: str) -> None:
+    if name in missing_peers():
+        pytest.skip(f"{name} is not installed: pip install {missing_peers()[name]}")
+    method = Method.of_peer(name)
+    with Worker(method, task.vectors, task.queries) as worker:
+        seconds = worker.build()
+        worker.set_effort(method.efforts[-1])
+        scores, rows = worker.answer(10)
+        told, _ = worker.memory()
+    assert seconds["index_s"] > 0
+    assert (np.diff(scores, axis=1) <= 1e-6).all()
+    least = {"ST binary": 0.2, "ST int8": 0.8, "usearch i8": 0.9}.get(name, 0.97)
+    assert agreement(rows, brute_force(task, 10), 10).mean() >= least
+    assert told.disk_row is not None
+    assert told.disk_row > 0
+
+
+def test_threads_are_limited_and_given_back() -> None:
+    import os
+
+    from threadpoolctl import threadpool_info
+
+    before = os.sched_getaffinity(0)
+    limit_threads(1)
+    assert len(os.sched_getaffinity(0)) == 1
+    assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    limit_threads(None)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_rows_say_what_they_were_measured_on() -> None:
+    about = provenance(["no-such-package"])
+    assert about["versions"]["numpy"] == np.__version__
+    assert about["versions"]["no-such-package"] is None
+    assert about["processor"]
+    assert about["threads"] >= 1

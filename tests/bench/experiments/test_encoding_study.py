@@ -1,0 +1,50 @@
+"""Encoders side by side: real models in real processes, on few texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.bench.data.pairs import Pairs
+from slimdex.bench.experiments.encoding_study import (
+    CONTENDERS,
+    Texts,
+    measure_encoders,
+    missing_contenders,
+)
+from slimdex.bench.reporting.search_tables import encoders
+from slimdex.bench.rows import ResultsFile
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.bench.conftest import ABOUT
+
+
+@pytest.mark.slow
+def test_rows_of_a_small_run(tiny_bert: Path, tmp_path: Path) -> None:
+    words = ["the cat", "a dog", "rain", "cat and dog", "the rain", "dog dog cat"]
+    pairs = Pairs("P", words[:3], words[3:], np.array([1.0, 2.0, 3.0]), [""] * 3)
+    texts = Texts("words", words * 20, [" ".join(words * 9)] * 5, [pairs])
+    results = ResultsFile(tmp_path / "encode-bert.jsonl")
+    failed = measure_encoders(str(tiny_bert), tiny_bert, texts, results, ABOUT)
+    assert failed == []
+    rows = {row["encoder"]: row for row in results.rows.values()}
+    expected = {c.name for c in CONTENDERS} - set(missing_contenders(str(tiny_bert)))
+    assert set(rows) == expected >= {"slimdex auto", "slimdex fp32", "slimdex bf16", "slimdex int8"}
+    row, encoder = rows["slimdex fp32"], TransformerEncoder(str(tiny_bert), precision="fp32")
+    assert row["short_tokens"] == encoder.count_tokens(texts.short)
+    assert row["long_tokens"] == 5 * 64
+    share = row["long_tokens_per_s"] * encoder.flops_per_token / row["product_flops"]
+    assert row["long_share"] == pytest.approx(share, rel=1e-4)
+    assert row["peak_bytes"] > 50e6
+    assert row["p50_ms_single"] <= row["p95_ms_single"]
+    assert abs(row["sts_average"] - row["P"]) < 1e-9
+    (table,) = encoders(list(results.rows.values()))
+    assert {line[0].shown for line in table.rows} == expected
+    assert table.note.startswith("words: 120 and 5 texts; matrix products: ")
+
+
+def test_who_is_missing_is_told(tiny_bert: Path) -> None:
+    missing = missing_contenders(str(tiny_bert))
+    assert missing["ONNX Runtime int8"].startswith(("has all-MiniLM-L6-v2 only", "not installed"))
+    assert "slimdex auto" not in missing

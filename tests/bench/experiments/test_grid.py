@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.engines.engine_specs import Method
+from slimdex.bench.experiments import grid as grids
+from slimdex.bench.experiments.paired_measures import Judge
+from slimdex.bench.experiments.peer_study import contenders, measure_peers
+from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured
+from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row
+from slimdex.bench.rows import ResultsFile
+from slimdex.indexes.registry import REDUCERS
+from slimdex.indexes.settings import Settings
+from tests.bench.conftest import ABOUT
+
+SMALL = [
+    grids.uncompressed(48),
+    Method("slimdex", Settings(k=24), (0, 200)),
+    Method("too much", Settings(k=96)),
+]
+
+
+@pytest.mark.parametrize("dim", [384, 768])
+def test_every_method_of_the_grid_suits_the_vectors(dim: int) -> None:
+    methods = grids.grid(dim, 60_000)
+    assert methods[0] == grids.uncompressed(dim)
+    assert len(set(methods)) == len(methods)
+    for method in methods:
+        if method.settings:
+            method.settings.checked(dim)
+    reducers = {method.settings.reducer for method in methods if method.settings}
+    assert reducers == set(REDUCERS) - {"pca"}  # which is whitening's (1, 0)
+    assert any(600 in method.efforts for method in methods)  # 1% of the rows
+    assert set(grids.grid(dim, 60_000, quick=True)) < set(methods)
+
+
+@pytest.mark.slow
+def test_rows_are_measured_once_and_a_killed_run_goes_on(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.bench.experiments.retrieval_study.grid", lambda *_, **__: SMALL)
+    path = tmp_path / "rows.jsonl"
+    measure_grid(task, ResultsFile(path), ABOUT)
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 4
+    exact, codes, rescored, failed = ResultsFile(path).rows.values()
+    assert exact["ndcg@10_delta"] == exact["ndcg@10_low"] == 0
+    assert exact["agreement@10"] == 1
+    assert exact["compression"] == 1
+    assert codes["compression"] == 64
+    assert codes["ndcg@10_low"] <= codes["ndcg@10_delta"] <= codes["ndcg@10_high"] < 0
+    assert rescored["ndcg@10"] > codes["ndcg@10"]
+    assert rescored["candidates"] == 200
+    assert rescored["seed"] == 0
+    assert failed["error"] == "build: k=96; expected 1 to the encoder's 48 dimensions"
+    assert [r["method"] for r in of_task([failed, exact], ("words", "words"))] == ["float32"]
+
+    path.write_text("".join(lines[:2]) + lines[2][:50])  # as a kill leaves it
+    measured_again: list[str] = []
+    report = lambda stage, done, total: measured_again.append(f"{stage} {done}/{total}")  # noqa: E731
+    measure_grid(task, ResultsFile(path), ABOUT, progress=report)
+    assert measured_again == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
+    rows = ResultsFile(path).rows.values()
+    assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]
+    before = path.read_text()
+    measured_again.clear()
+    monkeypatch.setattr(
+        "slimdex.bench.experiments.retrieval_study.grid", lambda *_, **__: SMALL[:2]
+    )
+    measure_grid(task, ResultsFile(path), ABOUT, progress=report)
+    assert path.read_text() == before
+    assert measured_again == ["words, words 2/2"]
+
+
+@pytest.mark.slow
+def test_the_rows_that_the_readme_tells_of(task: Task) -> None:
+    judge = Judge(task.dataset, *exact_answers(task))
+    usual = Method("slimdex", Settings(k=24), (0, 100, 200))
+    small = Method("slimdex", Settings(k=12), (0, 10, 100))  # 10 is the least, 1% would be 8
+    rows = [
+        row
+        for method in (usual, small, grids.uncompressed(48))
+        for row in measured(task, method, method.efforts, judge)
+    ]
+    chosen = [default_row(rows), small_row(rows), uncompressed_row(rows)]
+    told = [(r["method"], r.get("k"), r["effort"]) for r in chosen if r]
+    assert told == [("slimdex", 24, 200), ("slimdex", 12, 10), ("float32", 48, 0)]
+
+
+@pytest.mark.slow
+def test_peers_are_asked_in_turns(task: Task, tmp_path: Path) -> None:
+    methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
+    assert [m.name for m in methods] == [
+        "float32",
+        "slimdex 1/64",
+        "slimdex 1/64, whitened",
+        "FAISS HNSW",
+    ]
+    path = tmp_path / "peers.jsonl"
+    measure_peers(task, methods, ResultsFile(path), ABOUT)
+    rows = list(ResultsFile(path).rows.values())
+    assert len(rows) == sum(len(m.efforts) for m in methods)
+    for row in rows:
+        assert row["p50_ms_one"] <= row["p99_ms_one"]
+        assert row["queries_per_s"] > 0
+        assert "recall@100" not in row
+    graph = [r for r in rows if r["method"] == "FAISS HNSW"]
+    assert graph[-1]["agreement@10"] > 0.99
+    assert graph[-1]["agreement@10"] > graph[0]["agreement@10"]  # 512 against 16
+    before = path.read_text()
+    measure_peers(task, methods, ResultsFile(path), ABOUT)
+    assert path.read_text() == before

@@ -1,0 +1,150 @@
+"""Sentences at the end of a run and at the beginning of the page, worked out from rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slimdex.bench.reporting.verdict import (
+    encode_line,
+    filters_line,
+    fine_print,
+    peers_line,
+    retrieval_line,
+    sts_line,
+    verdict,
+)
+from slimdex.bench.rows import FOLDER, Row, read_rows
+
+EXACT: Row = {
+    "set": "a",
+    "model": "m",
+    "documents": 5000,
+    "dim": 384,
+    "method": "float32",
+    "effort": 0,
+    "ram_row_bytes": 1536.0,
+    "ram_fixed_bytes": 0,
+    "disk_row_bytes": 1536.0,
+    "compression": 1.0,
+    "ndcg@10": 64.51,
+    "ndcg@10_delta": 0.0,
+    "p50_ms_one": 0.9,
+}
+TASK = ("a", "m")
+
+
+def ours(delta: float, low: float, high: float, ms: float = 0.18, **more: Any) -> Row:
+    settings = {"method": "slimdex", "k": 192, "beta": 0.0, "gamma": 0.25, "kind": "pq"}
+    sizes = {"effort": 200, "ram_row_bytes": 24.0, "ram_fixed_bytes": 900_000, "compression": 64.0}
+    figures = {"ndcg@10": 64.51 + delta, "ndcg@10_delta": delta, "p50_ms_one": ms}
+    interval = {"ndcg@10_low": low, "ndcg@10_high": high, "disk_row_bytes": 801.2}
+    return EXACT | settings | sizes | figures | interval | more
+
+
+def test_a_win_a_loss_and_no_difference_are_said_as_such() -> None:
+    assert retrieval_line([EXACT, ours(0.52, 0.1, 1.0)], TASK) == (
+        "a: 24 bytes a vector and 0.9 MB once instead of 1,536 (1/64), nDCG@10 65.03, better than "
+        "64.51 uncompressed (+0.52, 95% interval +0.10 to +1.00), p50 0.18 ms, 5.0 times as fast "
+        "as 0.90 ms"
+    )
+    lost = retrieval_line([EXACT, ours(-3.0, -4.0, -2.0, ms=1.8)], TASK)
+    assert "nDCG@10 61.51, worse than 64.51 uncompressed (-3.00, 95% interval" in lost
+    assert lost.endswith("p50 1.80 ms, 2.0 times as slow as 0.90 ms")
+    level = retrieval_line([EXACT, ours(-0.2, -0.6, 0.3, ms=0.92)], TASK)
+    assert "nDCG@10 64.31, not clearly different from 64.51 uncompressed (-0.20," in level
+    assert level.endswith("p50 0.92 ms, as fast as 0.90 ms")
+
+
+def test_what_was_not_measured_is_said() -> None:
+    failed = ours(0, 0, 0) | {"error": "out of memory"}
+    assert retrieval_line([EXACT, failed], TASK) == "a: no result, slimdex: out of memory"
+    assert retrieval_line([EXACT], TASK) == "a: no result, slimdex: not measured"
+    assert retrieval_line([failed], TASK) == "a: no result, float32: not measured"
+
+
+def peer(method: str, recall: float, ms: float, memory: float, **more: Any) -> Row:
+    figures = {"agreement@10": recall, "p50_ms_one": ms, "ram_row_bytes": memory}
+    return EXACT | {"method": method, **figures} | more
+
+
+PEERS = [
+    peer("float32", 1.0, 3.0, 1536.0),
+    peer("slimdex 1/64", 0.98, 0.1, 24.0),
+    peer("slimdex 1/64", 0.991, 0.2, 24.0, ram_fixed_bytes=25_000),
+    peer("graph", 0.97, 0.05, 1684.0),
+    peer("graph", 0.995, 0.3, 1684.0),
+    peer("scan", 1.0, 30.0, None, process_row_bytes=50, process_files_row_bytes=38),  # type: ignore[arg-type]
+]
+
+
+def test_peers_are_compared_where_they_reach_the_recall() -> None:
+    assert peers_line(PEERS, TASK) == (
+        "a, at recall 0.99 of exact: slimdex 1/64 takes 0.20 ms with 29 bytes a vector, the "
+        "fastest other, graph, 0.30 ms with 1,684, the smallest other, scan, 30.00 ms with 88, "
+        "float32 3.00 ms with 1,536"
+    )
+    short = [r for r in PEERS if r["agreement@10"] != 0.991]
+    assert peers_line(short, TASK).startswith(
+        "a, at recall 0.99 of exact: slimdex reaches 0.980 at most (0.10 ms with 24 bytes a "
+        "vector), the fastest other, graph, 0.30 ms"
+    )
+    assert peers_line(PEERS[:3], TASK) == (
+        "a, at recall 0.99 of exact: slimdex 1/64 takes 0.20 ms with 29 bytes a vector, float32 "
+        "3.00 ms with 1,536"
+    )
+
+
+def test_the_verdict_counts_collections_and_names_the_fastest_other() -> None:
+    sets = [(0.5, 0.1, 1.0), (-0.1, -0.5, 0.2), (-2.0, -3.0, -1.0)]
+    rows = []
+    for i, (delta, low, high) in enumerate(sets):
+        place = {"set": f"s{i}", "documents": 1000 * (i + 1)}
+        rows += [EXACT | place, ours(delta, low, high) | place]
+    quality = (
+        "In 1/64 of float32's memory slimdex answers better on 1 of 3 collections, as well on "
+        "1 and worse on 1 (nDCG@10 -0.53 points on average, -2.00 to +0.50)"
+    )
+    speed = (
+        "at recall 0.99 of exact it answers in 0.20 ms with 29 bytes a vector, where the fastest "
+        "other, graph, takes 0.30 ms with 1,684 and float32 3.00 ms with 1,536 "
+        "(a, 5,000 vectors, one thread)."
+    )
+    assert verdict(rows, PEERS) == f"{quality}; {speed}"
+    assert verdict([], PEERS) == "Slimdex: " + speed
+    times = "a query takes 0.18 ms, float32's 0.90 ms (s2, 3,000 vectors, one thread)."
+    assert verdict(rows, []) == f"{quality}; {times}"
+    assert verdict(rows[:2], []) == (
+        "In 1/64 of float32's memory slimdex answers better on s0 (nDCG@10 65.01 against 64.51); "
+        "a query takes 0.18 ms, float32's 0.90 ms (1,000 vectors, one thread)."
+    )
+    assert verdict([EXACT], []) == ""
+    assert fine_print(rows) == "Beside that memory slimdex keeps 801 bytes a vector on disk."
+
+
+def test_the_other_experiments_have_a_line_each() -> None:
+    rows = read_rows(FOLDER, "filters")
+    recall, times = (sorted(r[n] for r in rows) for n in ("recall@10_total", "p50_ms_total"))
+    assert filters_line(rows) == (
+        f"debian-desc: recall@10 of at least {recall[0]:.3f} under 9 conditions, which allow "
+        f"0.00991% to 100% of 60,523 documents, p50 {times[0]:.2f} to {times[-1]:.2f} ms"
+    )
+    rows = read_rows(FOLDER, "encode")
+    auto = next(row for row in rows if row["encoder"] == "slimdex auto")
+    other = max(
+        (r for r in rows if "error" not in r and "slimdex" not in r["encoder"]),
+        key=lambda r: float(r["short_texts_per_s"]),
+    )
+    share = auto["short_texts_per_s"] / other["short_texts_per_s"]
+    assert encode_line(rows) == (
+        "all-MiniLM-L6-v2: slimdex encodes 1,861 short texts a second and 106 long ones, "
+        f"{share:.2f} and {auto['long_texts_per_s'] / other['long_texts_per_s']:.2f} times the "
+        f"rate of {other['encoder']}"
+    )
+    assert encode_line([auto]).endswith("short texts a second and 106 long ones")
+    rows = [r for r in read_rows(FOLDER, "sts") if r["model"] == "all-MiniLM-L6-v2"]
+    assert sts_line(rows) == (
+        "all-MiniLM-L6-v2, english: Spearman x 100 averages 78.87 over 7 sets with the vectors as "
+        "they are (mean@-1), 73.21 whitened (-5.67), 79.09 in 192 of 384 dimensions (+0.21)"
+    )
+    fitted = [row for row in rows if row["fit"]]
+    assert sts_line(fitted) == "all-MiniLM-L6-v2, english: no result, nothing without a reducer"

@@ -1,0 +1,221 @@
+"""Older catalogs are migrated by numbered steps; newer ones are refused.
+
+data/format-1.tar.gz is a folder that the slimdex of format 1 wrote: 12 documents, one deleted, one
+replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and d7 have no
+text, d3 and d7 were deleted and d0 was replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.catalog.database import Database
+from slimdex.retrieval.catalog.migrations import NEEDS, STEPS, migrate
+from slimdex.retrieval.catalog.state import FORMAT
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.info import facts as facts_of
+from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+FIXTURE = Path(__file__).parents[2] / "data" / "format-1.tar.gz"
+ANSWERS = [
+    [("d2", 0.60407), ("d1", 0.48924), ("d4", 0.48553), ("d10", 0.3773), ("d11", 0.31823)],
+    [("d11", 0.83601), ("d2", 0.82549), ("d7", 0.77885), ("d10", 0.76502), ("d9", 0.70492)],
+]
+"""To two queries, of the slimdex that wrote it."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE) as archive:
+        archive.extractall(tmp_path / "old", filter="data")
+    return tmp_path / "old"
+
+
+def tables(path: Path) -> Any:
+    with duckdb.connect(str(path / CATALOG), read_only=True) as connection:
+        return connection.execute("SELECT sql FROM duckdb_tables()").fetchall(), connection.execute(
+            "SELECT format FROM state"
+        ).fetchall()
+
+
+def check_whole(path: Path) -> None:
+    with Collection.open(path, WordEncoder(8), read_only=True) as collection:
+        found = collection.search(["cat in the garden", "snow"], k=5)
+        (hit,) = collection.search("a new text", k=1, where="more = 1.5")[0]
+        days = collection.search("cat", k=1, where="day = DATE '2020-01-12'")
+    assert [[hit.id for hit in hits] for hits in found] == [[id for id, _ in a] for a in ANSWERS]
+    for hits, expected in zip(found, ANSWERS, strict=True):
+        assert [hit.score for hit in hits] == pytest.approx([s for _, s in expected], abs=1e-4)
+    assert (hit.id, hit.text, hit.metadata["n"]) == ("d0", "a new text for the first", 100)
+    assert days[0][0].metadata["day"] == date(2020, 1, 12)
+
+
+def test_every_format_has_a_step() -> None:
+    assert list(STEPS) == list(range(1, FORMAT))
+
+
+def test_a_writer_migrates_and_loses_nothing(path: Path) -> None:
+    with Collection.open(path, WordEncoder(8)) as collection:
+        assert len(collection) == 11
+        assert len(collection.deleted) == 2
+    assert verify(path) == []
+    check_whole(path)
+    assert tables(path)[1] == [(FORMAT,)]
+    with Collection.open(path, WordEncoder(8)) as collection:
+        collection.add([Document("new", "snow", metadata={"n": 5, "kind": "x"})])
+        collection.compact()
+        assert {"new", "d11"} < {hit.id for hit in collection.search("snow", k=12)[0]}
+    assert verify(path) == []
+    fresh = path.parent / "fresh"
+    Collection.create(fresh, WordEncoder(8)).close()
+    databases = [Database(folder / CATALOG, read_only=True) for folder in (path, fresh)]
+    with closing(databases[0]) as migrated, closing(databases[1]) as made:
+        for sql in (
+            "DESCRIBE state",
+            "DESCRIBE blocks",
+            "DESCRIBE partly_read",
+            "FROM duckdb_views() WHERE NOT internal",
+        ):
+            assert sorted(migrated.fetch(sql)) == sorted(made.fetch(sql))
+
+
+def test_upgrade(path: Path) -> None:
+    before = tables(path)
+    for action in (lambda: Collection.open(path, read_only=True), lambda: verify(path)):
+        with pytest.raises(InputError, match=f"format 1, .* expected {FORMAT} .*slimdex upgrade"):
+            action()
+    assert tables(path) == before
+    for _ in range(2):
+        done = CliRunner().invoke(app, ["upgrade", str(path), "--json"])
+        assert (done.exit_code, json.loads(done.stdout)) == (0, {"format": FORMAT})
+    check_whole(path)
+
+
+@pytest.mark.slow
+def test_repair_and_delete_migrate_too(path: Path) -> None:
+    copy = Path(shutil.copytree(path, path.parent / "copy"))
+    assert repair(path) == []
+    check_whole(path)
+    with Collection.open(copy, WordEncoder(8)) as collection:
+        assert collection.delete(where="kind = 'house'") == 2
+    assert verify(copy) == []
+
+
+def test_a_step_that_fails_leaves_the_old_format(path: Path) -> None:
+    def broken(database: Database, state: dict[str, Any]) -> None:
+        STEPS[1](database, state)
+        state["dim"] = 7
+        raise ZeroDivisionError
+
+    before = tables(path)
+    database = Database(path / CATALOG, read_only=False)
+    with pytest.raises(ZeroDivisionError):
+        migrate(database, 1, {1: broken})
+    database.close()
+    assert tables(path) == before
+    with Collection.open(path, WordEncoder(8)) as collection:
+        assert collection.state.dim == 8
+    check_whole(path)
+
+
+def test_a_step_changes_the_state(path: Path) -> None:
+    def larger(database: Database, state: dict[str, Any]) -> None:
+        STEPS[1](database, state)
+        state["generation"] += 10
+
+    database = Database(path / CATALOG, read_only=False)
+    migrate(database, 1, {**STEPS, 1: larger})
+    database.close()
+    with Collection.open(path, WordEncoder(8)) as collection:
+        assert collection.state.generation == 14
+
+
+def test_a_newer_format_is_refused_with_what_it_needs(tmp_path: Path) -> None:
+    Collection.create(tmp_path / "x", WordEncoder(8), Settings()).close()
+    for sql, expected in (
+        (f"UPDATE state SET format = {FORMAT + 1}", f"slimdex {NEEDS} or newer"),
+        ("UPDATE state SET needs = '9.7.0'", "slimdex 9.7.0 or newer"),
+        ("UPDATE state SET needs = NULL", "slimdex of a newer version"),
+        ("ALTER TABLE state DROP COLUMN needs", "slimdex of a newer version"),
+    ):
+        with duckdb.connect(str(tmp_path / "x" / CATALOG)) as connection:
+            connection.execute(sql)
+        for read_only in (True, False):
+            with pytest.raises(InputError) as raised:
+                Collection.open(tmp_path / "x", read_only=read_only)
+            assert str(raised.value).endswith(
+                f"format {FORMAT + 1}, this slimdex reads up to {FORMAT}; expected {expected}"
+            )
+
+
+@pytest.mark.parametrize("format_", ["0", "-1", "NULL"])
+def test_what_is_no_format(path: Path, format_: str) -> None:
+    with duckdb.connect(str(path / CATALOG)) as connection:
+        connection.execute(f"UPDATE state SET format = {format_}")
+    with pytest.raises(CorruptError, match="no slimdex catalog: format"):
+        Collection.open(path)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-2.tar.gz")) as archive:
+        archive.extractall(tmp_path / "second", filter="data")
+    return tmp_path / "second"
+
+
+def test_documents_without_text_leave_the_searches_of_an_older_index(second: Path) -> None:
+    with Collection.open(second, WordEncoder(8)) as collection:
+        assert len(collection) == 10
+        found = collection.search(["cat in the garden", "party"], k=12)
+    ids = [[hit.id for hit in hits] for hits in found]
+    assert ids[0] == ["d6", "d2", "d8", "d11", "d0", "d5", "d9", "d1", "d10"]  # d4 came before d10
+    assert sorted(ids[1]) == sorted(ids[0])
+    assert found[0][0].score == pytest.approx(0.8426, abs=1e-4)
+    assert verify(second) == []
+    with Collection.open(second, WordEncoder(8), read_only=True) as collection:
+        facts = facts_of(collection)
+    assert (facts["without_text"], facts["fitted_documents"]) == (1, None)
+    assert facts["cut"] == {"documents": 0, "share_read": 1.0, "complete": False}
+
+
+@pytest.mark.parametrize("change", ["delete", "replace", "compact", "reduce", "rebuild"])
+def test_moments_of_an_older_index_lose_its_documents_without_text(
+    second: Path, change: str
+) -> None:
+    with Collection.open(second, WordEncoder(8)) as collection:
+        if change == "delete":
+            collection.delete("d4")
+        elif change == "replace":
+            collection.add([Document("d4", "a text at last"), Document("new", " ")])
+        elif change == "compact":
+            collection.compact()
+        elif change == "reduce":
+            collection.reduce(Settings(kind="flat", k=4))
+        else:
+            collection.rebuild(fit_anew=True)
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+        expected = Moments(8).update(collection.vectors.take(live))
+        assert collection.moments.n == expected.n == (10 if change == "replace" else 9)
+        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-5)
+        assert "d4" not in {hit.id for hit in collection.search("party", k=20)[0]} or (
+            change == "replace"
+        )
+    assert verify(second) == []

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import FileRecord
+from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.documents import Document
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DocumentStore:
+    return DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+
+
+def fill(store: DocumentStore, *documents: Document, rows: int | None = None) -> None:
+    store.insert(0, documents)
+    count = len(documents) if rows is None else rows
+    store.set_state(State({}, 3, Settings(), rows=count, staged=len(documents)))
+
+
+def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
+    fill(
+        store,
+        Document("a", "one", metadata={"n": 1, "f": 1, "d": date(2020, 1, 1), "odd name": "x"}),
+        Document("b", "two", metadata={"n": None, "f": 0.5, "l": {"k": [1]}}),
+        Document("c", "three", metadata={"mixed": 1}),
+        Document("d", "four", metadata={"mixed": "s"}),
+    )
+    assert store.columns == {
+        "n": "BIGINT",
+        "f": "DOUBLE",
+        "d": "DATE",
+        "odd name": "VARCHAR",
+        "l": "JSON",
+        "mixed": "VARCHAR",
+    }
+    found = store.documents([1, 0])
+    assert found[0].metadata["d"] == date(2020, 1, 1)
+    assert found[1].metadata["l"] == {"k": [1]}
+    assert store.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+
+
+def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one")])
+    store.insert(1, [Document("b", "two", metadata={"n": 4})])
+    assert store.documents([0, 1])[0].metadata == {"n": None}
+    assert store.documents([0, 1])[1].metadata == {"n": 4}
+
+
+def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one", metadata={"n": 4})])
+    with pytest.raises(InputError, match="column 'n' holds BIGINT; the new values are VARCHAR"):
+        store.insert(1, [Document("b", "two", metadata={"n": "many"})])
+    for name in ("Text", "", 5):
+        with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
+            store.insert(1, [Document("b", "two", metadata={name: "many"})])  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "type_", "found"),
+    [
+        (2, 1.5, "DOUBLE", [2.0, 1.5]),
+        (True, 7, "BIGINT", [1, 7]),
+        (date(2020, 1, 2), datetime(2020, 1, 2, 3), "TIMESTAMP", None),
+        ("text", 5, "VARCHAR", ["text", "5"]),
+        ({"a": 1}, [2], "JSON", [{"a": 1}, [2]]),
+        ({"a": 1}, "5", "JSON", [{"a": 1}, "5"]),
+        ({"a": 1}, '{"a": 1}', "JSON", [{"a": 1}, '{"a": 1}']),
+        (1, np.float32(0.5), "DOUBLE", [1.0, 0.5]),
+        (2**62, 2**40, "BIGINT", [2**62, 2**40]),
+    ],
+)
+def test_a_column_widens_and_loses_nothing(
+    store: DocumentStore, old: object, new: object, type_: str, found: list[object] | None
+) -> None:
+    with store.transaction():
+        store.insert(0, [Document("a", "one", metadata={"n": old})])
+        store.insert(1, [Document("b", "two", metadata={"N": new})])
+    assert store.columns == {"n": type_}
+    values = [store.documents([0, 1])[row].metadata["n"] for row in (0, 1)]
+    assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
+
+
+def test_json_that_we_have_not_written(tmp_path: Path) -> None:
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    store.insert(0, [Document("a", "one", metadata={"n": {}})])
+    store.close()
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as stranger:
+        stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
+    store = DocumentStore.open(tmp_path / "c.duckdb", read_only=True)
+    with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
+        store.documents([0])
+
+
+def test_json_from_before_there_was_a_limit(tmp_path: Path) -> None:
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    with store.transaction():
+        store.insert(0, [Document("a", "one", metadata={"n": {}})])
+    store.close()
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as older:
+        older.execute("UPDATE documents SET n = ?", ["[" * 600 + "]" * 600])
+    found = DocumentStore.open(tmp_path / "c.duckdb", read_only=True).documents([0])
+    assert str(found[0].metadata["n"]) == "[" * 600 + "]" * 600
+
+
+@pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
+def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
+    """Three columns of ours, and 500 that are read at once."""
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    metadata = {f"c{i}": i for i in range(columns)}
+    with store.transaction():
+        store.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
+    assert store.documents([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    with store.transaction():
+        store._database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
+    with pytest.raises(CorruptError, match="documents that have the same row"):
+        store.documents([0, 1])
+
+
+def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
+    store.insert(0, [Document("a", "one", metadata={"Year": 4})])
+    store.insert(1, [Document("b", "two", metadata={"year": 5})])
+    assert store.columns == {"Year": "BIGINT"}
+    assert [d.metadata for d in store.documents([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
+
+
+def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    writer = DocumentStore.open(tmp_path / "c", read_only=False)
+    for read_only in (True, False):
+        with pytest.raises(InputError, match="this process is writing to it"):
+            DocumentStore.open(tmp_path / "c", read_only=read_only)
+    writer.close()
+    readers = [DocumentStore.open(tmp_path / "c", read_only=True) for _ in range(2)]
+    assert [reader.state().dim for reader in readers] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "nosuch > 3",
+        "n >",
+        "1=1) OR (1=1",
+        "n > 3; DROP TABLE documents",
+        "n > 0 LIMIT 1",
+        "n > 0, n > 1",
+        "",
+        "n / 0 > 'a'",
+        "id IN (SELECT content FROM read_text('/etc/hostname'))",
+    ],
+)
+def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
+    fill(store, Document("a", "one", metadata={"n": 4}))
+    with pytest.raises(InputError) as raised:
+        store.rows_where(where, 9)
+    message = str(raised.value)
+    assert message.startswith(f"where {where!r}: ")
+    assert "expected a condition on the columns id, title, text, n" in message
+    assert "\n" not in message
+    assert store.rows_where("n = 4", 9).tolist() == [0]
+
+
+def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(
+    store: DocumentStore,
+) -> None:
+    fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
+    store.delete_rows(np.array([1]))
+    assert store.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
+    assert store.rows_of(["3", "0"]).tolist() == [0, 3]
+    for gone in ("1", "4", "nope"):
+        with pytest.raises(InputError, match=f"unknown id '{gone}'"):
+            store.rows_of(["0", gone])
+
+
+def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
+    def fail() -> None:
+        with store.transaction():
+            store.insert(0, [Document("a", "one", metadata={"n": 4})])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.columns == {}
+    assert store.contents(0, 9) == []
+
+
+def test_state_comes_back_as_it_was() -> None:
+    names = {"codes": "codes-000001.faiss"}
+    names |= {role: f"{role}-000001.safetensors" for role in ("moments", "reducer", "rescorer")}
+    state = State(
+        {"type": "t"},
+        3,
+        Settings(k=2),
+        Settings(kind="flat"),
+        files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
+        norms="norms-000001.f32",
+    )
+    assert State.from_json(state.to_json()) == state
+    assert state.file_names == {*names.values(), "norms-000001.f32", "vectors-000001.f16"}
+    with pytest.raises(CorruptError, match="state in the catalog"):
+        State.from_json('{"dim": 3}')
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    (tmp_path / "junk").write_bytes(b"junk" * 5000)
+    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+        DocumentStore.open(tmp_path / "junk", read_only=True)
+    duckdb.connect(str(tmp_path / "other")).close()
+    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+        DocumentStore.open(tmp_path / "other", read_only=True)

@@ -1,0 +1,383 @@
+"""Conditions: what is none is refused in one line; what is one holds for the same rows as SQL."""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.catalog.where import LONGEST, checked
+from slimdex.retrieval.catalog.where_vocabulary import FUNCTIONS
+from slimdex.retrieval.documents import Document
+from tests.chance import CHANCE
+
+COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
+    path = tmp_path_factory.mktemp("where") / "c.duckdb"
+    store = DocumentStore.create(path, State({}, 3, Settings()))
+    store.ensure_columns({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+    documents = [
+        Document(
+            f"id{i}",
+            f"Text {i} of café",
+            title="" if i % 3 else "Title",
+            metadata={
+                "n": i,
+                "f": i / 2,
+                "d": date(2020, 1 + i, 5),
+                "l": ["a", str(i)],
+                "j": {"x": {"y": i}, "z": [i, 1]},
+                "s": {"a": i, "b": "x"},
+                "odd name": None if i == 3 else "v",
+                "ünï": "É",
+            },
+        )
+        for i in range(8)
+    ]
+    store.insert(0, documents, {"l", "s"})
+    store.set_state(State({}, 3, Settings(), rows=8, staged=8))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("n > 5", [6, 7]),
+        ("N >= 6 -- a comment", [6, 7]),
+        ("/* one */ n = 6 /* two", None),
+        ("n BETWEEN 2 AND 3 OR n IN (7, 100)", [2, 3, 7]),
+        ("NOT (n NOT IN (1, 2))", [1, 2]),
+        ("title LIKE 'T%' AND text NOT LIKE '%3%'", [0, 6]),
+        ("id ILIKE 'ID_' ESCAPE '\\' AND n < 1", [0]),
+        ('"odd name" IS NULL', [3]),
+        ("\"odd name\" IS NOT NULL AND ünï = 'É'", [0, 1, 2, 4, 5, 6, 7]),
+        ("CASE WHEN n > 4 THEN f ELSE 0 END > 3", [7]),
+        ("f::INTEGER = 3 AND TRY_CAST(id AS INT) IS NULL", [6]),
+        ("CAST(n AS DECIMAL(10, 2)) = 4.00", [4]),
+        ("d + INTERVAL 1 MONTH > DATE '2020-08-01'", [6, 7]),
+        ("d > '2020-06-01' AND d < current_date", [5, 6, 7]),
+        ("extract(month FROM d) = 3 OR month(d) = 4", [2, 3]),
+        ("date_trunc('quarter', d) = DATE '2020-04-01'", [3, 4, 5]),
+        ("(j->'x'->>'y') = '4'", [4]),
+        ("j->>'$.x.y' = '4' OR (j->'$.z[0]')::INT = 5", [4, 5]),
+        ("json_extract_string(j, '$.x.y')::INT % 4 = 1", [1, 5]),
+        ("s.a = 2 OR struct_extract(s, 'a') = 3 OR (s).a = 4 OR s['a'] = 5", [2, 3, 4, 5]),
+        ("list_contains(l, '6') OR '7' IN l OR l[2] = '5'", [5, 6, 7]),
+        ("l @> ['1'] OR len(l) > 2", [1]),
+        ("regexp_matches(text, '[2-3] of') AND text ~ '.*3.*'", [3]),
+        ("id SIMILAR TO 'id(1|2)' AND lower(title) = ''", [1, 2]),
+        ("text.lower().starts_with('text 5')", [5]),
+        ("text.regexp_matches('t 5') OR regexp_extract(text, '[0-9]') = '6'", [5, 6]),
+        (f"text ~ '{'x?' * 497}Text 5'", [5]),
+        (" OR ".join(f"(n = {i} AND f = {i} / 2)" for i in range(3, 1003)), [3, 4, 5, 6, 7]),
+        ("text ~ '^[A-Z][a-z]{1,9} \\d{1,4} of .{0,100}$' AND n = 2", [2]),
+        ("j->>'$..y' = '[\"3\"]' OR (j->'z'->>0) = '4' OR j->>['$.z[0]'] = ['5']", [3, 4, 5]),
+        ("text SIMILAR TO '.{1,200}(caf.){1,90}'", [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("len(struct_pack(a := text).a) > 0 AND n = 1", [1]),
+        ("id COLLATE nocase.noaccent = 'ÍD2'", [2]),
+        (" + ".join(["n"] * 280) + " = 280", [1]),
+        (f"{'lower(' * 99}title{')' * 99} = 'title'", [0, 3, 6]),
+        ("upper(substring(text FROM 1 FOR 4)) = 'TEXT' AND n = 1", [1]),
+        ("replace(id, 'id', '') = '4'", [4]),
+        ("coalesce(\"odd name\", 'none') = 'none' OR nullif(n, 2) IS NULL", [2, 3]),
+        ("(n, id) IN ((1, 'id1'), (2, 'id3'))", [1]),
+        ("title || id = 'Titleid0' OR concat(title, id) = 'Titleid3'", [0, 3]),
+        ("n IS DISTINCT FROM 3 AND n ** 2 < 9", [0, 1, 2]),
+        ("id = '1) OR (1=1; DROP TABLE documents --'", []),
+        ("id COLLATE NOCASE = 'ID5'", [5]),
+        ("true", [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("n\n=\n1", [1]),
+        ("id IN (" + ", ".join(f"'id{i}'" for i in range(1, 20_000)) + ")", [1, 2, 3, 4, 5, 6, 7]),
+    ],
+)
+def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) -> None:
+    if rows is None:
+        with pytest.raises(InputError, match="unterminated"):
+            store.rows_where(where, 8)
+    else:
+        assert store.rows_where(where, 8).tolist() == rows
+
+
+ATTACKS = {
+    "": "empty",
+    " \n\t": "empty",
+    "n = 1;": "semicolon",
+    "n = 1; DROP TABLE documents": "semicolon",
+    "1=1) OR (1=1": "syntax error",
+    "1=1))) UNION ALL SELECT (((1": "syntax error",
+    "(n = 1": "syntax error",
+    "n = 'x": "unterminated",
+    'n = "x': "unterminated|syntax",
+    "n = 1 \0 OR 1=1": "NUL",
+    "n = '\ud800'": "no Unicode text",
+    "n = 1 LIMIT 1": "more than one expression",
+    "n = 1 ORDER BY n": "more than one expression",
+    "n = 1, n = 2": "more than one expression",
+    "n = 1 AS x": "more than one expression",
+    "n x": "more than one expression",
+    "DISTINCT n": "more than one expression",
+    "1 FROM state": "more than one expression",
+    "1 FROM documents WHERE true": "more than one expression",
+    "1 UNION SELECT 1": "more than one expression",
+    "1 GROUP BY ALL": "more than one expression",
+    "1 HAVING true": "more than one expression",
+    "1 QUALIFY true": "more than one expression",
+    "n IN (SELECT 1)": "SUBQUERY",
+    "(SELECT count(*) FROM blocks) > 0": "SUBQUERY",
+    "EXISTS (FROM state)": "SUBQUERY",
+    "n = ANY(SELECT 1)": "SUBQUERY",
+    "n = ANY([1])": "SUBQUERY",
+    "id IN (SELECT content FROM read_text('/etc/hostname'))": "SUBQUERY",
+    "read_text('/etc/hostname') = ''": "'read_text' is not allowed",
+    "read_csv('x') IS NULL": "'read_csv' is not allowed",
+    "glob('*') = 'x'": "'glob' is not allowed",
+    "getenv('HOME') = 'x'": "'getenv' is not allowed",
+    "getvariable('x') = 1": "'getvariable' is not allowed",
+    "current_setting('memory_limit') = 'x'": "'current_setting' is not allowed",
+    "nextval('seq') > 0": "'nextval' is not allowed",
+    "duckdb_settings() IS NULL": "'duckdb_settings' is not allowed",
+    "query('SELECT 1') = 1": "'query' is not allowed",
+    "json_execute_serialized_sql('x') = 1": "is not allowed",
+    "write_log('x') IS NULL": "'write_log' is not allowed",
+    "sleep_ms(100000) IS NULL": "'sleep_ms' is not allowed",
+    "pg_sleep(100) IS NULL": "'pg_sleep' is not allowed",
+    "error('x')": "'error' is not allowed",
+    "random() < 0.5": "'random' is not allowed",
+    "current_user = 'duckdb'": 'column "current_user" not found',
+    "current_database() = 'x'": "'current_database' is not allowed",
+    "user = 'duckdb'": 'column "user" not found',
+    "count(*) > 0": "'count_star' is not allowed",
+    "sum(n) > 0": "'sum' is not allowed",
+    "sum(n) OVER () > 0": "is not allowed",
+    "row_number() OVER () = 1": "WINDOW",
+    "lower(DISTINCT id) = 'x'": "not called plainly",
+    "lower(id ORDER BY n) = 'x'": "not called plainly",
+    "lower(id) FILTER (WHERE true) = 'x'": "not called plainly",
+    "grouping(n) = 1": "GROUPING_FUNCTION",
+    "unnest(l) = 'a'": "'unnest' is not allowed",
+    "*": "STAR",
+    "documents.*": "STAR",
+    "COLUMNS(*) = 1": "STAR",
+    "COLUMNS('n') = 1": "STAR",
+    "*COLUMNS(*)": "OPERATOR_UNPACK",
+    "#1 = 1": "POSITIONAL_REFERENCE",
+    "DEFAULT": "VALUE_DEFAULT",
+    "n = ?": "VALUE_PARAMETER",
+    "n = $1": "VALUE_PARAMETER",
+    "n = $x": "VALUE_PARAMETER",
+    '"row" = 1': 'column "row" not found',
+    "deleted": 'column "deleted" not found',
+    "rowid = 1": 'column "rowid" not found',
+    "documents.deleted": 'column "documents" not found',
+    "live.n = 1": 'column "live" not found',
+    "documents IS NULL": 'column "documents" not found',
+    "current_date.x = 1": 'column "current_date" not found',
+    "nosuch = 1": 'column "nosuch" not found',
+    "main.lower(id) = 'x'": 'column "main" not found',
+    "system.main.lower(id) = 'x'": 'column "system" not found',
+    "n::mood IS NULL": "no type 'mood'",
+    "n::main.mood IS NULL": "no type 'mood'",
+    "n::ENUM('a') IS NULL": "no type 'ENUM'",
+    "n::INTEGER[100000000] IS NULL": "no type 'array'",
+    "list_filter(l, lambda x: x = 'a') = []": "is not allowed",
+    "list_transform(l, x -> x) = []": "'list_transform' is not allowed",
+    "[x FOR x IN l IF x = 'a'] = []": "is not allowed",
+    "lambda x: x": "LAMBDA",
+    "list_reduce(l, (x, y) -> x || y) = ''": "is not allowed",
+    "len(range(1000000000000)) > 0": "'range' is not allowed",
+    "len(generate_series(1, 1000000000000)) > 0": "'generate_series' is not allowed",
+    "len(repeat(text, 1000000000)) > 0": "'repeat' is not allowed",
+    "len(lpad(text, 1000000000, 'x')) > 0": "'lpad' is not allowed",
+    "len(printf('%1000000000d', n)) > 0": "'printf' is not allowed",
+    "list_resize(l, 1000000000) IS NULL": "'list_resize' is not allowed",
+    "replace(text, 'a', 'aa') = ''": "no longer than",
+    "replace(text, 'a', text) = ''": "no longer than",
+    "replace(text, id, '') = ''": "no longer than",
+    "regexp_replace(text, '', 'aaaa', 'g') = ''": "'regexp_replace' is not allowed",
+    "hex(hex(hex(text))) = ''": "'hex' is not allowed",
+    "concat(" + "text, " * 200 + "text) = ''": "more than 100 columns",
+    "[[[[text]::VARCHAR]::VARCHAR]::VARCHAR]::VARCHAR = ''": "more than 3 casts to text",
+    "(" * 100_000: "brackets inside each other",
+    "(" * 300 + "true" + ")" * 300: "brackets inside each other",
+    "[" * 300 + "]" * 300 + " IS NULL": "brackets inside each other",
+    "NOT " * 900 + "true": "nested too deeply",
+    "1" + " + 1" * 900 + " > 0": "nested too deeply",
+    "NOT " * 50_000 + "true": "depth limit",
+    "- " * 50_000 + "1 = 1": "depth limit",
+    "case when " * 5_000: "syntax error",
+    "id = '" + "x" * (1 << 20) + "'": f"at most {LONGEST} are read",
+    "regexp_matches(text, '" + "(a{0,100})" * 3 + "{0,1000}')": "repeats too much",
+    "regexp_matches(text, '(')": "missing",
+    "regexp_matches(text, text)": "a pattern is a constant of at most 1000 characters",
+    "text.regexp_matches(text)": "a pattern is a constant",
+    "'x'.regexp_matches(text)": "a pattern is a constant|syntax",
+    "text ~ id": "a pattern is a constant",
+    "text NOT SIMILAR TO id || 'x'": "a pattern is a constant",
+    f"text ~ '{'x' * 1001}'": "a pattern is a constant",
+    "text LIKE '%' || id": "a pattern is a constant",
+    "text ILIKE '%_" + "a" * 1000 + "%'": "a pattern is a constant",
+    "text NOT LIKE id ESCAPE '$'": "a pattern is a constant",
+    "text GLOB id": "a pattern is a constant",
+    "regexp_matches(regex := text, string := 'h')": "the name of an argument",
+    "replace(target := id, string := 'aaa', source := 'a') = ''": "the name of an argument",
+    "text ~ '" + "([ab]{0,900}c|)" * 3 + "'": "repeats too much",
+    "text ~ '(a?b? ?){3,900}z'": "repeats too much",
+    "text ~ '(a?b? ?){900}z'": "repeats too much",
+    "text ~ '(a?b? ?){700,}z'": "repeats too much",
+    "levenshtein(text, text) > 1": "'levenshtein' is not allowed",
+    "len(regexp_extract_all(text, 'a*b|a')) > 1": "'regexp_extract_all' is not allowed",
+    "overlay(text PLACING text FROM 1 FOR 0) = ''": "'overlay' is not allowed",
+    "text COLLATE nfc = ''": "no collation 'nfc'",
+    "text COLLATE nocase.nfc = ''": "no collation 'nocase.nfc'",
+    "len(json_extract(j, '$..*..*..z')) > 1": 'more than 1 ".." in a path',
+    "(j->'$..*'->>'$..*..z') = ''": 'more than 1 ".." in a path',
+    "j->>('$..*' || '..z') = ''": "a path in JSON that is no constant, column or list",
+    "j->('$..*' || '..z') = ''": "a path in JSON that is no constant, column or list",
+    "j->'x' = '1'": "are there brackets around the arrow",
+    "'$'.json_extract('$..*..z') = ''": "a path|syntax|more than 1",
+    "j.json_exists('$..*..z')": 'more than 1 ".." in a path',
+    " OR ".join(f"(n = {i} AND f = {i})" for i in range(1001)): "more than 1000 ANDs below one OR",
+    "n / 0 > 'a'": "Could not convert",
+    "text": "Could not convert",
+    "id = 'x' \u2028; DROP TABLE state": "semicolon|syntax",
+    "id = 'x\u2019; DROP TABLE state": "unterminated",
+    "COPY documents TO 'x'": "syntax error|more than one",
+    "ATTACH 'x'": "syntax error|more than one|not found|no type",
+    "SET threads = 1": "syntax error|not found|more than one",
+    "PRAGMA database_list": "more than one|syntax|not found",
+}
+
+
+@pytest.mark.parametrize("where", ATTACKS, ids=lambda where: repr(where)[:40])
+def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(InputError, match=ATTACKS[where]) as raised:
+        store.rows_where(where, 8)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert len(message) < 1200
+    assert message.endswith(f"; expected a condition on the columns {', '.join(COLUMNS)}")
+    assert time.process_time() - begin < 10  # of work, however busy the machine
+    assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
+
+
+@pytest.mark.slow
+def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred checksums of each text."""
+    slow = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    with slow.transaction():
+        documents = [Document(str(i), "ab " * 500) for i in range(3000)]
+        slow.insert(0, documents)
+        slow.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
+    where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(200))
+    monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
+    with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
+        slow.rows_where(where, 3000)
+    with pytest.raises(InputError, match="took more"), slow.transaction():
+        slow.rows_where(where, 3000)
+    monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
+    assert slow.rows_where("id = '7'", 3000).tolist() == [7]
+    monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
+    assert slow.rows_where("id = '8'", 3000).tolist() == [8]
+    for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
+        monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
+        with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
+            slow.rows_where("id = '7'", 3000)
+
+
+def test_nothing_is_committed_after_an_error_that_was_caught(tmp_path: Path) -> None:
+    """DuckDB's own COMMIT would undo it and say nothing."""
+    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    with store.transaction():
+        store.insert(0, [Document("a", "one", metadata={"n": 1})])
+        store.set_state(State({}, 3, Settings(), rows=1, staged=1))
+
+    def change() -> None:
+        with store.transaction():
+            store.insert(1, [Document("b", "two", metadata={"m": 1})])
+            with pytest.raises(InputError):
+                store.rows_where("CAST(id AS INT) = 1", 2)
+
+    with pytest.raises(OSError, match="aborted"):
+        change()
+    assert store.columns == {"n": "BIGINT"}
+    with store.transaction():
+        store.insert(1, [Document("c", "three", metadata={"n": 2})])
+    assert store.ids(3) == ["a", "c"]
+
+
+def test_only_listed_functions(store: DocumentStore) -> None:
+    """Every function of this DuckDB that is not on the list is refused, by any call."""
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            "SELECT DISTINCT function_name, function_type FROM duckdb_functions()"
+        ).fetchall()
+    callable_ = {name for name, type_ in found if type_ in ("scalar", "macro")}
+    assert callable_ >= FUNCTIONS, sorted(FUNCTIONS - callable_)
+    others = sorted({name for name, _ in found if name.isidentifier()} - FUNCTIONS)
+    assert len(others) > 400
+    for name in others:
+        with pytest.raises(InputError, match=r"not allowed|syntax error|at or near"):
+            checked(f'"{name}"(n) IS NULL', COLUMNS)
+
+
+def test_a_column_may_have_the_name_of_a_function_without_brackets() -> None:
+    assert checked("user = 'x'", ["user"]) == "user = 'x'"
+
+
+@pytest.mark.parametrize("schema", ["main", "pg_catalog"])
+def test_a_column_may_have_the_name_of_a_schema(schema: str) -> None:
+    """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
+    where = f"{schema}.regexp_matches('x')"
+    assert checked(where, [schema]) == where
+    with pytest.raises(InputError, match="a pattern is a constant"):
+        checked(f"{schema}.regexp_matches('x', text)", [schema, "text"])
+
+
+def test_many_columns_make_no_long_message() -> None:
+    with pytest.raises(InputError) as raised:
+        checked("nosuch", [f"c{i}" for i in range(10_000)])
+    assert len(str(raised.value)) < 1500
+    assert str(raised.value).endswith(", c199, ...")
+
+
+WORDS = """n id text l j s x SELECT FROM state blocks documents WHERE UNION IN AND OR NOT NULL
+CASE WHEN THEN END CAST AS INT LIKE BETWEEN IS EXISTS OVER FILTER lambda lower count unnest range
+read_text COLUMNS row deleted -- /* */ :: -> ->> $$ 1 0 'a' e'\\'' é"""
+PIECES = [*"()[]{};,.?$#*'\"-+/|&!~^=<>:@% \n\ud800\u2028\0", *WORDS.split()]
+
+
+@settings(max_examples=CHANCE.examples(300))
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["", " "]))
+def test_random_conditions_end_in_rows_or_in_one_line(
+    store: DocumentStore, pieces: list[str], between: str
+) -> None:
+    where = between.join(pieces)
+    message = ""
+    try:
+        rows = set(store.rows_where(where, 8).tolist())
+    except InputError as error:
+        rows, message = set(), str(error)
+    assert rows <= set(range(8))
+    assert "\n" not in message
+
+
+def test_a_strangers_macros_have_no_part_in_the_check(tmp_path: Path) -> None:
+    """The parser is a database of its own."""
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    with duckdb.connect(str(tmp_path / "c")) as connection:
+        connection.execute("CREATE MACRO json_serialize_sql(x) AS '{\"error\": false}'")
+    with pytest.raises(InputError, match="SUBQUERY"):
+        checked("n = (SELECT 1)", ["n"])

@@ -1,0 +1,89 @@
+"""The part of a text that answers is shown, not its beginning."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slimdex.retrieval.cli.excerpts import LENGTH, beginning, nearest_passages, on_one_line, parts
+from slimdex.retrieval.documents import Hit
+from tests.encoders import WordEncoder
+
+FILLER = "Nothing in this sentence is of any interest to whoever reads about other matters. "
+
+
+def hit(text: str, title: str = "") -> Hit:
+    return Hit("id", 0.5, text, title)
+
+
+def test_the_part_nearest_to_the_query() -> None:
+    text = 4 * FILLER + "White matter of the brain\x85 develops late.  " + 3 * FILLER
+    ((shown,),) = nearest_passages(WordEncoder(), ["brain white matter"], [[hit(text)]])
+    assert "White matter of the brain develops late." in shown
+    assert shown.startswith("…")
+    assert shown.endswith("…")
+    assert len(shown) <= LENGTH + 2
+
+
+def test_by_brute_force_over_all_parts() -> None:
+    encoder, query = WordEncoder(), "the mean of several numbers"
+    texts = [f"{FILLER * i}The mean of {i} numbers. {FILLER * 3}" for i in range(5)]
+    (shown,) = nearest_passages(encoder, [query], [[hit(text) for text in texts]])
+    (wanted,) = encoder.encode([query])
+    for text, found in zip(map(on_one_line, texts), shown, strict=True):
+        own = [text[part] for part in parts(text)]
+        vectors = encoder.encode(own)
+        cosines = vectors @ wanted / np.linalg.norm(vectors, axis=1)
+        assert found.strip("…") == own[int(cosines.argmax())]
+
+
+def test_each_query_has_its_own() -> None:
+    text = f"Cats sleep all day. {2 * FILLER}Trains leave at nine. {2 * FILLER}"
+    found = nearest_passages(WordEncoder(), ["cats sleep", "trains leave"], [[hit(text)]] * 2)
+    assert "Cats sleep" in found[0][0]
+    assert "Trains leave" in found[1][0]
+    assert found[0][0].endswith("…")
+    assert not found[0][0].startswith("…")
+
+
+def test_short_texts_are_shown_whole_and_not_encoded() -> None:
+    encoder = WordEncoder()
+    assert nearest_passages(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a b", ""]]
+    assert encoder.encoded == ["x"]
+
+
+def test_only_what_the_encoder_read() -> None:
+    encoder = WordEncoder()
+    far = 20 * FILLER + "White matter of the brain."
+    ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far)]])
+    assert "White" not in shown
+    ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
+    assert shown == beginning(hit(far[:300]))
+
+
+def test_when_patience_is_over_words_decide() -> None:
+    encoder = WordEncoder()
+    texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
+    hits = [[hit(text) for text in texts]]
+    ((found, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, patience=0)
+    assert encoder.encoded == ["Of WHITE matter"]
+    assert "The white matter of brains." in found
+    assert none == beginning(hits[0][1])
+    encoder.encoded.clear()
+    nearest_passages(encoder, ["white matter"], hits)
+    assert len(encoder.encoded) > 5
+
+
+@given(st.text(alphabet=st.sampled_from("ab .!。\u00e9"), max_size=600), st.integers(2, 40))
+def test_parts_cover_the_text(text: str, length: int) -> None:
+    text = on_one_line(text)
+    found = list(parts(text, length))
+    assert all(part.stop - part.start <= length for part in found)
+    assert found[0].start == 0
+    assert found[-1].stop == len(text)
+    for one, following in pairwise(found):
+        assert text[one.stop : following.start] in ("", " ")
+        assert one.stop > one.start

@@ -1,0 +1,146 @@
+"""The command line at a real terminal (a pty) of several widths, and into a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.slow import slow
+
+STYLE = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|2K|1A)|\r")
+"""What Rich writes to colour its output, and to draw bars of progress."""
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
+HOSTILE = Document(
+    "\x1b]0;owned\x07[red]id[/red]\u202egnp.exe",
+    "\x1b[31mred \x1b[2J\x9b2J \u2067over\u2069 [link=http://x]text[/link] \x08\x08",
+    "\x1bc[bold]title[/bold]",
+    {"co\x1bl": "va\x9blue [blink]"},
+)
+LONG = Document("i" * 300, "日本語のテキスト。" + "é 😀 word " * 20 + "w" * 500)
+NARROW = 40
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("terminal") / "x"
+    with Collection.create(path, GivenEncoder(2), Settings(kind="flat")) as collection:
+        documents = [HOSTILE, LONG, Document("n1", "")]
+        collection.add(documents, vectors=np.array([[1, 0], [1, 1], [0, 1]]))
+    return path
+
+
+def at_terminal(width: int, *words: str) -> str:
+    """All that `slimdex` writes to a terminal of so many columns."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "slimdex", *words]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment):
+        os.close(its)
+        written = b""
+        try:
+            while part := os.read(ours, 65536):
+                written += part
+        except OSError:  # the other end is closed
+            pass
+    os.close(ours)
+    return written.decode().replace("\r\n", "\n")
+
+
+def piped(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "40", **variables}
+    command = [sys.executable, "-m", "slimdex", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def search(path: Path, *more: str) -> tuple[str, ...]:
+    return ("search", str(path), "--query-vector", "[1, 0.1]", "--show", "co\x1bl", *more)
+
+
+@pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
+def test_no_control_character_of_a_document_reaches_a_terminal(index: Path, width: int) -> None:
+    written = at_terminal(width, *search(index))
+    assert "\x1b[31mred" not in written
+    plain = STYLE.sub("", written)
+    assert not OBEYED.search(plain), plain
+    shown = re.sub(r"\s+", "", plain)
+    for expected in (
+        r"\x1b]0;owned\x07[red]id[/red]\u202egnp.exe",
+        r"\x1bc[bold]title[/bold]",
+        r"co\x1bl:va\x9blue[blink]",
+        r"\x1b[31mred\x1b[2J\x9b2J\u2067over\u2069[link=http://x]text[/link]\x08\x08",
+    ):
+        assert expected in shown
+
+
+@pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
+def test_ids_and_texts_of_any_length_fit(index: Path, width: int) -> None:
+    lines = STYLE.sub("", at_terminal(width, *search(index))).split("\n")
+    assert max(map(cell_len, lines)) <= width
+    shown = "".join(line.strip() for line in lines)
+    assert "i" * 300 in shown
+    assert "日本語のテキスト。" in shown
+    assert "…" in shown  # the text goes on
+    rows = [line for line in lines if set(line.strip()) == {"i"}]
+    assert len(rows) <= 300 // (width - 8) + 1  # wrapped at the width, not in a narrow column
+    facts = STYLE.sub("", at_terminal(width, "info", str(index))).split("\n")
+    assert max(map(cell_len, facts)) <= width
+    whole = piped("info", str(index)).stdout
+    assert "".join("".join(facts).split()) == "".join(whole.split())
+
+
+def test_a_pipe_has_no_width(index: Path) -> None:
+    lines = piped(*search(index)).stdout.splitlines()
+    assert "i" * 300 in [line.split("  ")[-1] for line in lines]
+    assert not any(line.endswith(" ") for line in lines)
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_json_is_the_same_text_and_safe_on_a_terminal(index: Path) -> None:
+    written = at_terminal(80, *search(index, "--json")).strip()
+    assert not OBEYED.search(written)
+    hits = json.loads(written)["queries"][0]["hits"]
+    assert (hits[0]["id"], hits[0]["text"]) == (HOSTILE.id, HOSTILE.text)
+    assert hits[0]["metadata"] == HOSTILE.metadata
+    assert "日本語のテキスト" in written
+
+
+def test_json_is_json_also_where_letters_are_missing(index: Path) -> None:
+    done = piped(*search(index, "--json"), PYTHONIOENCODING="ascii")
+    hits = json.loads(done.stdout)["queries"][0]["hits"]
+    assert {hit["text"] for hit in hits} == {HOSTILE.text, LONG.text, ""}
+
+
+def test_errors_and_notes_are_safe(index: Path, tmp_path: Path) -> None:
+    name = tmp_path / "a\x1b[2Jb\u202e.jsonl"
+    name.write_text('{"id": "\\u001b[2J", "text": "x", "deleted": "\\u009b"}\n')
+    for words in (
+        ("search", str(tmp_path / "no\x1b]0;x\x07"), "x"),
+        ("delete", str(index), "\x1b[2J"),
+        ("build", str(name), "--out", str(tmp_path / "new"), "--vectors", "none.npy"),
+        ("build", str(name), str(name), "--out", str(tmp_path / "new"), "--model", "./\x1b[2J"),
+        ("verify", str(index)),
+    ):
+        written = at_terminal(80, *words)
+        assert not OBEYED.search(STYLE.sub("", written)), written
+        assert written.count("\n") <= 3
+    assert r"no\x1b]0;x\x07: no slimdex index there" in at_terminal(
+        200, "search", str(tmp_path / "no\x1b]0;x\x07"), "x"
+    )

@@ -1,0 +1,298 @@
+"""A collection against a dictionary and brute force, through thousands of steps by hypothesis.
+
+A crash is an exception at some durable step, after which the folder is copied as it lies there,
+catalog and log included, and the copy is opened: what a process finds that comes after a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog import database
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from tests.chance import CHANCE, sweep
+from tests.encoders import WordEncoder
+
+IDS = st.sampled_from([f"d{i}" for i in range(24)])
+WORDS = ["red", "green", "blue", "cat", "dog", "sun", "moon"]
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4)
+DOCUMENTS = st.dictionaries(
+    IDS, st.tuples(TEXTS.map(" ".join), st.integers(0, 9)), min_size=1, max_size=8
+)
+CODES_ALONE = [
+    Settings(kind=kind, gamma=0.0, reducer="identity", candidates=0) for kind in ("flat", "fp16")
+]
+"""Without rescoring, what is in memory has to be right, too."""
+SETTINGS = st.sampled_from(CODES_ALONE) | st.builds(
+    Settings,
+    k=st.sampled_from([None, 4, 8]),
+    gamma=st.just(0.0),  # then the metric is the plain cosine, which needs no code of ours
+    kind=st.sampled_from(["flat", "sq8", "hnsw"]),
+    reducer=st.sampled_from(["random", "truncate"]),
+)
+CHANGES = st.sampled_from(["add", "delete", "reduce", "compact"])
+FILTERS: dict[str, Callable[[str, int], bool]] = {
+    "n >= 5": lambda text, n: n >= 5,
+    "n % 2 = 0 AND text LIKE '%cat%'": lambda text, n: n % 2 == 0 and "cat" in text,
+    "n > 99": lambda text, n: False,
+    "true": lambda text, n: True,
+}
+Model = dict[str, tuple[str, int]]
+
+
+class CrashError(Exception):
+    """The process would be gone."""
+
+
+class FailedError(OSError):
+    """The disk refused, once."""
+
+
+@contextmanager
+def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
+    """Raise an error at the given durable step: before an fsync or a rename, around a commit."""
+    left = step
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 or (left < 0 and error is CrashError):  # the dead do nothing further
+            raise error
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            count()
+            return function(*args, **options)
+
+        return wrapper
+
+    class Transaction:
+        def __init__(self, database: database.Database) -> None:
+            self._own = original(database)
+
+        def __enter__(self) -> None:
+            self._own.__enter__()
+
+        def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
+            if error is None:
+                try:
+                    count()
+                except Exception as fault:
+                    with suppress(type(fault)):
+                        self._own.__exit__(type(fault), fault, fault.__traceback__)
+                    raise
+            done = self._own.__exit__(kind, error, traceback)
+            if error is None:
+                count()
+            return done
+
+    original = database.Database.transaction
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fsync", "replace"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        patch.setattr(database.Database, "transaction", lambda own: Transaction(own))
+        yield
+
+
+class CollectionMachine(RuleBasedStateMachine):
+    """Whatever is done, the collection holds what the dictionary holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.generation = 0
+        self.model: Model = {}
+        self.encoder = WordEncoder(dim=16)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.generation}.index"
+
+    @initialize(documents=DOCUMENTS, asked=SETTINGS)
+    def build(self, documents: Model, asked: Settings) -> None:
+        asked = replace(asked, k=None, reducer="identity")
+        self.collection = Collection.create(self.path, self.encoder, asked)
+        self.add(documents)
+
+    @rule(documents=DOCUMENTS)
+    def add(self, documents: Model) -> None:
+        same = sum(self.model.get(id) == values for id, values in documents.items())
+        encoded = {text for id, (text, _) in documents.items() if not self._has(id, text)}
+        before = len(self.encoder.encoded)
+        added = self.collection.add(_documents(documents))
+        assert added.unchanged == same
+        assert added.documents == len(documents) - same
+        assert added.replaced == len(documents.keys() & self.model.keys()) - same
+        assert set(self.encoder.encoded[before:]) == encoded
+        self.model |= documents
+
+    @rule(ids=st.sets(IDS, min_size=1, max_size=4))
+    def delete(self, ids: set[str]) -> None:
+        known = sorted(ids & self.model.keys())
+        if known:
+            assert self.collection.delete(known) == len(known)
+        for id in known:
+            del self.model[id]
+
+    @rule(where=st.sampled_from(sorted(FILTERS)))
+    def delete_where(self, where: str) -> None:
+        gone = [id for id, values in self.model.items() if FILTERS[where](*values)]
+        assert self.collection.delete(where=where) == len(gone)
+        for id in gone:
+            del self.model[id]
+
+    @precondition(lambda self: self.model)
+    @rule(asked=SETTINGS)
+    def reduce(self, asked: Settings) -> None:
+        self.collection.reduce(asked)
+
+    @rule()
+    def compact(self) -> None:
+        self.collection.compact()
+        assert len(self.collection.deleted) == 0
+        assert len(self.collection.vectors) == len(self.model)
+
+    @rule()
+    def reopen(self) -> None:
+        self.collection.close()
+        self.collection = Collection.open(self.path, self.encoder)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), n=st.integers(0, 9))
+    def change_metadata(self, data: st.DataObject, n: int) -> None:
+        """What was encoded before is not encoded again."""
+        ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=6))
+        self.add({id: (self.model[id][0], n) for id in sorted(ids)})
+
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
+    def crash(self, documents: Model, what: str, step: int, asked: Settings) -> None:
+        """The process ends in the middle; another finds what was there before, or all of it."""
+        done, after = self._attempt(fault_at(step, CrashError), what, documents, asked)
+        old = self.path
+        self.generation += 1
+        shutil.copytree(old, self.path)
+        with suppress(Exception):
+            self.collection.close()
+        shutil.rmtree(old)
+        assert verify(self.path) == []
+        self.collection = Collection.open(self.path, self.encoder)
+        self._expect(self.model, after, done)
+
+    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
+    def fail(self, documents: Model, what: str, step: int, asked: Settings) -> None:
+        """The disk refuses once, and the same process goes on."""
+        done, after = self._attempt(fault_at(step, FailedError), what, documents, asked)
+        self._expect(self.model, after, done)
+
+    def _attempt(
+        self, fault: AbstractContextManager[None], what: str, documents: Model, asked: Settings
+    ) -> tuple[bool, Model]:
+        """Whether a change came to its end, and what it leads to."""
+        known = sorted(documents.keys() & self.model.keys())
+        after = self.model | documents if what == "add" else dict(self.model)
+        if what == "delete":
+            after = {id: v for id, v in self.model.items() if id not in known}
+        actions: dict[str, Callable[[], object]] = {
+            "add": lambda: self.collection.add(_documents(documents)),
+            "delete": lambda: self.collection.delete(known),
+            "reduce": lambda: self.collection.reduce(asked) if self.model else None,
+            "compact": lambda: self.collection.compact(),
+        }
+        with suppress(CrashError, FailedError), fault:
+            actions[what]()
+            return True, after
+        return False, after
+
+    def _expect(self, before: Model, after: Model, done: bool) -> None:
+        found = self._documents_found()
+        assert found in ((after,) if done else (before, after))
+        self.model = found
+
+    @rule(
+        query=TEXTS.map(" ".join),
+        k=st.integers(1, 30),
+        where=st.sampled_from([None, *sorted(FILTERS)]),
+    )
+    def search(self, query: str, k: int, where: str | None) -> None:
+        (hits,) = self.collection.search(query, k, where)
+        keep = FILTERS[where] if where else FILTERS["true"]
+        scores = {id: self._cosine(query, v[0]) for id, v in self.model.items() if keep(*v)}
+        best = sorted(scores.values(), reverse=True)[:k]
+        np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
+        assert len({hit.id for hit in hits}) == len(hits)
+        for hit in hits:
+            assert (hit.text, hit.metadata["n"]) == self.model[hit.id]
+            assert abs(hit.score - scores[hit.id]) < 2e-3
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if hasattr(self, "collection"):
+            assert len(self.collection) == len(self.model)
+
+    def teardown(self) -> None:
+        if hasattr(self, "collection"):
+            assert self._documents_found() == self.model
+            self.collection.close()
+            assert verify(self.path) == []
+        shutil.rmtree(self.folder)
+
+    def _has(self, id: str, text: str) -> bool:
+        return id in self.model and self.model[id][0] == text
+
+    def _documents_found(self) -> Model:
+        hits = self.collection.search("cat", 1000)[0]
+        return {hit.id: (hit.text, hit.metadata["n"]) for hit in hits}
+
+    def _cosine(self, query: str, text: str) -> float:
+        q, x = WordEncoder(dim=16).encode([query, text])
+        x = x.astype(np.float16).astype(np.float32)
+        return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
+
+
+def _documents(values: Model) -> list[Document]:
+    return [Document(id, text, metadata={"n": n}) for id, (text, n) in values.items()]
+
+
+def drive(examples: int, steps: int) -> None:
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    run_state_machine_as_test(
+        CollectionMachine,
+        settings=settings(
+            max_examples=CHANCE.examples(examples),
+            stateful_step_count=steps,
+            suppress_health_check=checks,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes
+        ),
+    )
+
+
+def test_a_collection_is_like_a_dictionary() -> None:
+    drive(examples=3, steps=15)
+
+
+@sweep
+def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
+    drive(CHANCE.count(40, 20), steps=50)

@@ -1,0 +1,575 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.linear import Whitening
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import OUR_FILES
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+SMALL = [
+    Document("cat", "the cat sat on the mat", metadata={"year": 2001, "kind": "pet"}),
+    Document("dog", "the dog chased the cat", metadata={"year": 2002, "kind": "pet"}),
+    Document("rain", "rain fell on the roof", title="weather", metadata={"year": 2003}),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "my.index"
+
+
+@pytest.fixture
+def large(path: Path, docstrings: list[Document]) -> Collection:
+    collection = Collection.create(path, WordEncoder())
+    collection.add(docstrings)
+    return collection
+
+
+def ours(path: Path) -> set[str]:
+    return {p.name for p in path.iterdir() if OUR_FILES.fullmatch(p.name)}
+
+
+def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    added = collection.add(SMALL)
+    assert (added.documents, added.replaced) == (3, 0)
+    assert len(added.notes) == 1
+    (hits,) = collection.search("rain on the roof", k=2)
+    assert (hits[0].id, hits[0].title, hits[0].text) == ("rain", "weather", SMALL[2].text)
+    assert hits[0].metadata == {"year": 2003, "kind": None}
+    assert hits[0].score > hits[1].score
+    assert len(collection.search(["cat", "dog"], k=10)[1]) == 3
+
+
+def test_scores_are_the_cosines_of_the_definition(
+    large: Collection, docstrings: list[Document]
+) -> None:
+    vectors = large.vectors.take(np.arange(len(docstrings)))
+    whitening = Whitening(48, 0.0, 0.25).fit(vectors)
+    queries = ["remove a directory tree", "parse a date"]
+    encoded = WordEncoder().encode(queries)
+    cosines = (
+        normalize_rows(whitening.transform(encoded))
+        @ normalize_rows(whitening.transform(vectors)).T
+    )
+    for row, hits in zip(cosines, large.search(queries, k=10), strict=True):
+        found = {docstrings[i].id: row[i] for i in range(len(row))}
+        np.testing.assert_allclose([h.score for h in hits], [found[h.id] for h in hits], atol=1e-5)
+        best = set(np.argsort(-row)[:10].tolist())
+        assert len(best & {i for i, d in enumerate(docstrings) if d.id in {h.id for h in hits}}) > 7
+
+
+def test_defaults_on_enough_documents(large: Collection) -> None:
+    settings = large.state.settings
+    assert settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
+    assert large.index.index.row_nbytes == 3
+
+
+def test_reopened_it_answers_the_same(large: Collection, path: Path) -> None:
+    queries = ["open a file", "thread lock", ""]
+    before = large.search(queries)
+    large.close()
+    with Collection.open(path, WordEncoder(), read_only=True) as again:
+        assert again.search(queries) == before
+        assert len(again) == 1200
+
+
+def test_order_of_documents_does_not_change_exact_answers(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    answers = []
+    for name, documents in (("a", docstrings[:300]), ("b", docstrings[:300][::-1])):
+        collection = Collection.create(tmp_path / name, WordEncoder())
+        collection.add(documents)
+        answers.append(collection.search("create a socket", k=20)[0])
+    np.testing.assert_allclose(
+        [h.score for h in answers[0]], [h.score for h in answers[1]], atol=1e-5
+    )
+
+
+def test_added_in_parts_finds_the_same_as_at_once(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    whole = Collection.create(tmp_path / "whole", WordEncoder())
+    whole.add(docstrings)
+    parts = Collection.create(tmp_path / "parts", WordEncoder())
+    for low in range(0, 1200, 250):
+        parts.add(docstrings[low : low + 250])
+    assert parts.moments.n == whole.moments.n
+    np.testing.assert_allclose(parts.moments.scatter, whole.moments.scatter, rtol=1e-9)
+    parts.reduce(Settings())
+    queries = ["parse a date", "send an email"]
+    found = [{h.id for h in hits} for hits in parts.search(queries)]
+    expected = [{h.id for h in hits} for hits in whole.search(queries)]
+    assert found == expected
+
+
+def test_a_small_collection_grows_into_what_was_asked_for(
+    path: Path, docstrings: list[Document]
+) -> None:
+    collection = Collection.create(path, WordEncoder())
+    collection.add(docstrings[:10])
+    assert collection.state.settings == Settings(10, 0.0, 0.0, "flat", 200, "whitening")
+    collection.add(docstrings[10:300])
+    assert collection.state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
+    collection.add(docstrings[300:])
+    assert collection.state.settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
+    assert len(ours(path)) == 6
+
+
+def test_filters_are_exact(path: Path, docstrings: list[Document]) -> None:
+    collection = Collection.create(path, WordEncoder())
+    collection.add(docstrings)
+    everything = collection.search("read a file", k=1200)[0]
+    where = "kind = 'class' AND length(text) > 40"
+    allowed = {d.id for d in docstrings if d.metadata["kind"] == "class" and len(d.text) > 40}
+    assert 0 < len(allowed) < 1200
+    expected = [hit for hit in everything if hit.id in allowed]
+    found = collection.search("read a file", k=1200, where=where)[0]
+    assert {h.id for h in found} == allowed
+    np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
+    assert collection.search("read a file", where="false") == [[]]
+    with pytest.raises(InputError, match="where 'nope = 1'"):
+        collection.search("read a file", where="nope = 1")
+
+
+def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    collection.add(SMALL)
+    added = collection.add([Document("cat", "a feline slept"), Document("new", "something new")])
+    assert (added.documents, added.replaced, len(collection)) == (2, 1, 4)
+    assert collection.search("feline slept", k=1)[0][0].id == "cat"
+    assert [h.text for h in collection.search("cat", k=9)[0] if h.id == "cat"] == ["a feline slept"]
+    assert collection.moments.n == 4
+
+
+def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
+    victim = large.search("remove a directory tree", k=1)[0][0].id
+    assert large.delete([victim]) == 1
+    assert victim not in {h.id for h in large.search("remove a directory tree", k=100)[0]}
+    module = docstrings[0].metadata["module"]
+    gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
+    assert large.delete(where=f"module = '{module}'") == gone
+    assert len(large) == large.moments.n == 1199 - gone
+    kept = np.setdiff1d(np.arange(1200), large.deleted)
+    from slimdex.indexes.moments import Moments
+
+    expected = Moments(48).update(large.vectors.take(kept))
+    np.testing.assert_allclose(large.moments.covariance(), expected.covariance(), atol=1e-8)
+    large.close()
+    with Collection.open(path, WordEncoder()) as again:
+        assert len(again.search("anything", k=2000)[0]) == len(again) == 1199 - gone
+
+
+def test_the_process_goes_elsewhere(
+    tmp_path: Path, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    made = Collection.create("x.index", encoder)
+    monkeypatch.chdir("elsewhere")
+    made.add(SMALL)
+    made.close()
+    monkeypatch.chdir("..")
+    with Collection.open("x.index", WordEncoder()) as found:
+        monkeypatch.chdir("elsewhere")
+        assert len(found.search("rain on the roof", k=3)[0]) == 3
+        found.delete(["cat"])
+        found.add([Document("snow", "snow fell")])
+        found.compact()
+        found.delete(["dog"])
+        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
+    assert list(Path.cwd().iterdir()) == []
+    assert verify(tmp_path / "x.index") == []
+    with Collection.open(tmp_path / "x.index", WordEncoder(), read_only=True) as found:
+        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
+
+
+def test_delete_with_an_unknown_id_deletes_nothing(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    collection.add(SMALL)
+    with pytest.raises(InputError, match="unknown id 'nope'"):
+        collection.delete(["cat", "nope"])
+    with pytest.raises(InputError, match="either ids or a condition"):
+        collection.delete()
+    assert len(collection) == 3
+    assert collection.delete(where="year > 9999") == 0
+
+
+def test_everything_deleted_and_filled_again(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    collection.add(SMALL)
+    assert collection.delete(where="true") == 3
+    assert collection.search("cat") == [[]]
+    with pytest.raises(InputError, match="holds no documents"):
+        collection.reduce(Settings())
+    collection.add(SMALL[:2])
+    assert {h.id for h in collection.search("cat")[0]} == {"cat", "dog"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(kind="flat", candidates=0),
+        Settings(kind="sq8", k=12, beta=1.0, gamma=1.0),
+        Settings(kind="rabitq"),
+        *slow(
+            [
+                Settings(kind="ivf-pq"),
+                Settings(kind="hnsw", candidates=50),
+                Settings(kind="PQ12x4", k=24),
+                Settings(reducer="identity", kind="fp16", gamma=0.0),
+            ]
+        ),
+    ],
+)
+def test_reduce_without_encoding(
+    large: Collection, path: Path, docstrings: list[Document], settings: Settings
+) -> None:
+    query = docstrings[77].content
+    best = docstrings[77].id
+    encoded = len(large.encoder.encoded)  # type: ignore[attr-defined]
+    large.reduce(settings)
+    assert large.search(query, k=1)[0][0].id == best
+    assert len(large.encoder.encoded) == encoded + 1  # type: ignore[attr-defined]
+    assert large.state.requested == settings
+    assert ours(path) == large.state.file_names
+    large.close()
+    with Collection.open(path, WordEncoder(), read_only=True) as again:
+        assert again.search(query, k=1)[0][0].id == best
+
+
+def test_interrupted_it_goes_on_where_it_stopped(
+    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    class Flaky(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            if len(self.encoded) > 600:
+                raise Stopped
+            return super().encode(texts)
+
+    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 256)
+    collection = Collection.create(path, Flaky())
+    with pytest.raises(Stopped):
+        collection.add(docstrings, source="them")
+    assert len(collection) == 0
+    with pytest.raises(InputError, match="unfinished build: run it again"):
+        collection.search_vectors(np.zeros((1, 48), dtype=np.float32))
+    collection.close()
+    encoder = WordEncoder()
+    with Collection.open(path, encoder) as again:
+        assert again.state.unfinished
+        assert again.state.encoded == 512
+        again.request(Settings(kind="sq8"))
+        again.resume()
+        with pytest.raises(InputError, match="expected an unfinished build"):
+            again.request(Settings())
+        with pytest.raises(InputError, match="nothing to resume"):
+            again.resume()
+        assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
+        assert again.state.settings == Settings(24, kind="sq8")
+        assert len(again) == 1200
+        vectors = again.vectors.take(np.arange(1200))
+    expected = WordEncoder().encode([d.content for d in docstrings])
+    np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
+
+
+def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
+    large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [(h.id, h.score) for h in large.search("parse a date")[0]]
+    monkeypatch.setattr(large.encoder, "encode", lambda texts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        large.add(SMALL)
+    monkeypatch.undo()
+    assert large.state.unfinished
+    assert [(h.id, h.score) for h in large.search("parse a date")[0]] == before
+    assert len(large) == 1200
+    large.add([Document("other", "quite another text")])
+    assert len(large) == 1201
+    assert large.store.ids(9999)[1200:] == ["other"]
+    from slimdex.retrieval.collection.integrity import verify
+
+    large.close()
+    assert verify(path) == []
+
+
+def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
+    large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 16)
+    encode = large.encoder.encode
+    calls = []
+
+    def failing(texts):  # type: ignore[no-untyped-def]
+        calls.append(texts)
+        return encode(texts) if len(calls) < 3 else 1 / 0
+
+    monkeypatch.setattr(large.encoder, "encode", failing)
+    more = [Document(f"more{i}", f"text {i}") for i in range(64)]
+    with pytest.raises(ZeroDivisionError):
+        large.add(more)
+    pending = large.state
+    assert pending.encoded == 1232
+    with pytest.raises(InputError):
+        large.add([])
+    with pytest.raises(InputError):
+        large.add([Document("x", "a"), Document("x", "b")])
+    assert large.state == pending
+    monkeypatch.undo()
+    large.reduce(Settings(kind="sq8"))
+    large.delete([docstrings[0].id])
+    assert large.state.encoded == 1232
+    assert large.resume().documents == 64
+    assert len(large) == 1263
+    assert large.search("text 63", k=1)[0][0].id.startswith("more")
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([], "no documents; expected at least one"),
+        ([Document("a", "x"), Document("a", "y")], "id 'a' stands twice"),
+        ([Document("a", None)], "document 'a': text=None; expected a str"),  # type: ignore[arg-type]
+        ([Document(5, "x")], "document 5: id=5; expected a str"),  # type: ignore[arg-type]
+        (["text"], "'text'; expected a Document"),
+    ],
+)
+def test_documents_that_are_refused(
+    path: Path, encoder: WordEncoder, documents: list[Document], message: str
+) -> None:
+    collection = Collection.create(path, encoder)
+    with pytest.raises(InputError) as raised:
+        collection.add(documents)
+    assert message in str(raised.value)
+    assert not collection.state.unfinished
+    assert collection.store.contents(0, 10) == []
+    collection.add(SMALL)
+    with pytest.raises(InputError):
+        collection.add(documents)
+    assert len(collection) == 3
+
+
+def test_documents_too_few_for_the_reducer_are_refused_before_encoding(
+    path: Path, encoder: WordEncoder
+) -> None:
+    collection = Collection.create(path, encoder, Settings(reducer="autoencoder", kind="flat"))
+    with pytest.raises(InputError, match="1 documents; reducer autoencoder expects 2 or more"):
+        collection.add(SMALL[:1])
+    assert encoder.encoded == []
+
+
+def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
+    words = [f"w{i}" for i in range(30)]  # 700 texts of 30 directions in 48 dimensions
+    documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
+    with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
+        added = collection.add(documents)
+        assert (collection.state.settings, added.notes) == (Settings(k=48), [])
+        vectors = collection.encoder.encode(["w3 w4 w5 w6"])
+        _, rows = collection.search_vectors(vectors, 28)
+    assert {row % 25 for row in rows[0].tolist()} == {3}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e6])
+def test_vectors_that_no_file_can_hold(path: Path, bad: float) -> None:
+    class Broken(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            out = super().encode(texts)
+            out[0, 3] = bad
+            return out
+
+    collection = Collection.create(path, Broken())
+    with pytest.raises(InputError, match=r"encoder|vector"):
+        collection.add(SMALL)
+    assert not (path / "vectors-000001.f16").exists()
+
+
+def test_vectors_of_mixed_dimensions(path: Path) -> None:
+    class Mixed(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            return super().encode(texts)[:, :10]
+
+    with pytest.raises(InputError, match=r"10 dimensions; expected 48"):
+        Collection.create(path, Mixed()).add(SMALL)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_encoder_that_gives_another_number_of_vectors(path: Path, count: int) -> None:
+    class Few(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            return super().encode(texts)[:count]
+
+    with pytest.raises(InputError, match=f"{count} vectors; expected one for each of 3 texts"):
+        Collection.create(path, Few()).add(SMALL)
+
+
+@pytest.mark.parametrize("deep", [199, 200])
+def test_a_spec_that_is_nested_opens_again_or_is_refused(path: Path, deep: int) -> None:
+    class Nested(WordEncoder):
+        def spec(self) -> dict[str, Any]:
+            inner: Any = []
+            for _ in range(deep - 1):
+                inner = [inner]
+            return super().spec() | {"inner": inner}
+
+    if deep == 200:
+        with pytest.raises(InputError, match="encoder's spec: nested too deep"):
+            Collection.create(path, Nested())
+        assert not path.exists()
+        return
+    Collection.create(path, Nested()).close()
+    with Collection.open(path, Nested()) as found:
+        assert found.add(SMALL).documents == 3
+
+
+def test_a_spec_with_a_tuple_opens_again(path: Path) -> None:
+    class Tupled(WordEncoder):
+        def spec(self):  # type: ignore[no-untyped-def]
+            return {"layers": (1, -1)}
+
+    Collection.create(path, Tupled()).close()
+    Collection.open(path, Tupled()).close()
+
+
+def test_what_is_no_index(tmp_path: Path, encoder: WordEncoder) -> None:
+    with pytest.raises(InputError, match=r"no slimdex index there"):
+        Collection.open(tmp_path)
+    with pytest.raises(InputError, match="exists; expected a new folder"):
+        Collection.create(tmp_path, encoder)
+    with pytest.raises(InputError, match="k=99; expected 1 to the encoder's 48"):
+        Collection.create(tmp_path / "x", encoder, Settings(k=99))
+    assert not (tmp_path / "x").exists()
+
+
+def test_another_encoder_is_refused(path: Path, encoder: WordEncoder) -> None:
+    Collection.create(path, encoder).close()
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open(path, WordEncoder(dim=7))
+    with (
+        Collection.open(path, read_only=True) as collection,
+        pytest.raises(InputError, match=r"pass that encoder to open\(\)"),
+    ):
+        _ = collection.encoder
+
+
+def test_a_second_writer_is_told_who_writes(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    collection.add(SMALL)
+    code = f"from slimdex import Collection; Collection.open({str(path)!r})"
+    second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"process {os.getpid()} is writing to it; expected no writer" in second.stderr
+    assert len(collection) == 3
+
+
+def test_readers_share(path: Path, encoder: WordEncoder) -> None:
+    with Collection.create(path, encoder) as collection:
+        collection.add(SMALL)
+    code = (
+        "from slimdex.retrieval.collection.collection import Collection\n"
+        f"print(len(Collection.open({str(path)!r}, read_only=True)))"
+    )
+    with Collection.open(path, read_only=True):
+        second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert second.stdout.strip() == "3"
+
+
+def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:
+    codes = large.state.files["codes"]
+    large.add([Document("new", "a completely new zebra")])
+    assert large.state.files["codes"] == codes
+    large.close()
+    with Collection.open(path, WordEncoder(), read_only=True) as again:
+        assert again.search("new zebra", k=1)[0][0].id == "new"
+        assert len(again.index) == 1201
+
+
+def test_codes_are_written_again_for_many_however_they_came(
+    large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.collection.index_files.TAIL_ROWS", 50)
+    codes = large.state.files["codes"]
+    large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
+    assert large.state.files["codes"] == codes
+    large.close()
+    with Collection.open(path, WordEncoder()) as again:
+        again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
+        assert again.state.files["codes"] != codes
+        again.add([Document("c", "one more zebra")])
+        assert again.state.files["codes"].name == "codes-000004.faiss"
+        assert again.search("one more zebra", k=1)[0][0].id == "c"
+
+
+def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) -> None:
+    with Collection.create(path, encoder) as collection:
+        collection.add(SMALL)
+    for name in ("codes-000099.faiss", "reducer-000099.safetensors.tmp", "notes.txt"):
+        (path / name).write_text("x")
+    with Collection.open(path, encoder) as collection:
+        assert ours(path) == collection.state.file_names
+    assert (path / "notes.txt").exists()
+
+
+def test_bad_k(path: Path, encoder: WordEncoder) -> None:
+    collection = Collection.create(path, encoder)
+    collection.add(SMALL)
+    with pytest.raises(InputError, match="k=0; expected 1 or more"):
+        collection.search("x", k=0)
+
+
+def test_a_str_is_one_id_one_text_and_a_document_one_document(path: Path) -> None:
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add([Document(id, f"text {id}") for id in ("1", "2", "12")])
+        assert collection.delete("12") == 1
+        assert {hit.id for hit in collection.search("text", k=9)[0]} == {"1", "2"}
+        with pytest.raises(InputError, match="unknown id '21'"):
+            collection.delete("21")
+        assert collection.add(Document("3", "text 3")).documents == 1
+        assert len(collection) == 3
+
+
+class WithoutDim:
+    def encode(self, texts: Any) -> Any: ...
+
+
+class WrongDim(WithoutDim):
+    dim = "many"
+
+    def spec(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("all-MiniLM-L6-v2", "encoder 'all-MiniLM-L6-v2', a str; expected TransformerEncoder("),
+        (WithoutDim(), "encoder WithoutDim has no dim and no spec; expected dim, encode(texts),"),
+        (WrongDim(), "encoder WrongDim: dim='many'; expected a whole number from 1 on"),
+    ],
+)
+def test_what_is_no_encoder(path: Path, encoder: Any, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        Collection.create(path, encoder)
+    assert message in str(raised.value)
+    assert not path.exists()
+    Collection.create(path, WordEncoder()).close()
+    with pytest.raises(InputError) as raised:
+        Collection.open(path, encoder)
+    assert message in str(raised.value)
+    Collection.open(path, WordEncoder()).close()

@@ -1,0 +1,121 @@
+"""Forked processes: they search and build, although their parent's threads stayed behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from slimdex import Collection, Document
+from tests.encoders import WordEncoder
+
+TEXTS = ("stars and planets", "bread and butter", "rivers and lakes", "songs and dances")
+
+
+def documents(count: int) -> list[Document]:
+    return [Document(str(i), f"{TEXTS[i % 4]} number {i}") for i in range(count)]
+
+
+def run(script: str, folder: Path) -> str:
+    """What a script prints that ends within a minute; it is given the folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SEARCHES = """
+    import multiprocessing, sys
+    import numpy as np
+    from slimdex import Collection
+
+    def among(how):
+        if how == "inherited":
+            return opened.search_vectors(vectors, 5)[1].tolist()
+        with Collection.open(sys.argv[1], read_only=True) as own:
+            return own.search_vectors(vectors, 5)[1].tolist()
+
+    opened = Collection.open(sys.argv[1], read_only=True)
+    vectors = np.random.default_rng(0).normal(size=(64, opened.state.dim)).astype(np.float32)
+    expected = opened.search_vectors(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
+    print([rows == expected for rows in found])
+"""
+
+
+def test_forked_children_search_after_their_parent_has(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(documents(2000))
+    assert run(SEARCHES, tmp_path / "i") == "[True, True]\n"
+
+
+TRAININGS = """
+    import multiprocessing
+    import numpy as np
+    from slimdex.indexes.autoencoder import TiedAutoencoder
+
+    def losses(epochs):
+        return TiedAutoencoder(4, epochs=epochs).fit(X).losses_
+
+    X = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
+    expected = losses(2)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        found = pool.map_async(losses, [2]).get(timeout=45)[0]
+    print(np.allclose(found, expected, rtol=1e-3))
+"""
+
+
+@pytest.mark.slow
+def test_forked_children_train_after_their_parent_has(tmp_path: Path) -> None:
+    assert run(TRAININGS, tmp_path) == "True\n"
+
+
+def test_a_fork_of_a_writer_is_told_so_and_leaves_the_index_alone(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path / "i", WordEncoder())
+    collection.add(documents(8))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:  # pragma: no cover - another process
+        said = []
+        for change in (
+            lambda: collection.delete(["1"]),
+            lambda: collection.search("stars"),
+            collection.close,
+        ):
+            try:
+                change()
+                said.append("nothing")
+            except ValueError as error:
+                said.append(str(error))
+        os.write(writing, "\n".join(said).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        deleted, searched, closed = pipe.read().splitlines()
+    expected = f"opened for writing by process {os.getpid()}, of which this is a fork"
+    assert expected in deleted
+    assert expected in searched
+    assert closed == "nothing"
+    assert collection.delete(["1"]) == 1  # the parent goes on
+    collection.close()
+    with Collection.open(tmp_path / "i", read_only=True) as again:
+        assert len(again) == 7
+
+
+@pytest.mark.parametrize("library", ["faiss", "torch"])
+def test_what_is_set_after_a_fork_is_there(library: str) -> None:
+    from importlib import import_module
+
+    from slimdex.indexes.forks import OPENMP_LIBRARIES
+
+    assert callable(getattr(import_module(library), OPENMP_LIBRARIES[library]))

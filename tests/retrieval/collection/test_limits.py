@@ -1,0 +1,150 @@
+"""What ids, texts, columns and values may be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import DEEPEST
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog import database
+from slimdex.retrieval.cli.console import hit_json, print_json
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+IDS = [
+    "😀",
+    "a\0b",
+    "a\0c",
+    "\u202eabc",
+    "é",
+    "e\u0301",
+    "",
+    " ",
+    "'\"\\",
+    "\n",
+    "\U0010ffff",
+    "\ufeff",
+]
+IDS += ["x" * 1_000_000, "x" * 999_999 + "y", "A", "a", "ß", "SS", "-1", "NULL"]  # fmt: skip
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    return Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
+
+
+def test_ids_of_any_unicode_are_kept_apart(collection: Collection) -> None:
+    collection.add([Document(id, f"text{i}", metadata={"n": i}) for i, id in enumerate(IDS)])
+    for i, id in enumerate(IDS):
+        (hit,) = collection.search("text", k=1, where=f"n = {i}")[0]
+        assert hit.id == id
+    collection.delete(IDS[:3])
+    left = {hit.id for hit in collection.search("text", k=len(IDS))[0]}
+    assert left == set(IDS[3:])
+    assert collection.add([Document(IDS[-1], "new")]).replaced == 1
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        Document("\ud800", "t"),
+        Document("a", "\udfff"),
+        Document("a", "t", title="\ud800"),
+        Document("a", "t", metadata={"x": "\ud800"}),
+        Document("a", "t", metadata={"\ud800": 1}),
+        Document("a", "t", metadata={"x": {"y": "\ud800"}}),
+        Document("a", "t", metadata={"x": 10**50}),
+        Document("a", "t", metadata={"x": {1, 2}}),
+        Document("a", "t", metadata={"x": object()}),
+        Document("a", "t", metadata={"x": {(1, 2): 3}}),
+    ],
+)
+def test_what_no_column_holds(collection: Collection, document: Document) -> None:
+    with pytest.raises(InputError) as raised:
+        collection.add([Document("first", "t"), document])
+    assert "\n" not in str(raised.value)
+    assert len(collection) == 0
+    collection.add([Document("first", "t"), Document("second", "u")])
+    assert len(collection) == 2
+
+
+def test_a_list_in_itself(collection: Collection) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(InputError, match="Circular"):
+        collection.add([Document("a", "t", metadata={"x": endless})])
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_the_deepest_json(
+    collection: Collection, capsys: pytest.CaptureFixture[str], kind: type
+) -> None:
+    """What can be added can be printed."""
+    value: Any = 1
+    for _ in range(DEEPEST):
+        value = {"a": value} if kind is dict else kind([value])
+    with pytest.raises(InputError, match=f"too deep; expected at most {DEEPEST}"):
+        collection.add([Document("a", "t", metadata={"v": [value]})])
+    collection.add([Document("a", "t", metadata={"v": value}), Document("b", "u")])
+    ((hit,),) = collection.search("t", k=1)
+    print_json(hit_json(hit))
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["metadata"]["v"] == json.loads(json.dumps(value))
+
+
+def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
+    texts = [f"word{i} " + chr(97 + i) * 1_000_000 for i in range(10)]
+    collection.add([Document(str(i), text) for i, text in enumerate(texts)])
+    found = collection.search("word3", k=10)[0]
+    assert {hit.id: hit.text for hit in found} == {str(i): text for i, text in enumerate(texts)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [99, 100, 10_000])
+def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setitem(database.LOCKED, "memory_limit", "500MB")  # half of what users have
+    monkeypatch.setitem(database.LIMITS, "memory_limit", "500MB")
+    collection = Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
+    collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
+    metadata = {f"column {i}": i for i in range(count)}
+    documents = [Document(str(i), f"word{i}", metadata=metadata if i < 2 else {}) for i in range(9)]
+    collection.add(documents)
+    (hits,) = collection.search("word1", k=9, where='"column 98" = 98')
+    assert {hit.id for hit in hits} == {"0", "1"}
+    assert {name.lower(): value for name, value in hits[0].metadata.items()} == metadata
+    (hits,) = collection.search("word1", k=9, where='"column 7" > 7')
+    assert [hit.id for hit in hits] == ["first"]
+    collection.compact()
+    path = collection.path
+    collection.close()
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("changed", ["title", "c498", *slow(["c0", "c497", "c599"])])
+def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed: str) -> None:
+    """Columns are compared some at a time."""
+    metadata = {f"c{i}": i for i in range(600)}
+    documents = [Document(str(i), f"word{i}", metadata=metadata) for i in range(4)]
+    collection.add(documents)
+    other = metadata | ({changed: -1} if changed != "title" else {})
+    title = "new" if changed == "title" else ""
+    again = [*documents[:2], Document("2", "word2", title, other), documents[3]]
+    added = collection.add(again)
+    assert (added.replaced, added.unchanged) == (1, 3)
+    ((hit,),) = collection.search("word2", k=1)
+    assert (hit.id, hit.title, hit.metadata) == ("2", title, other)
+
+
+def test_new_columns_in_other_letters(collection: Collection) -> None:
+    collection.add(
+        [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]
+    )
+    assert collection.store.columns == {"Year": "DOUBLE"}

@@ -1,0 +1,93 @@
+"""A reducer that saw few of the documents: the user is told, and a new start is a new fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.refit_advice import coding_seconds
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+
+def topic(name: str, count: int) -> list[Document]:
+    return [
+        Document(f"{name}{i}", f"{name}{i % 13} {name}{i % 29} {name}{i % 31}")
+        for i in range(count)
+    ]
+
+
+def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        assert collection.add(topic("a", 700)).notes == []
+        assert collection.state.fitted == 700
+        assert collection.add(topic("b", 700)).notes == []  # doubled, not more
+        (note,) = collection.add([Document("c", "c")]).notes
+        expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits anew"
+        assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
+    info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
+    assert info["fitted_documents"] == 700
+
+
+def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
+        for first, more in ((0, 1), (1, 15), (16, 1)):
+            vectors = np.eye(17, 16, dtype=np.float32)[first : first + more] + 0.1
+            added = collection.add(topic("a", 17)[first : first + more], vectors=vectors)
+            assert not [note for note in added.notes if note.startswith("fitted on")]
+
+
+def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 700))
+        collection.add(topic("b", 1000))
+    words = ["info", str(tmp_path / "i")]
+    assert "fitted on 700 of 1,700 documents" in CliRunner().invoke(app, words).stderr
+    assert len(json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]) == 1
+    assert CliRunner().invoke(app, ["reduce", str(tmp_path / "i"), "--gamma", "0"]).exit_code == 0
+    assert CliRunner().invoke(app, words).stderr == ""
+
+
+def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
+        vectors = rng.normal(size=(700, 16)).astype(np.float32)
+        collection.add(topic("a", 700), vectors=vectors)
+        assert coding_seconds(collection.index) is not None
+        collection.reduce(Settings(reducer="autoencoder", k=8))
+        assert coding_seconds(collection.index) is None
+
+
+@pytest.mark.parametrize("way", ["delete", *slow(["delete and compact", "replace"])])
+def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
+    """As in a fresh build: the codes of the new topic are trained on it."""
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 800))
+        if way == "replace":
+            other = [Document(f"a{i}", d.text) for i, d in enumerate(topic("b", 800))]
+        else:
+            collection.delete(where="true")
+            other = topic("b", 800)
+        if way == "delete and compact":
+            collection.compact()
+        collection.add(other)
+        assert collection.state.fitted == 800
+        reducer = collection.index.reducer
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+        vectors = collection.vectors.take(live)
+    with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
+        fresh.add(other, vectors=vectors)
+        expected = fresh.index.reducer.transform(vectors)
+    np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
+    assert verify(tmp_path / "i") == []

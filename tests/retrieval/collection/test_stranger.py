@@ -1,0 +1,429 @@
+"""An index folder that a stranger made: it runs nothing and reaches nothing outside itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.tensors import load_tensors
+from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
+from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+QUERIES = ["parse a date", "remove a directory"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Path:
+    path = tmp_path_factory.mktemp("stranger") / "x.index"
+    with Collection.create(path, WordEncoder(), Settings(kind="sq8")) as collection:
+        collection.add(docstrings[:300])
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x.index"))
+
+
+@pytest.fixture(scope="module")
+def state(made: Path) -> dict[str, Any]:
+    with Collection.open(made, read_only=True) as collection:
+        values: dict[str, Any] = json.loads(collection.state.to_json())
+    return values
+
+
+def search(path: Path, read_only: bool = True) -> list[list[str]]:
+    with Collection.open(path, WordEncoder(), read_only=read_only) as collection:
+        return [[hit.id for hit in hits] for hits in collection.search(QUERIES)]
+
+
+def find(path: Path, role: str) -> Path:
+    (file,) = path.glob(f"{role}*")
+    return file
+
+
+def catalog(path: Path, *statements: str) -> None:
+    with duckdb.connect(str(path / CATALOG)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def change_state(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    with duckdb.connect(str(path / CATALOG)) as connection:
+        ((body,),) = connection.execute("SELECT body FROM state").fetchall()
+        values = json.loads(body)
+        change(values)
+        connection.execute("UPDATE state SET body = ?", [json.dumps(values)])
+
+
+def vouch(path: Path, role: str) -> None:
+    """Give a file the right checksum, as its maker can."""
+    file = find(path, role)
+    record = FileRecord(file.name, file.stat().st_size, sha256(file))
+    change_state(path, lambda values: values["files"].update({role: vars(record)}))
+
+
+def refused(path: Path, match: str) -> None:
+    for read_only in (True, False):
+        with pytest.raises(CorruptError, match=match) as raised:
+            search(path, read_only)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [CATALOG, "vectors", "codes", "reducer", "norms", "moments"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_plain_file(path: Path, tmp_path: Path, name: str, kind: str) -> None:
+    file = find(path, name)
+    outside = tmp_path / "outside"
+    shutil.move(file, outside)
+    if kind == "link":
+        file.symlink_to(outside)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.mkdir()
+    before = outside.read_bytes()
+    match = "a link" if kind == "link" else "no file"
+    if name == CATALOG and kind != "link":
+        for read_only in (True, False):
+            with pytest.raises(InputError, match="no slimdex index there"):
+                search(path, read_only)
+    else:
+        refused(path, f"{file.name}: {match}; expected a plain file")
+    assert outside.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", [f"{CATALOG}.wal", f"{CATALOG}.tmp", "codes-000003.faiss.tmp", "norms-000003.f32"]
+)
+def test_links_where_we_would_write(path: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (path / name).symlink_to(outside)
+    refused(path, "a link")
+    assert outside.read_text() == "mine"
+    (path / name).unlink()
+    (path / "README").symlink_to(outside)  # of no concern to us
+    check_folder(path)
+
+
+def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(path)
+    assert search(tmp_path / "alias") == search(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statements", "match"),
+    [
+        (["CREATE MACRO lower(x) AS 'mine'"], "a macro, 'lower'"),
+        (["CREATE MACRO duckdb_functions() AS TABLE SELECT 1"], "a macro, 'duckdb_functions'"),
+        (["CREATE TYPE mood AS ENUM ('a')"], "a type, 'mood'"),
+        (["CREATE SCHEMA s"], "a schema, 's'"),
+        (["CREATE SEQUENCE s"], "a sequence, 's'"),
+        (["CREATE INDEX i ON documents(id)"], "an? index, 'i'"),
+        (
+            [
+                "CREATE TRIGGER t AFTER INSERT ON documents FOR EACH STATEMENT "
+                "INSERT INTO blocks VALUES ('x', 1, 'y')"
+            ],
+            "a trigger, 't'",
+        ),
+        (["CREATE VIEW live AS FROM documents"], "views are live"),
+        (["CREATE VIEW more AS SELECT 1"], "views are more"),
+        (["CREATE TABLE more(x INT)"], "tables are .*more"),
+        (["DROP TABLE blocks"], "tables are"),
+        (["ALTER TABLE blocks ADD COLUMN x INT"], "'x' of the table 'blocks'"),
+        (["ALTER TABLE state ALTER body TYPE VARCHAR"], "'body' of the table 'state'"),
+        (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed, 'x'"),
+        (
+            [
+                "ALTER TABLE state RENAME TO other",
+                "CREATE VIEW state AS SELECT count(*) FROM range(1000000000000000)",
+            ],
+            "'state' is a view",
+        ),
+        (
+            [
+                "CREATE TABLE other AS SELECT * FROM documents",
+                "DROP TABLE documents",
+                "CREATE VIEW documents AS SELECT * FROM other, range(1000000000000)",
+            ],
+            "'documents' is a view",
+        ),
+        (
+            [
+                "DROP TABLE documents",
+                'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
+                "deleted BOOLEAN, x VARCHAR GENERATED ALWAYS AS (lower(id)))",
+            ],
+            "computed, 'x'",
+        ),
+        (
+            [
+                "DROP TABLE documents",
+                'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
+                "deleted BOOLEAN, CHECK (id > ''))",
+            ],
+            "a constraint",
+        ),
+        (["DELETE FROM state"], "state"),
+        (["INSERT INTO state SELECT * FROM state"], "state"),
+    ],
+)  # fmt: skip
+def test_a_catalog_with_more_in_it_than_tables(
+    path: Path, statements: list[str], match: str
+) -> None:
+    catalog(path, *statements)
+    for read_only in (True, False):
+        with pytest.raises(InputError, match=match):
+            search(path, read_only)
+
+
+def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(values: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            values = values[key]
+        values[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (put("vectors", value="../../etc/passwd"), "file '../../etc/passwd'; expected vectors"),
+        (put("vectors", value="/etc/passwd"), "expected vectors-000001"),
+        (put("vectors", value="codes-000001.faiss"), "expected vectors-000001"),
+        (put("vectors", value="vectors-000001.f16.tmp"), "expected vectors-000001"),
+        (put("vectors", value=None), "expected vectors-000001"),
+        (put("norms", value="../norms-000001.f32"), "expected norms-000001"),
+        (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
+        (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
+        (put("files", "codes", "bytes", value="many"), "bytes of codes='many'"),
+        (put("files", "codes", "bytes", value=-1), "bytes of codes=-1"),
+        (put("files", "codes", "sha256", value=3), "sha256 of codes"),
+        (put("files", "codes", value={}), "missing"),
+        (put("files", value={}), "no file of codes"),
+        (put("files", value=[]), "state in the catalog"),
+        (put("dim", value=0), "dim=0"),
+        (put("dim", value=True), "dim=True"),
+        (put("dim", value=10**30), "dim=10"),
+        (put("dim", value=1 << 40), "dim=.*at most"),
+        (put("dim", value="48"), "dim='48'"),
+        (put("rows", value=-1), "rows=-1"),
+        (put("rows", value=10**9), "rows=1000000000; expected at most"),
+        (put("encoded", value=1.5), "encoded=1.5"),
+        (put("generation", value=0), "generation=0"),
+        (put("settings", "k", value="24"), "k='24'"),
+        (put("settings", "k", value=1000), "k=1000"),
+        (put("settings", "candidates", value=-1), "candidates=-1"),
+        (put("settings", "gamma", value=1e9), "gamma="),
+        (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
+        (put("settings", "kind", value=3), "kind=3"),
+        (put("settings", "x", value=3), "unexpected keyword"),
+        (put("settings", value=[1]), "mapping"),
+        (put("requested", value=None), "mapping"),
+        (put("encoder", value=[]), "encoder"),
+        (put("x", value=1), "unexpected keyword"),
+    ],
+)
+def test_a_state_that_we_would_not_write(
+    state: dict[str, Any], change: Callable[[dict[str, Any]], None], match: str
+) -> None:
+    state = copy.deepcopy(state)
+    change(state)
+    with pytest.raises(CorruptError, match=match) as raised:
+        State.from_json(json.dumps(state))
+    assert "\n" not in str(raised.value)
+
+
+def test_such_a_state_is_not_opened(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "vectors-000001.f16").write_bytes(b"mine")
+    change_state(path, put("vectors", value="../vectors-000001.f16"))
+    refused(path, "state in the catalog: file")
+    assert (tmp_path / "vectors-000001.f16").read_bytes() == b"mine"
+
+
+def test_state_json_that_is_none() -> None:
+    for text in ("[]", "3", "null", '"x"', "{", "[" * 100_000):
+        with pytest.raises(CorruptError, match="state in the catalog"):
+            State.from_json(text)
+
+
+def wider(arrays: dict[str, Any], name: str) -> Any:
+    return np.concatenate([arrays[name], arrays[name]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("role", "name", "make"),
+    [
+        ("reducer", "components", wider),
+        ("reducer", "shift", wider),
+        ("reducer", "components", lambda a, n: a[n].astype(np.float64)),
+        ("reducer", "components", lambda a, n: a[n] * np.float32(np.nan)),
+        ("reducer", "components", lambda a, n: a[n][:, :-4]),
+        ("reducer", "components", lambda a, n: a[n].ravel()),
+        ("rescorer", "gram", wider),
+        ("rescorer", "shift", wider),
+        ("rescorer", "shift", lambda a, n: a[n][None]),
+        ("moments", "mean", wider),
+        ("moments", "scatter", lambda a, n: a[n] * np.inf),
+        ("moments", "scatter", lambda a, n: a[n].astype(np.float32)),
+    ],
+)
+@pytest.mark.parametrize("both", [False, True])
+def test_arrays_that_do_not_fit(
+    path: Path, role: str, name: str, make: Callable[..., Any], both: bool
+) -> None:
+    file = find(path, role)
+    kind, params, arrays = load_tensors(file)
+    arrays[name] = np.ascontiguousarray(make(arrays, name))
+    if both and arrays[name].ndim == 1 and role != "moments":  # then the file fits itself only
+        wide = len(arrays[name])
+        arrays["components" if role == "reducer" else "gram"] = np.zeros(
+            (wide, params.get("n_components", wide)), np.float32
+        )
+    save_file(arrays, file, metadata={"kind": kind, "params": json.dumps(params)})
+    vouch(path, role)
+    with (
+        Collection.open(path, WordEncoder()) as collection,
+        pytest.raises(CorruptError, match=file.name),
+    ):
+        collection.delete([collection.search(QUERIES)[0][0].id])
+    assert any(file.name in fault for fault in verify(path))
+    assert repair(path, untrusted=True)
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize(
+    ("params", "kind"),
+    [
+        ({"n_components": 24.0, "beta": 0.0, "gamma": 0.25}, "whitening"),
+        ({"n_components": "24"}, "whitening"),
+        ({"n_components": 24, "x": 1}, "whitening"),
+        ({"n_components": [24]}, "autoencoder"),
+        ([24], "whitening"),
+        ({}, "identity"),
+        ({}, "os.system"),
+    ],
+)
+def test_parameters_that_do_not_fit(path: Path, params: object, kind: str) -> None:
+    file = find(path, "reducer")
+    metadata = {"kind": kind, "params": json.dumps(params)}
+    save_file(load_file(file), file, metadata=metadata)
+    vouch(path, "reducer")
+    refused(path, file.name)
+
+
+@pytest.mark.parametrize("header", [2**63 - 1, 2**40, 100 << 20, 8])
+def test_headers_of_any_size_are_checked_before_memory_is_taken(path: Path, header: int) -> None:
+    file = find(path, "reducer")
+    file.write_bytes(header.to_bytes(8, "little") + b'{"a":1}' * 3)
+    with pytest.raises(CorruptError, match="not a slimdex tensor file"):
+        load_tensors(file)
+
+
+@pytest.mark.parametrize("shape", [[1 << 40], [1 << 32, 1 << 32], [0, 1 << 62], [-1]])
+def test_tensors_of_any_size_are_checked_before_memory_is_taken(
+    path: Path, shape: list[int]
+) -> None:
+    file = find(path, "reducer")
+    tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}
+    header = json.dumps({"__metadata__": {"kind": "whitening"}, "components": tensor}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
+    with pytest.raises(CorruptError, match="not a slimdex tensor file"):
+        load_tensors(file)
+
+
+def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document]) -> None:
+    other = path.parent / "other.index"
+    settings = Settings(k=16, kind="sq8")
+    with Collection.create(other, WordEncoder(), settings) as collection:
+        collection.add(docstrings[:300])
+    shutil.copy(find(other, "codes"), find(path, "codes"))
+    vouch(path, "codes")
+    refused(path, "codes.*16 dimensions; expected 24")
+    with Collection.open(made, WordEncoder(), read_only=True) as collection:
+        index = collection.index
+        index.index.add(np.zeros((5, 24), np.float32))
+        index.index.save(find(path, "codes"))
+    vouch(path, "codes")
+    refused(path, "codes.*305 rows; expected at most 300")
+
+
+def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
+    """What lies under the derived files' names is not read: it would be refused."""
+    for role in ("codes", "reducer", "rescorer", "moments"):
+        find(path, role).write_bytes(b"poison")
+        vouch(path, role)
+    names = {file.name for file in path.iterdir()}
+    lines = repair(path, untrusted=True)
+    assert len(lines) == 5
+    assert all(line.endswith(": untrusted") for line in lines)
+    assert verify(path) == []
+    assert search(path) == search(made)
+    assert {file.name for file in path.iterdir()} & names == {CATALOG, "vectors-000001.f16"}
+    change_state(path, put("requested", "kind", value="IVF100000000,Flat"))
+    with pytest.raises(InputError, match=r"kind 'IVF100000000,Flat' .* expected one of flat"):
+        repair(path, untrusted=True)
+
+
+def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
+    spec = {"type": "transformer", "model": "x/y", "trust_remote_code": True}
+    change_state(path, put("encoder", value=spec))
+    with (
+        Collection.open(path, read_only=True) as collection,
+        pytest.raises(InputError, match="'x/y' comes with code of its own; expected --trust"),
+    ):
+        collection.search("a")
+
+
+def test_the_configuration_is_locked(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        connection = collection.store._database._connection
+        for statement in (
+            "SET enable_external_access = true",
+            "SET lock_configuration = false",
+            "SET memory_limit = '100GB'",
+            "SET autoload_known_extensions = true",
+            "SET temp_directory = '/'",
+            "INSTALL httpfs",
+            "LOAD httpfs",
+            "ATTACH '/etc/passwd' AS x",
+            "COPY documents TO '/dev/null'",
+            "FROM read_text('/etc/hostname')",
+            "FROM '/etc/hostname'",
+        ):
+            with pytest.raises(duckdb.Error):
+                connection.execute(statement)
+
+
+def test_a_million_commits(path: Path) -> None:
+    """Files' numbers may have more than six digits."""
+    with Collection.open(path, WordEncoder()) as collection:
+        ledger = collection._ledger
+        ledger.state = replace(ledger.state, generation=999_999)
+        collection.reduce(collection.state.requested)
+        collection.reduce(collection.state.requested)
+    assert find(path, "codes").name == "codes-1000001.faiss"
+    assert verify(path) == []

@@ -1,0 +1,167 @@
+"""What is not read of the documents: the end of long texts, and those that have no text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.info import facts as facts_of
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.encoders import WordEncoder
+
+EMPTY = ("", "  ", "\n\t")
+NONE_CUT = {"documents": 0, "share_read": 1.0, "complete": True}
+
+
+def words(count: int) -> list[Document]:
+    return [Document(str(i), f"word{i % 7} and word{i % 11} of {i}") for i in range(count)]
+
+
+def with_empty(count: int) -> list[Document]:
+    """Documents of which every fourth has no text."""
+    return [
+        Document(d.id, EMPTY[i % 3] if i % 4 == 1 else d.text) for i, d in enumerate(words(count))
+    ]
+
+
+def moments_of_texts(collection: Collection) -> Moments:
+    live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
+    return Moments(collection.state.dim).update(collection.vectors.take(live))
+
+
+@pytest.mark.parametrize("kind", ["flat", "pq", "hnsw"])
+@pytest.mark.parametrize("candidates", [0, 200])
+def test_documents_without_text_are_in_no_search(
+    tmp_path: Path, kind: str, candidates: int
+) -> None:
+    settings = Settings(k=16, kind=kind, candidates=candidates)
+    with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
+        added = collection.add(with_empty(1000))
+        assert "250 of 1,000 documents have no text: no search finds them" in added.notes
+        assert (len(collection), len(collection.hidden)) == (1000, 250)
+        for where in (None, "id < '5'", "text = '' OR id = '2'"):
+            (hits,) = collection.search("party", k=1000, where=where)
+            assert all(hit.text.strip() for hit in hits)
+        assert [hit.id for hit in hits] == ["2"]
+        assert len(collection.search("party", k=1000)[0]) == 750
+        assert collection.moments.n == 750
+        expected = moments_of_texts(collection)
+        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-3)
+        assert facts_of(collection)["without_text"] == 250
+    assert verify(tmp_path / "i") == []
+
+
+def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(with_empty(40))
+        collection.add([Document("1", "a text at last"), Document("2", ""), Document("x", " ")])
+        collection.delete(["5", "6", "x"])
+        found = {hit.id for hit in collection.search("a text", k=50)[0]}
+        for change in (collection.compact, lambda: collection.reduce(Settings(k=8, kind="sq8"))):
+            change()
+            assert {hit.id for hit in collection.search("a text", k=50)[0]} == found
+        assert "1" in found
+        assert not found & {"2", "5", "6", "9", "13", "x"}
+        assert facts_of(collection)["without_text"] == 9
+        assert collection.moments.n == len(collection) - 9 == len(found)
+        expected = moments_of_texts(collection)
+        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-3)
+    assert verify(tmp_path / "i") == []
+    with Collection.open(tmp_path / "i", WordEncoder(), read_only=True) as collection:
+        assert {hit.id for hit in collection.search("a text", k=50)[0]} == found
+
+
+def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
+    encoder = WordEncoder()
+    with Collection.create(tmp_path / "i", encoder) as collection:
+        with pytest.raises(InputError, match="none of 3 documents has a text; expected at least"):
+            collection.add([Document(str(i), text) for i, text in enumerate(EMPTY)])
+        assert encoder.encoded == []
+        collection.add(words(4))
+        added = collection.add([Document("e", "")])
+        assert added.notes == ["1 of 1 documents have no text: no search finds them"]
+        collection.delete([d.id for d in words(4)])
+        assert collection.search("party") == [[]]
+        collection.add([Document("f", "")])
+        assert collection.search("party") == [[]]
+        collection.add(words(2))
+        assert {hit.id for hit in collection.search("party")[0]} == {"0", "1"}
+    assert verify(tmp_path / "i") == []
+
+
+def test_given_vectors_need_no_text(tmp_path: Path) -> None:
+    from slimdex.retrieval.sources.given_vectors import GivenEncoder
+
+    vectors: Matrix = np.eye(3, 4, dtype=np.float32)
+    with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
+        collection.add([Document(str(i), "") for i in range(3)], vectors=vectors)
+        assert collection.search(vectors=vectors[1:2], k=1)[0][0].id == "1"
+        assert facts_of(collection)["without_text"] == 0
+
+
+LONG = "cat dog rain the " * 50
+"""200 tokens, and two special ones."""
+
+
+@pytest.fixture
+def reader(tiny_bert: Path) -> TransformerEncoder:
+    return TransformerEncoder(str(tiny_bert), max_length=16, precision="fp32")
+
+
+def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
+    texts = ["cat", LONG, "the cat " * 7, "the cat " * 8]
+    vectors, lengths = reader.encode_measured(texts)
+    assert lengths.tolist() == [[3, 3], [202, 16], [16, 16], [18, 16]]
+    np.testing.assert_array_equal(vectors, reader.encode(texts))
+    assert reader.encode_measured([LONG])[1].tolist() == [[202, 16]]
+
+
+def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerEncoder) -> None:
+    cut = [Document(f"long{i}", LONG) for i in range(3)]
+    whole = [Document(str(i), f"cat {'dog ' * (i % 5)}") for i in range(37)]
+    with Collection.create(tmp_path / "i", reader) as collection:
+        added = collection.add([*cut, *whole])
+        line = "documents are longer than the encoder reads: 8% of their text was read"
+        assert any(note.startswith(f"3 of 40 {line}") for note in added.notes)
+        expected = {"documents": 3, "share_read": round(16 / 202, 4), "complete": True}
+        assert facts_of(collection)["cut"] == expected
+        collection.delete("long0")
+        again = [Document("long1", "cat"), Document("long2", LONG, metadata={"year": 1})]
+        assert any(note.startswith(f"1 of 2 {line}") for note in collection.add(again).notes)
+        assert facts_of(collection)["cut"] == {**expected, "documents": 1}
+        collection.compact()
+        assert facts_of(collection)["cut"] == {**expected, "documents": 1}
+        collection.delete("long2")
+        assert facts_of(collection)["cut"] == NONE_CUT
+        assert not [note for note in collection.add([Document("y", "dog")]).notes if line in note]
+
+
+def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add([Document("1", LONG), Document("2", "cat")])
+        assert facts_of(collection)["cut"] == NONE_CUT
+
+
+def test_info_tells(tmp_path: Path, reader: TransformerEncoder, tiny_bert: Path) -> None:
+    from typer.testing import CliRunner
+
+    from slimdex.retrieval.cli.app import app
+
+    lines = [{"id": 1, "text": LONG}, {"id": 2, "text": ""}, {"id": 3, "text": "cat"}]
+    (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    words = ["--model", str(tiny_bert), "--max-length", "16", "--out", str(tmp_path / "i")]
+    built = CliRunner().invoke(app, ["build", str(tmp_path / "x.jsonl"), *words])
+    assert "1 of 3 documents have no text" in built.stderr
+    assert "1 of 3 documents are longer than the encoder reads: 8% of" in built.stderr
+    info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
+    assert (info["without_text"], info["cut"]["documents"]) == (1, 1)

@@ -1,0 +1,92 @@
+"""Builds an index and kills itself, really, at the n-th durable step.
+
+A step is anything that changes what a later process would find: an fsync, a rename, a removal,
+a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction. Each counts
+twice, before it happens and after.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import faiss
+
+from slimdex.indexes import linear, moments, rescoring, tensors
+from slimdex.retrieval.catalog import database
+from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
+
+
+def build(path: Path) -> None:
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(BASE)
+
+
+def run(path: Path, kill_at: int, to_parent: Connection) -> None:
+    """Build; tell the parent how many steps there were, if we live to."""
+    staging.WINDOW = 16
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def stepped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **options: Any) -> Any:
+            step()
+            result = function(*args, **options)
+            step()
+            return result
+
+        return wrapper
+
+    for name in ("fsync", "replace", "unlink"):
+        setattr(os, name, stepped(getattr(os, name)))
+    for module in (moments, linear, rescoring):
+        setattr(module, "save_tensors", stepped(tensors.save_tensors))  # noqa: B010
+    setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
+    connected = database._connected
+
+    def with_steps(path: Path, read_only: bool) -> Any:
+        return _Stepping(connected(path, read_only), step)
+
+    setattr(database, "_connected", with_steps)  # noqa: B010
+    build(path)
+    to_parent.send(steps)
+
+
+class _Stepping:
+    """A DuckDB connection that counts transactions, files attached and its own end."""
+
+    def __init__(self, connection: Any, step: Callable[[], None]) -> None:
+        self._connection, self._step = connection, step
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if not sql.startswith(("BEGIN", "COMMIT", "ATTACH", "DETACH", "CREATE")):
+            return self._connection.execute(sql, *values)
+        self._step()
+        result = self._connection.execute(sql)
+        self._step()
+        return result
+
+    def cursor(self) -> _Stepping:
+        return _Stepping(self._connection.cursor(), self._step)
+
+    def close(self) -> None:
+        self._step()
+        self._connection.close()
+        self._step()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)

@@ -1,0 +1,271 @@
+"""Runs changes of an index in children of its own, each with a fault armed in `faults.c`.
+
+It is started with that library preloaded, imports what is heavy once, and forks for each line of
+JSON on stdin: a `Job`. What a child has to say goes to stdout, a line of JSON at a time, and is
+there for the test even if the child is killed the moment after; its exit code ends it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli.errors import explained
+from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+Seen = dict[str, Any]
+"""What a reader finds: ``documents`` (id -> text, metadata) and ``answers`` (id, score)."""
+NOTHING: Seen = {"documents": {}, "answers": []}
+
+INDEX = "x.index"
+QUERIES = ["word3 text", "other40", "word17"]
+BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
+MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
+LAST = [Document("last", "word3 text of the last", metadata={"n": -1})]
+GONE = ["3", "17", "39"]
+TOO_LONG = 600
+"""Seconds, for a child that hangs: no measure of a slow machine's work."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One call that a user makes, and what it does to a plain dictionary of documents."""
+
+    make: Callable[[Collection], object]
+    model: Callable[[dict[str, Document]], object]
+
+
+def put(documents: list[Document]) -> Change:
+    return Change(lambda c: c.add(documents), lambda m: m.update({d.id: d for d in documents}))
+
+
+def remove(ids: list[str]) -> Change:
+    return Change(lambda c: c.delete(ids), lambda m: [m.pop(id) for id in ids])
+
+
+def reduce(settings: Settings) -> Change:
+    return Change(lambda c: c.reduce(settings), lambda m: None)
+
+
+def compact() -> Change:
+    return Change(lambda c: c.compact(), lambda m: None)
+
+
+ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
+OPERATIONS: dict[str, list[list[Change]]] = {
+    "build": [[put(BASE)]],
+    "add": [[ADD]],
+    "delete": [[DELETE]],
+    "reduce": [[REDUCE]],
+    "compact": [[DELETE, compact()]],
+    "session": [
+        [ADD, remove(["5", "40"]), put(BASE[:8])],
+        [REDUCE, DELETE, compact()],
+        [put(LAST)],
+    ],
+}
+"""The changes of each, by the sittings in which a collection is opened, changed and closed."""
+
+
+def changes(operation: str) -> list[Change]:
+    return [change for sitting in OPERATIONS[operation] for change in sitting]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one child does in a folder.
+
+    Attributes
+    ----------
+    operation, folder : what is done, and the folder that holds the index.
+    task : "run" the operation with a fault, only "open" the index with one, "look" at what is
+        there, or look and "redo" what is missing of the operation.
+    go_on : after a run, see what the same process can do once the fault is gone.
+    states : for "redo", a file with what is seen before and after each change.
+    action, kinds, at, forever, error, share, trace : as `faults_arm` has them.
+    """
+
+    operation: str
+    folder: str
+    task: str = "run"
+    go_on: bool = False
+    states: str = ""
+    action: int = 0
+    kinds: int = 0
+    at: int = 0
+    forever: bool = False
+    error: int = 0
+    share: float = 0.5
+    trace: str = ""
+
+
+@dataclass
+class Child:
+    """The process in which a job is done."""
+
+    job: Job
+    faults: ctypes.CDLL = field(default_factory=lambda: ctypes.CDLL(None))
+
+    @property
+    def path(self) -> Path:
+        return Path(self.job.folder) / INDEX
+
+    def do(self) -> None:
+        job = self.job
+        signal.alarm(TOO_LONG)  # a hang ends in a signal
+        staging.WINDOW = 16
+        self.faults.faults_disarm.restype = ctypes.c_long
+        self.faults.faults_arm(
+            job.folder.encode(),
+            job.action,
+            job.kinds,
+            ctypes.c_long(job.at),
+            job.forever,
+            job.error,
+            ctypes.c_double(job.share),
+            job.trace.encode(),
+        )
+        {"run": self.run, "open": self.open, "look": self.look, "redo": self.redo}[job.task]()
+
+    def run(self) -> None:
+        """The operation; should it fail, what the same process can do after that."""
+        collection = self.operate()
+        say(points=self.faults.faults_disarm())
+        if self.job.go_on:
+            self.go_on(collection)
+
+    def open(self) -> None:
+        """A writer that changes nothing but what opening and closing do."""
+        opened(self.path).close()
+
+    def operate(self) -> Collection | None:
+        """The operation; if it fails in the middle, the collection as it then is."""
+        collection, done = None, 0
+        try:
+            for sitting in OPERATIONS[self.job.operation]:
+                collection = opened(self.path)
+                for change in sitting:
+                    change.make(collection)
+                    done += 1
+                    self.faults.faults_mark(b"acknowledged")
+                    say(acknowledged=done)
+                collection.close()
+                collection = None
+        except Exception as error:
+            say(failed=report(error))
+        return collection
+
+    def go_on(self, collection: Collection | None) -> None:
+        """What was true stays visible, and the next addition works."""
+        collection = opened(self.path) if collection is None else collection
+
+        def attempt(action: Callable[[Collection], object]) -> object:
+            nonlocal collection
+            assert collection is not None
+            try:
+                return action(collection)
+            except Exception as error:
+                say(reopened=report(error))
+            collection.close()
+            collection = opened(self.path)
+            return action(collection)
+
+        say(seen=attempt(observed))
+        attempt(put(LAST).make)
+        say(seen=attempt(observed))
+        collection.close()
+
+    def look(self) -> Seen:
+        """What the next reader finds; a folder that is not there holds nothing."""
+        if not self.path.exists():
+            say(faults=[], seen=NOTHING)
+            return NOTHING
+        faults = verify(self.path)
+        with Collection.open(self.path, WordEncoder(), read_only=True) as collection:
+            seen = observed(collection)
+        say(faults=faults, seen=seen)
+        return seen
+
+    def redo(self) -> None:
+        """The next writer makes the changes that are missing."""
+        seen, states = self.look(), json.loads(Path(self.job.states).read_text())
+        if seen not in states:
+            return
+        with opened(self.path) as collection:
+            for change in changes(self.job.operation)[states.index(seen) :]:
+                change.make(collection)
+            say(seen=observed(collection))
+
+
+def opened(path: Path) -> Collection:
+    open_ = Collection.open if path.exists() else Collection.create
+    return open_(path, WordEncoder())
+
+
+def observed(collection: Collection) -> Seen:
+    if not len(collection):
+        return NOTHING
+    found = collection.search(QUERIES, k=1000)
+    return {
+        "documents": {hit.id: [hit.text, hit.metadata] for hit in found[0]},
+        "answers": [[[hit.id, round(hit.score, 4)] for hit in hits] for hits in found],
+    }
+
+
+def report(error: Exception) -> dict[str, Any]:
+    """The line that a user would see, none for a traceback."""
+    return {"line": explained(error), "error": "".join(traceback.format_exception(error))}
+
+
+def say(**what: Any) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+def warm_up() -> None:
+    """Everything that is loaded or computed once, once; it must leave no thread behind."""
+    with TemporaryDirectory() as folder:
+        for sitting in OPERATIONS["build"] + OPERATIONS["add"] + OPERATIONS["reduce"]:
+            with opened(Path(folder) / INDEX) as collection:
+                for change in sitting:
+                    change.make(collection)
+                observed(collection)
+    threads = os.listdir("/proc/self/task")
+    assert len(threads) == 1, f"{len(threads)} threads; a fork keeps one"
+
+
+def jobs() -> Iterator[Job]:
+    for line in sys.stdin:
+        yield Job(**json.loads(line))
+
+
+def main() -> None:
+    warm_up()
+    for job in jobs():
+        process = os.fork()
+        if process == 0:
+            try:
+                Child(job).do()
+                os._exit(0)
+            except BaseException:
+                say(bug=traceback.format_exc())
+                os._exit(1)
+        _, status = os.waitpid(process, 0)
+        say(exit=os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main()

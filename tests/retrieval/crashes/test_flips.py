@@ -1,0 +1,107 @@
+"""Every byte of every file: a flipped one is found by `verify`, or changes no answer."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from tests.chance import CHANCE, sweep
+from tests.encoders import WordEncoder
+
+FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 150)))
+QUERIES = ["parse a date", "remove a directory", "thread lock"]
+
+
+def told(path: Path) -> Any:
+    """All that an index tells: documents, answers with and without a filter, and its state."""
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        store = collection.store
+        return (
+            collection.state,
+            store.columns,
+            store.documents(range(collection.state.rows)),
+            store.ids(collection.state.rows),
+            store.rows_where("kind = 'function'", collection.state.rows).tolist(),
+            collection.deleted.tolist(),
+            collection.search(QUERIES, k=20),
+            collection.search(QUERIES, k=20, where="kind = 'function'"),
+        )
+
+
+def outcome(path: Path, expected: Any) -> str:
+    with suppress(InputError):  # or found when opened
+        return "found" if verify(path) else _effect(path, expected)
+    return "found when opened"
+
+
+def _effect(path: Path, expected: Any) -> str:
+    return "no effect" if told(path) == expected else "MISSED"
+
+
+def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str:
+    """What comes of it when one bit is another; it is put back."""
+    with file.open("rb+") as opened:
+        opened.seek(offset)
+        byte = opened.read(1)
+        opened.seek(offset)
+        opened.write(bytes([byte[0] ^ 1 << bit]))
+    try:
+        return outcome(path, expected)
+    finally:
+        with file.open("rb+") as opened:
+            opened.seek(offset)
+            opened.write(byte)
+
+
+@sweep
+def test_flipped_bits_are_found_or_have_no_effect(
+    tmp_path: Path, docstrings: list[Document], report: Callable[[str], None]
+) -> None:
+    rng = np.random.default_rng(CHANCE.seed)
+    path = tmp_path / "x.index"
+    with Collection.create(path, WordEncoder(), Settings(kind="sq8")) as collection:
+        collection.add(docstrings[:300])
+        collection.delete(where="kind = 'class'")
+        collection.add(docstrings[200:400])
+    expected = told(path)
+    files = sorted(path.iterdir())
+    counts: Counter[tuple[str, str]] = Counter()
+    missed = []
+    for i in range(FLIPS):
+        file = files[i % len(files)] if i % 2 else path / "catalog.duckdb"
+        size = file.stat().st_size
+        # Half of the catalog's flips are where most of what is no block of data lies.
+        offset = int(rng.integers(min(size, 3 * 4096 + 512) if i % 4 == 0 else size))
+        bit = int(rng.integers(8))
+        result = flipped(path, file, offset, bit, expected)
+        counts[file.name.split("-")[0], result] += 1
+        if result == "MISSED":
+            missed.append((file.name, offset, bit))
+    report(f"{FLIPS} flipped bits, seed {CHANCE.seed}: {dict(counts)}")
+    assert not missed, f"seed {CHANCE.seed}: {missed}"
+    assert told(path) == expected
+
+
+def test_a_commit_leaves_nothing_in_the_log(tmp_path: Path, docstrings: list[Document]) -> None:
+    """A log that is cut off can't be told from one of a killed writer, so none is relied on."""
+    path = tmp_path / "x.index"
+    with Collection.create(path, WordEncoder()) as collection:
+        for change in (
+            lambda: collection.add(docstrings[:50]),
+            lambda: collection.delete([docstrings[0].id]),
+            lambda: collection.reduce(Settings(kind="flat")),
+        ):
+            change()
+            log = path / "catalog.duckdb.wal"
+            assert not log.exists() or log.stat().st_size == 0

@@ -1,0 +1,125 @@
+"""Every architecture, tiny and random: batched as one by one without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.chance import CHANCE, sweep
+from tests.encoders import ARCHITECTURES, LAYERS, POSITIONS, make_tiny_model
+
+TEXTS = [
+    "the cat",
+    "",
+    "rain rain the dog and the cat and the rain",
+    "   ",
+    "a much longer text " * 400,
+    "dog",
+    "日本語 and ünïcödé",
+]
+LENGTH = 40
+QUICK = ("bert", "gpt2")
+"""Architectures that plain `pytest` tries, one for each runtime."""
+SWEEP = (pytest.mark.slow, pytest.mark.sweep)
+SAMPLE = (*QUICK, "roberta", "deberta-v2", "t5")
+"""Architectures that `make check` tries in every way, `make sweep` all of them."""
+PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cls": lambda state: state[0],
+    "mean": lambda state: state.mean(dim=0),
+    "max": lambda state: state.amax(dim=0),
+    "last": lambda state: state[-1],
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(a, marks=[] if a in QUICK else pytest.mark.slow) for a in ARCHITECTURES],
+)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny model, every other one with a tokenizer that pads on the left."""
+    name: str = request.param
+    side = "left" if list(ARCHITECTURES).index(name) % 2 else "right"
+    return make_tiny_model(name, tmp_path_factory.mktemp(name), side)
+
+
+def in_sample(model: Path) -> None:
+    """Each way of pooling is another conversion of the model, which takes seconds."""
+    name = model.name[:-1]  # without the number that pytest gives the folder
+    assert name in ARCHITECTURES
+    if not CHANCE.whole and name not in SAMPLE:
+        pytest.skip("a sample of architectures; all of them by `make sweep`")
+
+
+class Reference:
+    """One text at a time, straight from transformers, with no padding anywhere."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        config = transformers.AutoConfig.from_pretrained(folder)
+        self.model = getattr(transformers, config.architectures[0]).from_pretrained(folder).eval()
+
+    def states(self, text: str) -> list[torch.Tensor]:
+        ids = self.tokenizer(text, truncation=True, max_length=LENGTH)["input_ids"]
+        ids = ids or [self.tokenizer.pad_token_id or self.tokenizer.eos_token_id]
+        with torch.inference_mode():
+            output = self.model(input_ids=torch.tensor([ids]), output_hidden_states=True)
+        return [state[0] for state in output.hidden_states]
+
+    def vector(self, text: str, mode: str, layers: list[int]) -> np.ndarray:
+        states = self.states(text)
+        vector = torch.stack([PICKED[mode](states[i]) for i in layers]).mean(dim=0)
+        return np.asarray(vector)
+
+
+@pytest.fixture(scope="module")
+def reference(model: Path) -> Reference:
+    return Reference(model)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "mode", "layers"),
+    [
+        pytest.param("cls", "cls", [LAYERS], marks=SWEEP),
+        pytest.param("mean", "mean", [LAYERS], marks=SWEEP),
+        ("mean@1,-1", "mean", [1, LAYERS]),
+    ],
+)
+def test_batched_equals_one_by_one(
+    model: Path, reference: Reference, pooling: str, mode: str, layers: list[int]
+) -> None:
+    if len(layers) == 1:
+        in_sample(model)
+    encoder = TransformerEncoder(
+        str(model), pooling=pooling, max_length=LENGTH, precision="fp32", batch_tokens=90
+    )
+    expected = np.stack([reference.vector(text, mode, layers) for text in TEXTS])
+    scale = max(np.abs(expected).max(), 1.0)
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5 * scale)
+    for text, vector in zip(TEXTS, expected, strict=True):
+        np.testing.assert_allclose(encoder.encode([text])[0], vector, atol=1e-5 * scale)
+
+
+@sweep
+def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
+    in_sample(model)
+    encoder = TransformerEncoder(str(model), max_length=LENGTH, precision="fp32", batch_tokens=90)
+    for mode in ("max", "last") if model.name.startswith("roberta") else ("mean",):
+        found = encoder.encode_layers(TEXTS, mode)
+        assert found.shape == (len(TEXTS), LAYERS + 1, encoder.dim)
+        for text, vectors in zip(TEXTS, found, strict=True):
+            expected = np.stack([reference.vector(text, mode, [i]) for i in range(LAYERS + 1)])
+            scale = max(np.abs(expected).max(), 1.0)
+            np.testing.assert_allclose(vectors, expected, atol=1e-5 * scale)
+
+
+@pytest.mark.slow
+def test_length_is_what_the_table_of_positions_holds(model: Path) -> None:
+    encoder = TransformerEncoder(str(model), precision="fp32")
+    assert encoder.max_length == POSITIONS
+    assert np.isfinite(encoder.encode(["cat " * 200, "dog"])).all()

@@ -1,0 +1,146 @@
+"""A model's folder that a stranger made: it runs no code, leads nowhere else and ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.encoders.folder_checks import check_model_folder
+from slimdex.retrieval.encoders.sentence_folder import read_folder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+EVIL = """open({!r}, "w").write("x")
+from transformers import BertConfig as EvilConfig, BertModel as EvilModel
+from transformers import PreTrainedTokenizerFast as EvilTokenizer
+"""
+AUTO_MAP = {"AutoConfig": "evil.EvilConfig", "AutoModel": "evil.EvilModel"}
+TOKENIZER = {"AutoTokenizer": ["evil.EvilTokenizer", "evil.EvilTokenizer"]}
+TRANSFORMER, POOLING = (
+    {"type": f"sentence_transformers.models.{n}", "path": ""} for n in ("Transformer", "Pooling")
+)
+
+
+@pytest.fixture
+def folder(tiny_bert: Path, tmp_path: Path) -> Path:
+    copy = Path(shutil.copytree(tiny_bert, tmp_path / "m"))
+    (copy / "evil.py").write_text(EVIL.format(str(tmp_path / "ran")))
+    return copy
+
+
+def change(file: Path, **values: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def test_a_plain_folder_passes(folder: Path) -> None:
+    check_model_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.ckpt", "tf_model.h5"])
+def test_pickles_are_not_read(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(InputError, match=f"no model.safetensors .*{name} is not read: it could"):
+        TransformerEncoder(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"attn_implementation": "someone/kernel"}, "attn_implementation 'someone/kernel'"),
+        ({"_attn_implementation": {"": "x/y:z"}}, "expected one of transformers' own"),
+        ({"text_config": {"_experts_implementation": "x/y"}}, "_experts_implementation 'x/y'"),
+        ({"num_hidden_layers": 200_000}, "num_hidden_layers=200000"),
+        ({"n_layers": 10**9}, "n_layers=1000000000"),
+        ({"hidden_size": 1 << 40}, "hidden_size=.*; expected a model's size"),
+        ({"max_position_embeddings": 1 << 50}, "max_position_embeddings="),
+        ({"vocab_size": -(1 << 50)}, "vocab_size=-"),
+        ({"x": [[{"y_size": 10**30}]]}, "y_size="),
+    ],
+)
+def test_configurations(folder: Path, values: dict[str, Any], match: str) -> None:
+    change(folder / "config.json", **values)
+    with pytest.raises(InputError, match=match):
+        TransformerEncoder(str(folder))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "\0", '{"a": ', "NaN"])
+@pytest.mark.parametrize("name", ["config.json", "modules.json"])
+def test_json_that_is_none(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    if (name, text) != ("modules.json", "[]"):
+        with pytest.raises(InputError, match="expected"):
+            TransformerEncoder(str(folder))
+
+
+@pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a/b.safetensors", 3, None])
+def test_shards_elsewhere(folder: Path, name: object) -> None:
+    index = {"metadata": {}, "weight_map": {"a": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputError, match="expected files of the folder"):
+        TransformerEncoder(str(folder))
+
+
+def test_an_adapter_of_another_model(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/etc"}')
+    with pytest.raises(InputError, match="an adapter of another model"):
+        TransformerEncoder(str(folder))
+
+
+@pytest.mark.parametrize("path", ["..", "/etc", "a/../../..", "\0", "link"])
+def test_modules_elsewhere(folder: Path, path: str) -> None:
+    (folder / "link").symlink_to("/etc")
+    for modules in (
+        [TRANSFORMER | {"path": path}, POOLING],
+        [TRANSFORMER, POOLING | {"path": path}],
+    ):
+        (folder / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(InputError, match="expected one in the folder"):
+            read_folder(folder)
+
+
+def test_a_hub_cache_of_links_is_read(folder: Path, tmp_path: Path) -> None:
+    """Its files are links to blobs beside it."""
+    links = tmp_path / "snapshots" / "x"
+    links.mkdir(parents=True)
+    for file in folder.iterdir():
+        (links / file.name).symlink_to(file)
+    check_model_folder(links)
+    assert read_folder(links).transformer == links
+
+
+@pytest.mark.parametrize("weights", [b"", b"\xff" * 7 + b"\0" + b"x" * 99, b"\x08" + b"\0" * 7])
+def test_weights_of_any_size_are_checked_first(folder: Path, weights: bytes) -> None:
+    (folder / "model.safetensors").write_bytes(weights)
+    with pytest.raises(InputError, match="expected a folder with a transformers model"):
+        TransformerEncoder(str(folder), precision="fp32").encode(["the cat"])
+
+
+def test_code_of_its_own_is_refused(folder: Path, tmp_path: Path) -> None:
+    change(folder / "config.json", auto_map=AUTO_MAP, model_type="evil")
+    with pytest.raises(InputError, match="custom code"):
+        TransformerEncoder(str(folder)).encode(["the cat"])
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_code_of_its_own_is_passed_over_where_there_is_a_known_class(
+    folder: Path, tmp_path: Path
+) -> None:
+    change(folder / "config.json", auto_map=AUTO_MAP)
+    change(folder / "tokenizer_config.json", auto_map=TOKENIZER)
+    assert TransformerEncoder(str(folder)).encode(["the cat"]).shape == (1, 32)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_trust_is_warned_of(tmp_path: Path) -> None:
+    words = ["search", str(tmp_path / "none"), "x", "--trust-remote-code"]
+    done = CliRunner().invoke(app, words)
+    assert "code that comes with the model is run, with your rights" in " ".join(
+        done.output.split()
+    )

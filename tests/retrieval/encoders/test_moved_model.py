@@ -1,0 +1,90 @@
+"""A model's folder that has moved: what counts is the weights, not where they lie."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.base import is_same_encoder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.encoders import make_tiny_model
+
+QUERY = "the cat"
+
+
+@pytest.fixture
+def moved(tmp_path: Path, tiny_bert: Path) -> Path:
+    """An index "i" beside "new", where its model is now; "old" is where it was."""
+    shutil.copytree(tiny_bert, tmp_path / "old")
+    with Collection.create(tmp_path / "i", TransformerEncoder(str(tmp_path / "old"))) as made:
+        made.add([Document("1", "the cat"), Document("2", "the dog"), Document("3", "rain")])
+    (tmp_path / "old").rename(tmp_path / "new")
+    return tmp_path
+
+
+def first(folder: Path, *words: str) -> str:
+    done = CliRunner().invoke(app, ["search", str(folder / "i"), "--json", QUERY, *words])
+    assert done.exit_code == 0, done.exception
+    found: str = json.loads(done.stdout)["queries"][0]["hits"][0]["id"]
+    return found
+
+
+def test_the_error_says_how_to_go_on(moved: Path) -> None:
+    for words in (["search", str(moved / "i"), QUERY], ["add", str(moved / "i"), "python:json"]):
+        error = CliRunner().invoke(app, words).exception
+        assert f"model '{moved / 'old'}': no such folder; if it has moved" in str(error)
+        assert "--model PATH" in str(error)
+
+
+def test_for_one_command_and_for_good(moved: Path) -> None:
+    new = str(moved / "new")
+    assert first(moved, "--model", new) == "1"
+    with pytest.raises(InputError, match="no such folder"):
+        Collection.open(moved / "i").search(QUERY)
+    (moved / "more.txt").write_text("the cat and the dog")
+    words = ["add", str(moved / "i"), str(moved / "more.txt"), "--model", new]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
+    assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
+    assert first(moved) == "1"
+    assert Collection.open(moved / "i", read_only=True).state.encoder["model"] == new
+
+
+def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
+    encoder = TransformerEncoder(str(moved / "new"))
+    for opened in (
+        Collection.open(moved / "i", encoder, read_only=True),
+        Collection.open(moved / "i", model=str(moved / "new"), read_only=True),
+    ):
+        with opened as collection:
+            assert collection.search(QUERY)[0][0].id == "1"
+
+
+@pytest.mark.slow
+def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
+    make_tiny_model("roberta", tmp_path / "other")
+    other = str(tmp_path / "other")
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open(moved / "i", TransformerEncoder(other))
+    with pytest.raises(InputError, match=r"has sha256 .*; the index was built with"):
+        Collection.open(moved / "i", model=other, read_only=True).search(QUERY)
+    for words in (["search", QUERY], ["repair"]):
+        command = [words[0], str(moved / "i"), *words[1:], "--model", other]
+        assert "the index was built with" in str(CliRunner().invoke(app, command).exception)
+    assert Collection.open(moved / "i", read_only=True).state.encoder["model"] != other
+
+
+def test_what_makes_encoders_the_same() -> None:
+    spec = {"type": "transformer", "model": "/a", "sha256": "1", "revision": None, "pooling": "x"}
+    assert is_same_encoder(spec, spec | {"model": "/b", "revision": "c"})
+    assert not is_same_encoder(spec, spec | {"sha256": "2"})
+    assert not is_same_encoder(spec, spec | {"pooling": "y"})
+    assert not is_same_encoder({"type": "own", "model": "a"}, {"type": "own", "model": "b"})

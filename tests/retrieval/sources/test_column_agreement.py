@@ -1,0 +1,265 @@
+"""Columns of one name in several files, and in an index: one type, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.writer import Added
+from slimdex.retrieval.sources.duckdb_readers import checked_types
+from slimdex.retrieval.sources.source import ColumnNames
+from slimdex.retrieval.sources.tables import TableSource
+from tests.encoders import WordEncoder
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def csv(name: str, *values: str, column: str = "v") -> str:
+    rows = "".join(f"{name[0]}{i},the text,{v}\n" for i, v in enumerate(values))
+    Path(name).write_text(f"id,text,{column}\n{rows}")
+    return name
+
+
+def jsonl(name: str, *values: Any) -> str:
+    rows = ({"id": f"{name[0]}{i}", "text": "x", "v": v} for i, v in enumerate(values))
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+def opened(*specs: str, types: str = "") -> Sources:
+    return Sources.open(specs, ColumnNames(types=checked_types([types] if types else [])))
+
+
+def values(sources: Sources) -> dict[str, Any]:
+    return {d.id: d.metadata["v"] for d in sources.documents()}
+
+
+def held(collection: Collection) -> dict[str, Any]:
+    with collection:
+        rows = [row for row in range(collection.state.rows) if row not in collection.deleted]
+        found = collection.store.documents(rows)
+        return {d.id: d.metadata.get("v") for d in found.values()}
+
+
+def built(*specs: str, types: str = "") -> dict[str, Any]:
+    path = Path("-".join(specs) + ".index")
+    return held(build(path, opened(*specs, types=types), WordEncoder, Settings())[0])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["2024-01-02"], ["soon"]),
+        (["1", "2"], ["many", "1.50"]),
+        (["1"], ["1.5"]),
+        (["12345678901234567"], ["1.5"]),
+        (["true"], ["1"]),
+        (["10:00"], ["2024-01-02 10:00:00"]),
+        (["2024-01-02"], ["2024-01-03 10:00:00"]),
+        (["01234"], ["5"]),
+    ],
+)
+def test_two_files_behave_like_one_with_all_their_rows(first: list[str], second: list[str]) -> None:
+    both = values(opened(csv("both.csv", *first, *second)))
+    a, b = csv("a.csv", *first), csv("b.csv", *second)
+    for order in ((a, b), (b, a)):
+        found = built(*order)
+        assert [found[f"a{i}"] for i in range(len(first))] == list(both.values())[: len(first)]
+        assert [found[f"b{i}"] for i in range(len(second))] == list(both.values())[len(first) :]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([5, 1.5], ["x", "5"]), ([True], [7]), (["2024-01-02"], ["x"]), ([[1]], [2])],
+)
+def test_two_files_of_json(first: list[Any], second: list[Any]) -> None:
+    a, b = jsonl("a.jsonl", *first), jsonl("b.jsonl", *second)
+    both = list(values(opened(jsonl("c.jsonl", *first, *second))).values())
+    for order in ((a, b), (b, a)):
+        found = built(*order)
+        assert [found[f"a{i}"] for i in range(len(first))] == both[: len(first)]
+        assert [found[f"b{i}"] for i in range(len(second))] == both[len(first) :]
+
+
+def about_columns(added: Added) -> list[str]:
+    return [note for note in added.notes if "column" in note]
+
+
+def test_a_column_without_values_has_no_say() -> None:
+    tables = (csv("a.csv", ""), csv("b.csv", "5"))
+    for a, b in (tables, (jsonl("a.jsonl", None), jsonl("b.jsonl", 5))):
+        for order in ((a, b), (b, a)):
+            assert opened(*order).notes == []
+            assert built(*order) == {"a0": None, "b0": 5}
+    for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
+        for value in ("5", "1.5", "2024-01-02", "word"):
+            shutil.rmtree("x", ignore_errors=True)
+            collection = indexed(value)
+            before = collection.store.columns
+            assert not about_columns(add(collection, opened(source)))
+            assert collection.store.columns == before
+            assert held(collection)[f"{source[0]}0"] is None
+
+
+def test_days_that_are_text_in_a_file_are_days_in_a_column_of_days() -> None:
+    collection = indexed("2024-01-02")
+    row = "SELECT 'b0' AS id, 'x' AS text, '2024-01-03' AS v"
+    duckdb.connect().sql(row).write_parquet("b.parquet")
+    assert not about_columns(add(collection, opened("b.parquet")))
+    assert held(collection) == {"a0": date(2024, 1, 2), "b0": date(2024, 1, 3)}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_the_row_of_a_misfit_in_a_long_file(ending: str) -> None:
+    value = "CASE WHEN i IN (250001, 250002) THEN 'no' ELSE i::VARCHAR END"
+    rows = f"SELECT i AS id, 'x' AS text, {value} AS v"
+    kind = {".csv": "CSV, HEADER", ".jsonl": "JSON", ".parquet": "PARQUET"}[ending]
+    rows += " FROM range(300000) t(i)"
+    duckdb.connect().execute(f"COPY ({rows}) TO 'b{ending}' (FORMAT {kind})")
+    (source,) = opened(f"b{ending}").opened
+    assert isinstance(source, TableSource)
+    assert source.misfit("v", "BIGINT") == (250002, "no")
+
+
+def test_files_of_different_kinds() -> None:
+    a, b = csv("a.csv", "007", "8"), jsonl("b.jsonl", 5, "x")
+    assert built(a, b) == {"a0": "007", "a1": "8", "b0": 5, "b1": "x"}
+    c, d = csv("c.csv", "2024-01-02"), jsonl("d.jsonl", 5)
+    assert built(c, d) == built(d, c) == {"c0": "2024-01-02", "d0": "5"}
+    notes = opened(c, d).notes
+    assert notes == ["column 'v' is BIGINT, DATE in different files; it is kept as VARCHAR"]
+
+
+def indexed(*values: str) -> Collection:
+    return build(Path("x"), opened(csv("a.csv", *values)), WordEncoder, Settings())[0]
+
+
+def test_a_column_of_days_takes_words_and_says_so() -> None:
+    collection = indexed("2024-01-02", "2024-01-03")
+    added = add(collection, opened(csv("b.csv", "2024-01-04", "soon")))
+    assert added.notes == [
+        "b.csv, row 2: 'soon' in column 'v' is no DATE",
+        "column 'v' was DATE and is text now",
+    ]
+    assert collection.store.columns["v"] == "VARCHAR"
+    assert held(collection) == {
+        "a0": "2024-01-02",
+        "a1": "2024-01-03",
+        "b0": "2024-01-04",
+        "b1": "soon",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [("true", "maybe", "true"), ("10:00", "late", "10:00:00"), ("2024-01-02 10:00", "x", None)],
+)
+def test_other_columns_that_text_can_hold(old: str, new: str, text: str | None) -> None:
+    collection = indexed(old)
+    add(collection, opened(csv("b.csv", new)))
+    assert held(collection) == {"a0": text or "2024-01-02 10:00:00", "b0": new}
+
+
+def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -> None:
+    collection = indexed("1", "2")
+    source = csv("b.csv", "3", "many")
+    with pytest.raises(InputError) as raised:
+        add(collection, opened(source))
+    assert str(raised.value) == (
+        "b.csv, row 2: 'many' in column 'v' is no BIGINT: column 'v' holds BIGINT; the new values "
+        "are VARCHAR (--types v=VARCHAR makes the whole column text, --types v=BIGINT reads what "
+        "is so)"
+    )
+    with pytest.raises(InputError, match=r"b\.csv, row 2: 'many' in column 'v'; expected BIGINT"):
+        add(collection, opened(source, types="v=BIGINT"))
+    add(collection, opened(source, types="v=VARCHAR"))
+    assert held(collection) == {"a0": "1", "a1": "2", "b0": "3", "b1": "many"}
+
+
+def test_zeros_before_a_number_are_not_lost_in_a_column_of_numbers() -> None:
+    collection = indexed("12345")
+    with pytest.raises(InputError, match=r"b\.csv, row 2: '01234' in column 'v' is no BIGINT"):
+        add(collection, opened(csv("b.csv", "5", "01234")))
+    add(collection, opened("b.csv", types="v=VARCHAR"))
+    assert held(collection) == {"a0": "12345", "b0": "5", "b1": "01234"}
+
+
+def test_numbers_written_otherwise_are_numbers_in_a_column_of_numbers() -> None:
+    collection = indexed("1.5")
+    added = add(collection, opened(csv("b.csv", "1.10")))
+    assert added.notes == ["b.csv: column 'v' holds DOUBLE: kept as numbers, not as written"]
+    assert held(collection) == {"a0": 1.5, "b0": 1.1}
+
+
+def test_a_column_of_text_keeps_what_is_written() -> None:
+    collection = indexed("x")
+    add(collection, opened(csv("b.csv", "1.5", "2")))
+    add(collection, opened(jsonl("c.jsonl", {"k": [1, "2"]})))
+    assert held(collection) == {"a0": "x", "b0": "1.5", "b1": "2", "c0": '{"k":[1,"2"]}'}
+
+
+def test_types_that_the_user_names() -> None:
+    a = csv("a.csv", "1.10", "2")
+    assert values(opened(a)) == {"a0": "1.10", "a1": "2"}
+    assert values(opened(a, types="v=DOUBLE")) == {"a0": 1.1, "a1": 2.0}
+    b = csv("b.csv", "2", "")
+    assert values(opened(b, types="v=VARCHAR")) == {"b0": "2", "b1": None}
+    assert values(opened(b, types="all=text")) == {"b0": "2", "b1": None}
+    c = jsonl("c.jsonl", "2024-01-02", None)
+    assert values(opened(c)) == {"c0": date(2024, 1, 2), "c1": None}
+    assert values(opened(c, types="all=VARCHAR")) == {"c0": "2024-01-02", "c1": None}
+    d = jsonl("d.jsonl", "5", 6)
+    assert values(opened(d, types="v=BIGINT")) == {"d0": 5, "d1": 6}
+    duckdb.connect().sql("SELECT 'e0' AS id, 'x' AS text, 5 AS v").write_parquet("e.parquet")
+    assert values(opened("e.parquet", types="v=VARCHAR")) == {"e0": "5"}
+    assert values(opened(csv("f.csv", '"[1, 2]"'), types="v=INT[]")) == {"f0": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ("w=VARCHAR", "--types: no column 'w'; expected one of id, text, v"),
+        ("v=NOPE", "--types 'v=NOPE': Catalog Error: Type with name NOPE does not exist!"),
+        ("v", "--types 'v'; expected COLUMN=TYPE"),
+        ("v=INT; DROP TABLE x", "expected COLUMN=TYPE"),
+        ("text=BIGINT", "a.csv: --types text=BIGINT; expected VARCHAR for text, id and title"),
+    ],
+)
+def test_types_that_are_refused(types: str, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        opened(csv("a.csv", "1"), types=types)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_a_value_that_is_not_of_the_type_named(name: str) -> None:
+    rows = "SELECT '1' AS id, 'x' AS text, '2024-01-02' AS v UNION ALL SELECT '2', 'y', 'soon'"
+    kind = {"tsv": "CSV, DELIM '\t', HEADER", "csv": "CSV, HEADER", "jsonl": "JSON"}
+    duckdb.connect().execute(f"COPY ({rows}) TO '{name}' (FORMAT {kind.get(name[2:], 'PARQUET')})")
+    sources = opened(name, types="v=DATE")
+    with pytest.raises(InputError) as raised:
+        list(sources.documents())
+    assert str(raised.value) == (
+        f"{name}, row 2: 'soon' in column 'v'; expected DATE (--types v=DATE)"
+    )
+
+
+def test_the_fingerprint_knows_the_types() -> None:
+    csv("a.csv", "1")
+    prints = [opened("a.csv", types=t).fingerprint() for t in ("", "v=VARCHAR", "v=DOUBLE", "")]
+    assert prints[0] == prints[3]
+    assert len(set(prints)) == 3

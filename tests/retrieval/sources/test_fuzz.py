@@ -1,0 +1,341 @@
+"""Damaged and random input of every kind: read, or refused in one line; never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import io
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.registry import load_reducer
+from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
+from slimdex.retrieval.sources.source import open_source, read_pairs
+from tests.chance import CHANCE
+from tests.encoders import WordEncoder
+
+EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.examples(150)))
+LONGEST = 20
+"""Seconds of work for one input, however busy the machine."""
+ROWS = [
+    {"_id": "a", "text": "one café", "title": "T", "n": 1, "tags": ["x"], "m": {"k": 1.5}},
+    {"_id": "b", "text": "two, \"or\" 'more'", "title": None, "n": None, "tags": [], "m": {}},
+]
+CSV = 'id,text,n\na,"one, café",1\nb,"two ""or"" more",\n'
+
+
+def parquet() -> bytes:
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT 'a' AS id, 'one' AS text, [1.0, 2.0]::FLOAT[] AS v, {'k': 1} AS m "
+            "UNION ALL SELECT 'b', 'two', [3.0, 4.0]::FLOAT[], {'k': NULL}) "
+            f"TO '{folder}/x.parquet'"
+        )
+        return Path(folder, "x.parquet").read_bytes()
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
+VALID = {
+    ".jsonl": LINES,
+    ".ndjson": LINES,
+    ".jsonl.gz": gzip.compress(LINES, mtime=0),
+    ".json": json.dumps(ROWS).encode(),
+    ".csv": CSV.encode(),
+    ".csv.gz": gzip.compress(CSV.encode(), mtime=0),
+    ".tsv": CSV.replace(",", "\t").encode(),
+    ".txt": b"one\n\ntwo caf\xc3\xa9\n",
+    ".txt.gz": gzip.compress(b"one\ntwo\n", mtime=0),
+    ".parquet": parquet(),
+}
+FOUND = [pytest.param(".csv", b'id,tex\x00\x00\x00\x00a,"', id="csv-open-quote")]
+"""What the test of damaged sources has found, tried by every run."""
+PIECES = [b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n", b'"', b"'", b"{", b",", b"\t", b"["]
+PIECES += [b"\\ud800", b"1e999", b"\x7f" * 8, b"\xff" * 8, b"\0" * 64, b"9" * 400, b"[" * 200]
+PIECES += [b"NaN", b"null"]
+INSERTED = st.one_of(st.binary(max_size=12), st.sampled_from(PIECES))
+
+
+@st.composite
+def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+    """The data with a few bytes replaced, put in or cut off; or random bytes."""
+    if draw(st.integers(0, 19)) == 0:
+        return draw(st.binary(max_size=300))
+    for _ in range(draw(st.integers(1, 3))):
+        at, piece = draw(st.integers(0, len(data))), draw(INSERTED)
+        end = {"put": at, "replace": at + len(piece), "cut": len(data)}
+        data = data[:at] + piece + data[end[draw(st.sampled_from(sorted(end)))] :]
+    return data
+
+
+def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=EXAMPLES, suppress_health_check=checks)(test)
+
+
+def quietly(action: Callable[[], object]) -> None:
+    """Run it; what it may raise is one line for the user."""
+    message, begin = "", time.process_time()
+    try:
+        action()
+    except (InputError, OSError) as error:
+        message = str(error)
+    assert time.process_time() - begin < LONGEST
+    assert "\n" not in message.strip()
+    assert "Traceback" not in message
+    assert len(message) < 2000
+
+
+def read_or_refused(path: Path) -> None:
+    """As documents and as pairs of sentences."""
+
+    def read() -> None:
+        for batch in open_source(str(path)).batches():
+            for document in batch:
+                assert isinstance(document.id, str)
+                assert isinstance(document.content, str)
+
+    quietly(read)
+    quietly(lambda: read_pairs(str(path)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", VALID)
+@fuzzed
+@given(st.data())
+def test_sources(tmp_path: Path, ending: str, data: st.DataObject) -> None:
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(data.draw(damaged(VALID[ending])))
+    read_or_refused(path)
+
+
+@pytest.mark.parametrize(("ending", "data"), FOUND)
+def test_sources_that_exploring_found(tmp_path: Path, ending: str, data: bytes) -> None:
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(data)
+    read_or_refused(path)
+
+
+@pytest.mark.parametrize("ending", VALID)
+def test_valid_sources_are_read(tmp_path: Path, ending: str) -> None:
+    """So that what is damaged above is no nonsense to begin with."""
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(VALID[ending])
+    assert [len(batch) for batch in open_source(str(path)).batches()] == [2]
+
+
+NPY = npy(np.arange(12, dtype=np.float32).reshape(3, 4))
+
+
+@pytest.mark.slow
+@fuzzed
+@given(damaged(NPY))
+@example(NPY.replace(b"(3, 4)", b"(3, 4 "))  # numpy reads the header as Python: a TokenError,
+@example(NPY.replace(b"'descr': ", b"[]     : "))  # and a TypeError
+def test_npy_files(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+
+    def read() -> None:
+        vectors = open_vectors(str(path), [])
+        if len(vectors) * vectors.dim < 1 << 24:  # what is claimed was checked against the file
+            check_vectors(vectors)
+            vectors.fingerprint()
+
+    quietly(read)
+    quietly(lambda: read_query_vectors(str(path)))
+
+
+@pytest.mark.slow
+@fuzzed
+@given(damaged(parquet()))
+def test_vectors_in_parquet(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(data)
+    quietly(lambda: check_vectors(open_vectors("v", [str(path)])))
+
+
+@fuzzed
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+            lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+            max_leaves=8,
+        ).map(json.dumps),
+        damaged(b"[[0.5, 1], [2, 3e2]]").map(lambda data: data.decode(errors="replace")),
+    )
+)
+def test_query_vectors_as_json(text: str) -> None:
+    if not text.endswith(".npy"):
+        quietly(lambda: read_query_vectors(text))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("fuzz") / "x.index"
+    documents = [Document(f"d{i}", f"word{i} text", metadata={"n": i}) for i in range(40)]
+    with Collection.create(path, WordEncoder(8), Settings(k=4, kind="flat")) as collection:
+        collection.add(documents)
+        collection.delete(["d3"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(made: Path) -> Collection:
+    return Collection.open(made, WordEncoder(8), read_only=True)
+
+
+ODD_ARRAYS = st.sampled_from(
+    [
+        np.zeros((1, 8)),
+        np.zeros((0, 8)),
+        np.zeros((0,)),
+        np.zeros(8),
+        np.zeros((1, 7)),
+        np.zeros((1, 8, 1)),
+        np.full((1, 8), np.nan),
+        np.full((1, 8), np.inf),
+        np.full((1, 8), 1e308),
+        np.full((1, 8), 3e38, np.float32),
+        np.full((1, 8), 1e-45, np.float32),
+        np.full((1, 8), 10**30, object),
+        np.array([["a"] * 8]),
+        np.array([[1j] * 8]),
+        np.array([[None] * 8]),
+        np.zeros((1, 8), bool),
+        np.array(["2020-01-01"] * 8, "M8[D]")[None],
+        np.zeros((1, 16))[:, ::2],
+        np.zeros((8, 1)).T,
+        [[1.0] * 8, [2.0]],
+        [[]],
+        "12345678",
+        b"12345678",
+        {"a": 1},
+        7,
+    ]
+)
+
+
+@fuzzed
+@given(ODD_ARRAYS, st.integers(-3, 100), st.sampled_from([None, "n > 20", "n = -1", "true"]))
+@example(np.array([[1j] * 8]), 5, None)
+@example(np.full((1, 8), 1e308), 5, None)
+@example(np.full((1, 8), 3e38, np.float32), 5, None)
+@example(np.full((1, 8), 10**30, object), 5, None)
+def test_query_vectors(opened: Collection, vectors: Any, k: int, where: str | None) -> None:
+    def search() -> None:
+        for hits in opened.search(vectors=vectors, k=k, where=where):
+            assert len(hits) <= k
+            assert all(np.isfinite(hit.score) for hit in hits)
+
+    quietly(search)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["reducer", "rescorer", "moments"])
+@fuzzed
+@given(st.data())
+def test_fitted_files(tmp_path: Path, made: Path, role: str, data: st.DataObject) -> None:
+    load: Any = {"reducer": load_reducer, "rescorer": Rescorer.load, "moments": Moments.load}[role]
+    (file,) = made.glob(f"{role}-*")
+    path = tmp_path / file.name
+    path.write_bytes(data.draw(damaged(file.read_bytes())))
+    quietly(lambda: load(path))
+
+
+ODD_VALUES = st.sampled_from(
+    [None, True, -1, 0, 1.5, 1 << 40, 10**400, "", "x", "../x", "\ud800", [], {}, [1], {"a": 1}]
+)
+
+
+@fuzzed
+@given(st.data())
+def test_states(opened: Collection, data: st.DataObject) -> None:
+    values: Any = json.loads(opened.state.to_json())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = values
+        while True:
+            key = data.draw(st.sampled_from(sorted(place)))
+            if not isinstance(place[key], dict) or not place[key] or data.draw(st.booleans()):
+                break
+            place = place[key]
+        if data.draw(st.booleans()):
+            place[key] = copy.deepcopy(data.draw(ODD_VALUES))
+        else:
+            del place[key]
+        if not values:
+            break
+    quietly(lambda: State.from_json(json.dumps(values)))
+
+
+@fuzzed
+@given(st.data())
+def test_state_texts(opened: Collection, data: st.DataObject) -> None:
+    text = data.draw(damaged(opened.state.to_json().encode())).decode(errors="replace")
+    quietly(lambda: State.from_json(text))
+
+
+@pytest.mark.slow
+@fuzzed
+@given(st.data())
+def test_catalogs(tmp_path: Path, made: Path, data: st.DataObject) -> None:
+    folder = tmp_path / "y.index"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(made, folder)
+    whole = (made / CATALOG).read_bytes()
+    if data.draw(st.booleans()):  # as one block is damaged, not as all after it are moved
+        at, piece = data.draw(st.integers(0, len(whole))), data.draw(INSERTED)
+        (folder / CATALOG).write_bytes(whole[:at] + piece + whole[at + len(piece) :])
+    else:
+        (folder / CATALOG).write_bytes(data.draw(damaged(whole)))
+
+    def use() -> None:
+        verify(folder)
+        with Collection.open(folder, WordEncoder(8)) as collection:
+            collection.search("word1", where="n > 3")
+            collection.add([Document("d1", "new")])
+            collection.delete(["d2"])
+
+    quietly(use)
+
+
+def test_what_quietly_lets_through() -> None:
+    quietly(lambda: None)
+    for error in (InputError("one line"), CorruptError("one line"), OSError(5, "I/O")):
+
+        def fail(error: Exception = error) -> None:
+            raise error
+
+        quietly(fail)
+    with pytest.raises(KeyError):
+        quietly(lambda: dict[str, int]()["x"])
+    with pytest.raises(AssertionError):
+        quietly(lambda: (_ for _ in ()).throw(InputError("two\nlines")))

@@ -1,0 +1,255 @@
+"""Vectors from elsewhere: a .npy file, a Parquet column, an array."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slimdex import Collection, Document, GivenEncoder
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.sources import given_vectors as given_vectors
+from slimdex.retrieval.sources.given_vectors import ArrayVectors, open_vectors, read_query_vectors
+
+N, D = 50, 12
+PLAIN = Settings(D, 0.0, 0.0, "flat", 0)
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> Matrix:
+    return rng.normal(size=(N, D)).astype(np.float32)
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    return [Document(f"d{i}", f"text {i}", metadata={"year": 2000 + i}) for i in range(N)]
+
+
+def nearest(X: Matrix, query: Matrix, k: int) -> list[str]:
+    cosines = normalize_rows(X) @ (query / np.linalg.norm(query))
+    return [f"d{i}" for i in np.argsort(-cosines)[:k]]
+
+
+def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
+        assert collection.add(documents, vectors=X).documents == N
+    with Collection.open(tmp_path / "i") as collection:
+        queries = X[:5] + 0.1
+        for hits, query in zip(collection.search(vectors=queries, k=4), queries, strict=True):
+            assert [hit.id for hit in hits] == nearest(X, query, 4)
+        (hits,) = collection.search(vectors=X[:1], k=1, where="year > 2010")
+        allowed = np.where(np.arange(N)[:, None] > 10, X, -X[0])
+        assert hits[0].id == nearest(allowed, X[0], 1)[0]
+        with pytest.raises(InputError, match="built from given vectors and has no encoder"):
+            collection.search("text 3")
+        with pytest.raises(InputError, match="either queries or vectors"):
+            collection.search("text 3", vectors=X[:1])
+        with pytest.raises(InputError, match="3 dimensions; expected 12"):
+            collection.search(vectors=X[:1, :3])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[:-1], "49 rows for 50 documents"),
+        (lambda X: X[:, :5], "5 dimensions; expected 12"),
+        (
+            lambda X: np.where(np.arange(N)[:, None] == 7, np.nan, X),
+            "row 8, value 1 is nan; .*counted from 1",
+        ),
+        (lambda X: X * 1e6, "expected finite numbers up to 65504"),
+        (lambda X: X[0], "expected numbers"),
+        (lambda X: X.astype(str), "expected numbers"),
+    ],
+)
+def test_vectors_that_do_not_fit_leave_nothing(
+    X: Matrix, documents: list[Document], tmp_path: Path, change: Any, message: str
+) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
+        with pytest.raises(InputError, match=message):
+            collection.add(documents, vectors=change(X))
+        assert not collection.state.unfinished
+        collection.add(documents, vectors=X)
+        assert len(collection) == N
+
+
+def test_given_beside_an_encoder_s_own(
+    documents: list[Document], tmp_path: Path, encoder: Any
+) -> None:
+    own = encoder.encode([d.content for d in documents])
+    encoder.encoded.clear()
+    with Collection.create(tmp_path / "i", encoder, Settings(kind="flat", k=8)) as collection:
+        collection.add(documents[:30], vectors=own[:30])
+        assert not encoder.encoded
+        collection.add(documents[30:])
+        assert len(encoder.encoded) == 20
+        assert collection.search("text 7", k=1)[0][0].id == "d7"
+
+
+def test_an_interrupted_addition_wants_the_same_vectors_again(
+    X: Matrix, documents: list[Document], tmp_path: Path, encoder: Any
+) -> None:
+    class Cut(ArrayVectors):
+        """Vectors that are checked, and then interrupted."""
+
+        reads = 0
+
+        def rows(self, start: int, stop: int) -> Matrix:
+            self.reads += 1
+            if self.reads > 1:
+                raise KeyboardInterrupt
+            return super().rows(start, stop)
+
+    own = encoder.encode([d.content for d in documents])
+    with Collection.create(tmp_path / "i", encoder, Settings(kind="flat", k=8)) as collection:
+        collection.add(documents[:20])
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(documents, vectors=Cut(own))
+        assert collection.state.unfinished
+        with pytest.raises(InputError, match="began with vectors from elsewhere"):
+            collection.resume()
+        with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
+            collection.resume(vectors=own[:-1])
+        collection.resume(vectors=own)
+        assert len(collection) == N
+        np.testing.assert_allclose(collection.vectors.take(np.arange(20, 20 + N)), own, atol=2e-2)
+
+
+def test_documents_without_vectors_are_refused_before_they_are_in(
+    X: Matrix, documents: list[Document], tmp_path: Path
+) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
+        collection.add(documents[:30], vectors=X[:30].tolist())
+        with pytest.raises(InputError, match="expected vectors for these"):
+            collection.add(documents[30:])
+        assert not collection.state.unfinished
+        assert collection.search(vectors=X[:0]) == []
+
+
+def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a1.parquet", X + 1)
+    source = write_parquet(tmp_path / "a[1].parquet", X)
+    out = str(tmp_path / "i")
+    built = slimdex("build", str(source), "--out", out, "--vectors", "EMB", "--json")
+    assert built["columns"] == {"year": "INTEGER"}
+    with Collection.open(out) as collection:
+        np.testing.assert_allclose(collection.vectors.take(np.arange(N)), X, atol=2e-3)
+
+
+def test_from_a_parquet_column_in_parts(
+    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_vectors, "CHUNK", 7)
+    path = write_parquet(tmp_path / "d.parquet", X)
+    vectors = open_vectors("emb", [str(path)])
+    assert (len(vectors), vectors.dim) == (N, D)
+    np.testing.assert_array_equal(vectors.rows(0, 20), X[:20])
+    np.testing.assert_array_equal(vectors.rows(20, N), X[20:])
+    np.testing.assert_array_equal(vectors.rows(3, 5), X[3:5])
+    same = write_parquet(path, X, "other")
+    assert open_vectors("other", [str(same)]).fingerprint() != vectors.fingerprint()
+    path = write_parquet(path, X)
+    two = open_vectors("emb", [str(path), str(path)])
+    np.testing.assert_array_equal(two.rows(45, 55), np.concatenate([X[45:], X[:5]]))
+
+
+def write_parquet(path: Path, X: Matrix, column: str = "emb", type_: str = f"FLOAT[{D}]") -> Path:
+    """id, text, year and the vectors, as DuckDB writes them."""
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE t(id VARCHAR, text VARCHAR, year INT, {column} {type_})")
+        rows = [(f"d{i}", f"text {i}", 2000 + i, x.tolist()) for i, x in enumerate(X)]
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+        connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def slimdex(*words: str) -> Any:
+    done = CliRunner().invoke(app, list(words))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("way", ["npy", "column"])
+def test_from_the_command_line(X: Matrix, tmp_path: Path, way: str) -> None:
+    source = write_parquet(tmp_path / "d.parquet", X)
+    np.save(tmp_path / "x.npy", X.astype(np.float64))
+    if way == "npy":
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"COPY (SELECT id, text, year FROM '{source}') TO '{tmp_path}/d.csv'"
+            )
+        source = tmp_path / "d.csv"
+    vectors = str(tmp_path / "x.npy") if way == "npy" else "emb"
+    out = str(tmp_path / "i")
+    exact = ("--k", str(D), "--gamma", "0", "--kind", "flat")
+    built = slimdex("build", str(source), "--out", out, "--vectors", vectors, *exact, "--json")
+    assert built["documents"] == N
+    assert built["columns"] == {"year": "BIGINT" if way == "npy" else "INTEGER"}
+    assert built["encoder"] == {"type": "given", "dim": D}
+    query = json.dumps((X[3] + 0.1).tolist())
+    found = slimdex("search", out, "--query-vector", query, "-n", "3", "--json")["queries"][0]
+    assert [hit["id"] for hit in found["hits"]] == nearest(X, X[3] + 0.1, 3)
+    np.save(tmp_path / "q.npy", X[:2])
+    found = slimdex("search", out, "--query-vector", str(tmp_path / "q.npy"), "--json")["queries"]
+    assert [answer["hits"][0]["id"] for answer in found] == ["d0", "d1"]
+    assert [answer["query"] for answer in found] == ["vector 1", "vector 2"]
+    added = slimdex("add", out, str(source), "--vectors", vectors, "--json")
+    assert (added["documents"], added["replaced"]) == (N, N)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nowhere.npy", r"nowhere\.npy: no such file"),
+        ("text", "expected lists"),
+        ("nothing", "expected lists of numbers"),
+        ("bad.npy", r"expected a \.npy file of numbers"),
+        ("objects.npy", r"expected a \.npy file of numbers"),
+        ("ragged", "lists of 1 to 2"),
+    ],
+)
+def test_sources_of_vectors_that_are_none(
+    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_parquet(tmp_path / "d.parquet", X)
+    Path("bad.npy").write_bytes(b"junk")
+    np.save("objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    if spec == "ragged":
+        path = tmp_path / "r.parquet"
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"COPY (SELECT * FROM (VALUES ([1.0]), ([1.0, 2.0])) t(ragged)) TO '{path}'"
+            )
+    with pytest.raises(InputError, match=message):
+        open_vectors(spec, [str(path)])
+    with pytest.raises(InputError, match="or a column of Parquet sources"):
+        open_vectors("emb", ["notes.csv"])
+
+
+def test_an_array_has_a_fingerprint_of_its_own(X: Matrix) -> None:
+    prints = {ArrayVectors(x).fingerprint() for x in (X, X + 1, X[:, ::-1], X)}
+    assert len(prints) == 3
+
+
+@pytest.mark.parametrize("spec", ["", "[1, 2", '"a"', "{}", "7", '["a"]'])
+def test_query_vectors_that_are_none(spec: str) -> None:
+    with pytest.raises(InputError, match=r"expected"):
+        read_query_vectors(spec)
+
+
+def test_a_long_vector_is_not_repeated_whole() -> None:
+    for spec in ("[" + "1, " * 50_000 + "x]", "[" + "1, " * 50_000 + "NaN]", "[" * 9000):
+        with pytest.raises(InputError, match=r"^vector '\[.{199}'\.\.\.") as raised:
+            read_query_vectors(spec)
+        assert len(str(raised.value)) < 400

@@ -1,0 +1,442 @@
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.source import ColumnNames, Source, open_source, read_pairs
+from slimdex.retrieval.sources.text_files import FileFormat
+from tests.encoders import WordEncoder
+
+
+def read(path: Path | str, given: FileFormat = FileFormat(), **names: Any) -> list[Document]:
+    source = open_source(str(path), ColumnNames(**names), given)
+    return [document for batch in source.batches() for document in batch]
+
+
+def write_jsonl(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_jsonl_with_typed_columns(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "a.jsonl",
+        {"_id": "007", "title": "T", "text": "one", "year": 1999, "when": "2020-01-02", "p": 0.5},
+        {"_id": "8", "text": "two", "year": None, "tags": ["a", "b"]},
+    )
+    source = open_source(str(path))
+    assert dict(source.columns) == {
+        "year": "BIGINT",
+        "when": "DATE",
+        "p": "DOUBLE",
+        "tags": "VARCHAR[]",
+    }
+    first, second = read(path)
+    assert (first.id, first.title, first.text, first.content) == ("007", "T", "one", "T one")
+    assert first.metadata == {"year": 1999, "when": date(2020, 1, 2), "p": 0.5, "tags": None}
+    assert (second.id, second.title, second.content) == ("8", "", "two")
+    assert second.metadata["tags"] == ["a", "b"]
+
+
+def test_ids_and_texts_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n007,2020-1-2\n1e3,12\n")
+    assert [(d.id, d.text) for d in read(tmp_path / "a.csv")] == [
+        ("007", "2020-1-2"),
+        ("1e3", "12"),
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": "2020-1-2", "text": "2020-01-02T00:00"})
+    assert [(d.id, d.text) for d in read(path)] == [("2020-1-2", "2020-01-02T00:00")]
+
+
+def test_csv_and_tsv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,body,n\nx,"with, comma\nand line",1\ny,plain,2\n')
+    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.csv")] == [
+        ("x", "with, comma\nand line", {"n": 1}),
+        ("y", "plain", {"n": 2}),
+    ]
+    (tmp_path / "b.csv").write_text("id;text\n1;a, b\n")
+    assert [(d.id, d.text) for d in read(tmp_path / "b.csv")] == [("1", "a, b")]
+    (tmp_path / "a.tsv").write_text("sentence\tscore\nHe said, fine.\t1.5\nYes.\t2\n")
+    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.tsv")] == [
+        (f"{tmp_path}/a.tsv:1", "He said, fine.", {"score": 1.5}),
+        (f"{tmp_path}/a.tsv:2", "Yes.", {"score": 2.0}),
+    ]
+
+
+def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
+    duckdb.connect().sql(
+        "SELECT 1 AS id, 'hello' AS text, TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t, {'a': 1} AS s"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    (document,) = read(tmp_path / "a.parquet")
+    assert document.id == "1"
+    assert document.metadata == {"t": datetime(2020, 1, 1, 8), "s": {"a": 1}}
+
+
+def test_text_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("first\n\n  second  \n")
+    assert [(d.id, d.text) for d in read(tmp_path / "a.txt")] == [
+        (f"{tmp_path}/a.txt:1", "first"),
+        (f"{tmp_path}/a.txt:3", "second"),
+    ]
+
+
+def test_compressed(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write("first\n")
+    with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
+        file.write('{"id": "1", "text": "x"}\n')
+    assert [d.text for d in read(tmp_path / "a.txt.gz")] == ["first"]
+    assert [d.text for d in read(tmp_path / "a.jsonl.gz")] == ["x"]
+
+
+def test_a_name_is_a_name_and_no_pattern(tmp_path: Path) -> None:
+    for name, text in (("a1", "wrong"), ("a[1]", "right"), ("b*", "star"), ("b?", "mark")):
+        write_jsonl(tmp_path / f"{name}.jsonl", {"id": 1, "text": text})
+    (tmp_path / "c[1].csv").write_text("id,text\n1,right\n")
+    for name, text in (("a[1].jsonl", "right"), ("b*.jsonl", "star"), ("b?.jsonl", "mark")):
+        assert [d.text for d in read(tmp_path / name)] == [text]
+    assert [d.text for d in read(tmp_path / "c[1].csv")] == ["right"]
+
+
+def test_objects_of_many_rare_keys(tmp_path: Path) -> None:
+    rows = [{"id": i, "text": "x", f"k{i}": i, "tags": {f"t{i}": 1}} for i in range(300)]
+    documents = read(write_jsonl(tmp_path / "a.jsonl", *rows))
+    assert len(documents) == 300
+    assert documents[7].metadata["k7"] == 7
+    assert documents[7].metadata["k8"] is None
+    assert documents[7].metadata["tags"]["t7"] == 1
+
+
+def test_maps_are_kept_as_json(tmp_path: Path) -> None:
+    duckdb.connect().sql(
+        "SELECT i AS id, 'x' AS text, MAP {'k' || i: i} AS m FROM range(3) t(i)"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    assert [d.metadata["m"] for d in read(tmp_path / "a.parquet")] == [
+        {"k0": 0},
+        {"k1": 1},
+        {"k2": 2},
+    ]
+
+
+def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
+    values = [5, "5", {"a": 1}, {"a": "1"}, None, "x", [1, "2"], 1.5, True, ["3"]]
+    rows = [{"id": i, "text": "x", "v": value} for i, value in enumerate(values)]
+    path = write_jsonl(tmp_path / "a.jsonl", *rows)
+    assert [d.metadata["v"] for d in read(path)] == values
+    with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
+        collection.add(read(path))
+        found = collection.store.documents(range(len(values)))
+    assert [found[row].metadata["v"] for row in range(len(values))] == values
+
+
+def test_json_nested_too_deep(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for depth, match in ((150, "maximum recursion depth of 128"), (900, "line 2: JSON nested too")):
+        nested = "[" * depth + "]" * depth
+        path.write_text(f'{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {nested}}}\n')
+        with pytest.raises(InputError, match=match):
+            read(path)
+
+
+def test_a_number_of_too_many_digits_before_a_broken_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "x", "n": {"1" * 5000}}}\n{{"text": \n')
+    with pytest.raises(InputError, match="line 1: Exceeds the limit"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
+    nested = "[" * 9000 + "]" * 9000
+    duckdb.connect().sql(
+        f"SELECT 'a' AS id, 'x' AS text, MAP {{'k': '{nested}'::JSON}} AS m"
+    ).write_parquet(str(tmp_path / "a.parquet"))
+    with pytest.raises(InputError, match=r"a\.parquet: document 'a': column 'm': JSON that can't"):
+        read(tmp_path / "a.parquet")
+
+
+def test_names_that_are_ours_are_avoided(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x", "Row": 1, "row_": 2})
+    assert read(path)[0].metadata == {"Row__": 1, "row_": 2}
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbffirst\n")
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,text\n1,x\n")
+    assert read(tmp_path / "a.txt")[0].text == "first"
+    assert read(tmp_path / "a.csv")[0].id == "1"
+
+
+def test_json_with_a_byte_order_mark(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.json"):
+        (tmp_path / name).write_bytes(b'\xef\xbb\xbf{"id": "1", "text": "x", "n": 5}\n')
+        assert [(d.id, d.text, d.metadata) for d in read(tmp_path / name)] == [("1", "x", {"n": 5})]
+
+
+def test_keys_that_differ_only_in_case_are_all_kept(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "x", "Name": "p", "name": "q", "day": "2024-01-02"},
+        {"id": "2", "text": "y", "name": "r", "NAME": 5, "Text": "other"},
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", *rows)
+    assert [(d.id, d.text, d.metadata) for d in read(path)] == [
+        (
+            "1",
+            "x",
+            {"day": date(2024, 1, 2), "Name": "p", "name_": "q", "NAME__": None, "Text_": None},
+        ),
+        ("2", "y", {"day": None, "Name": None, "name_": "r", "NAME__": 5, "Text_": "other"}),
+    ]
+    assert open_source(str(path)).notes == [
+        "key 'Text' is kept as 'Text_'",
+        "key 'name' is kept as 'name_'",
+        "key 'NAME' is kept as 'NAME__'",
+    ]
+
+
+def test_a_key_with_a_number_is_no_second_one(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": "1", "text": "x", "name": 1, "name_1": 2})
+    assert read(path)[0].metadata == {"name": 1, "name_1": 2}
+    assert open_source(str(path)).notes == []
+
+
+def test_many_rows_with_keys_that_differ_only_in_case(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "text": "x", ("N" if i % 3 else "n"): i} for i in range(5000)]
+    found = read(write_jsonl(tmp_path / "a.jsonl", *rows))
+    assert [d.metadata["N_" if i % 3 else "n"] for i, d in enumerate(found)] == list(range(5000))
+
+
+def test_columns_of_csv_that_differ_only_in_case(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,Name,name\n1,x,01,2\n")
+    assert read(tmp_path / "a.csv")[0].metadata == {"Name": "01", "name_1": 2}
+
+
+WRITTEN = [
+    (["1.10", "2"], "VARCHAR"),
+    (["007", "8"], "VARCHAR"),
+    (["+5", "6"], "VARCHAR"),
+    (["1e5", "2"], "VARCHAR"),
+    ([".5", "2"], "VARCHAR"),
+    (["0x10", "2"], "VARCHAR"),
+    (["1.23456789012345678", "2"], "VARCHAR"),
+    (["inf", "infinity"], "VARCHAR"),
+    (["0.5", "2", "-1.5", "nan", "NaN"], "DOUBLE"),
+    (["5", " 6", ""], "BIGINT"),
+    (["TRUE", "false"], "BOOLEAN"),
+    (["2024-01-02", "2024-1-3"], "DATE"),
+    (["2024-01-02 10:00", "2024-01-02 10:00:05"], "TIMESTAMP"),
+    (["2024-01-02T10:00:00Z"], "TIMESTAMP"),
+]
+
+
+@pytest.mark.parametrize(("values", "type_"), WRITTEN)
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_what_numbers_would_change_stays_text(
+    tmp_path: Path, values: list[str], type_: str, ending: str
+) -> None:
+    comma = "\t" if ending == ".tsv" else ","
+    rows = "".join(f"{i}{comma}x{comma}{v}\n" for i, v in enumerate(values))
+    path = tmp_path / f"a{ending}"
+    path.write_text(f"id{comma}text{comma}v\n{rows}")
+    source = open_source(str(path))
+    assert dict(source.columns) == {"v": type_}
+    if type_ == "VARCHAR":
+        assert [d.metadata["v"] for d in read(path)] == values
+        noted = [note for note in source.notes if note.startswith("column 'v' is kept as text: ")]
+        assert len(noted) == (values[0] not in ("007", "+5"))  # which are no numbers to DuckDB
+
+
+def test_latin_1_and_utf_16(tmp_path: Path) -> None:
+    csv, latin = "id,text\n1,café\n2,thé\n", FileFormat("latin-1")
+    (tmp_path / "a.csv").write_bytes(csv.encode("latin-1"))
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / "a.csv")
+    assert str(raised.value) == (
+        f"{tmp_path}/a.csv, line 2: not UTF-8 text (invalid continuation byte, byte 14 of the "
+        "file); expected UTF-8, or --encoding with latin-1, cp1252 or another"
+    )
+    assert [d.text for d in read(tmp_path / "a.csv", latin)] == ["café", "thé"]
+    (tmp_path / "b.csv").write_bytes(csv.encode("utf-16"))
+    assert [d.text for d in read(tmp_path / "b.csv")] == ["café", "thé"]
+    assert open_source(str(tmp_path / "b.csv")).notes == ["read as UTF-16, by its first bytes"]
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress("café\nthé".encode("cp1252")))
+    found = read(tmp_path / "c.txt.gz", FileFormat("cp1252"))
+    assert [(d.id, d.text) for d in found] == [
+        (f"{tmp_path}/c.txt.gz:1", "café"),
+        (f"{tmp_path}/c.txt.gz:2", "thé"),
+    ]
+    (tmp_path / "d.jsonl").write_bytes('{"id": 1, "text": "日本"}\n'.encode("utf-16-be"))
+    assert read(tmp_path / "d.jsonl", FileFormat("utf-16-be"))[0].text == "日本"
+    (tmp_path / "e.txt").write_bytes(b"x" * 3_000_000 + b"\none\ntw\x81o\n")
+    with pytest.raises(InputError, match=r"e\.txt, line 3: not CP1252 text \(.*byte 3,000,008 of"):
+        read(tmp_path / "e.txt", FileFormat("cp1252"))
+
+
+def test_copies_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    source = open_source(str(tmp_path / "a.txt"), given=FileFormat("latin-1"))
+    assert len(list((tmp_path / "tmp").iterdir())) == 1
+    assert [d.text for batch in source.batches() for d in batch] == ["café"]
+    del source
+    with pytest.raises(InputError, match="not ASCII text"):
+        open_source(str(tmp_path / "a.txt"), given=FileFormat("ascii"))
+    gc.collect()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "expected"),
+    [
+        (b'{"id": "1", "text": "x"}\n', None, ("1", "x")),
+        (b'\xef\xbb\xbf {"id": "1", "text": "x"}\n', None, ("1", "x")),
+        (b"a line\n", None, ("stdin:1", "a line")),
+        (gzip.compress(b"a line\n", mtime=0), None, ("stdin:1", "a line")),
+        (b"text,n\nx,1\n", "csv", ("stdin:1", "x")),
+        (b"text\tn\nx\t1\n", ".tsv", ("stdin:1", "x")),
+        ("a line\n".encode("utf-16"), None, ("stdin:1", "a line")),
+        (b"{not json\n", "txt", ("stdin:1", "{not json")),
+    ],
+)
+def test_standard_input(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, given: str | None, expected: tuple[str, str]
+) -> None:
+    def piped() -> Source:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return open_source("-", given=FileFormat(format=given))
+
+    source = piped()
+    for _ in range(2):
+        (document,) = (d for batch in source.batches() for d in batch)
+        assert (document.id, document.text) == expected
+    assert source.name == "standard input"
+    assert source.fingerprint() == piped().fingerprint()
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="no standard input"):
+        open_source("-")
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.csv.gz"])
+def test_compressed_files_that_are_cut_off(tmp_path: Path, name: str) -> None:
+    rows = "".join(f'{{"id": {i}, "text": "x"}}\n' for i in range(2000))
+    whole = gzip.compress((rows if "json" in name else rows.replace('"', "")).encode())
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=name):
+        read(tmp_path / name)
+
+
+def test_beir_folder(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "corpus.jsonl", {"_id": "a", "title": "", "text": "t"})
+    assert [d.id for d in read(tmp_path)] == ["a"]
+    write_jsonl(tmp_path / "queries.jsonl", {"_id": "q", "text": "?"})
+    assert read_pairs(str(tmp_path / "queries.jsonl")) == [("q", "?")]
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"k": 5, "text": "no", "head": "H", "body": "yes"})
+    (document,) = read(path, text="body", id="k", title="head")
+    assert (document.id, document.title, document.text) == ("5", "H", "yes")
+    assert document.metadata == {"text_": "no"}
+    assert open_source(str(path), ColumnNames(text="body")).notes == [
+        "column 'text' is kept as 'text_'"
+    ]
+
+
+def test_the_only_text_column_needs_no_name(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "abstract": "found", "year": 2})
+    assert read(path)[0].text == "found"
+
+
+def test_missing_text_is_empty(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": None}, {"id": 2, "text": "x"})
+    assert [d.text for d in read(path)] == ["", "x"]
+
+
+@pytest.mark.slow
+def test_standard_library() -> None:
+    documents = read("python:")
+    by_id = {d.id: d for d in documents}
+    assert 3000 < len(documents) == len(by_id) < 9000
+    tree = by_id["shutil.rmtree"]
+    assert tree.text.startswith("Recursively delete a directory tree.")
+    assert tree.metadata == {"module": "shutil", "kind": "function"}
+    assert by_id["json"].metadata["kind"] == "module"
+    assert by_id["collections.Counter.most_common"].title == "collections.Counter.most_common"
+    assert not any("._" in id for id in by_id)
+
+
+def test_an_installed_package_is_read_and_not_imported() -> None:
+    documents = read("python:typer")
+    assert any(d.id == "typer.main.Typer" or "Typer" in d.id for d in documents)
+    assert all(d.id.startswith("typer") for d in documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": "b"\n{"text": "c"}\n', "line 2: broken JSON"),
+        ("a.jsonl", '{"text": "a"}\n\nnot json\n', "line 3: broken JSON"),
+        ("a.csv", 'id,text\n1,a\n2,"b\n', "line 3: broken CSV"),
+        ("a.csv", "id,text\n1,a\n2,b,c,d\n", "line 3: 4 columns; expected 2"),
+        ("a.csv", "id,text\n1,a\n2\n", "line 3: 1 columns; expected 2"),
+        ("a.jsonl", "", "expected JSON objects with fields, found none"),
+        ("a.jsonl", "[1, 2]\n", "expected JSON objects with fields, found none"),
+        ("a.parquet", "PAR1 no parquet", "a.parquet"),
+        ("a.xlsx", "", "ending '.xlsx'; expected .jsonl"),
+        (
+            "a.jsonl",
+            '{"a": "x", "b": "y"}\n',
+            "which column is the text? Name one with --text: a, b",
+        ),
+        ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
+        ("a.txt", b"one\ntwo\xff", "a.txt, line 2: not UTF-8 text (invalid start byte, byte 8"),
+        ("a.txt", b"\xff\xfe\x00", "a.txt, line 1: not UTF-16 text (truncated data, byte 3"),
+        ("a.json", b'[{"text": "\xe9"}]', "a.json, line 1: not UTF-8 text"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "line 3: not UTF-8 text"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "--encoding with latin-1"),
+        ("a.csv", b'id,tex\x00\x00\x00\x00a,"', "a.csv"),
+        ("a.csv", 'id,text,"n', "line 1: broken CSV (unexpected end of data)"),
+        ("a.csv", 'id,text\n1,"' + "x" * 200_000 + '"\n2\n', "line 3: 1 columns; expected 2"),
+        ("a.jsonl", '{"id": 1, "text": "x", "s": {"X": 1, "x": 2}}\n', 'Duplicate name ""x""'),
+        ("a.jsonl", b'{"text": "\xff\xfe"}\n', "a.jsonl"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / name)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_things_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match=r"no corpus\.jsonl in that folder"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="no installed package 'nosuchpackage'"):
+        read("python:nosuchpackage")
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x"})
+    with pytest.raises(InputError, match="no column 'body' for --text; it has id, text"):
+        read(path, text="body")
+
+
+def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x", "body": "y"})
+    first = open_source(str(path)).fingerprint()
+    assert open_source(str(path)).fingerprint() == first
+    assert open_source(str(path), ColumnNames(text="body")).fingerprint() != first
+    write_jsonl(path, {"id": 1, "text": "xx", "body": "y"})
+    assert open_source(str(path)).fingerprint() != first
+    assert open_source("python:").fingerprint() == open_source("python:").fingerprint()
