@@ -91,6 +91,8 @@ def test_the_tree_names_no_machine() -> None:
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")
     for name in filter(None, tracked):
+        if (ROOT / name).is_symlink():  # a folder of the package, which is listed at its place
+            continue
         data = (ROOT / name).read_bytes()
         assert len(data) < 1 << 20, f"{name} is over 1 MB"
         assert not re.search(rb"/(work|root|home)/\w", data), f"{name} holds a machine's path"

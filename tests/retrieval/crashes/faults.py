@@ -136,7 +136,7 @@ class Forker:
 
     def __init__(self, library: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.retrieval.fault_child"],
+            [sys.executable, "-m", "tests.retrieval.crashes.fault_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

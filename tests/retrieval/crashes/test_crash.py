@@ -33,7 +33,7 @@ def answers(path: Path) -> Answers:
 def attempt(path: Path, kill_at: int) -> int | None:
     """The number of steps if the build came to its end, None if it was killed."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.retrieval.crash_child"])
+    context.set_forkserver_preload(["tests.retrieval.crashes.crash_child"])
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=crash_child.run, args=(path, kill_at, there), daemon=True)
     child.start()
