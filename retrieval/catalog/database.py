@@ -76,7 +76,7 @@ class Database:
         self.path, self.epoch = path, 0
         self._process = os.getpid()
         self._journal = Journal(path)
-        self._read_only = read_only
+        self.read_only = read_only
         self._replacing = SharedLock()
         self._writer: int | None = None
         self._idle = deque[duckdb.DuckDBPyConnection]()
@@ -103,7 +103,7 @@ class Database:
             ) from error
         try:
             self._connection = self._base.cursor()
-            if not self._read_only:
+            if not self.read_only:
                 self._held.append(os.open(self.path, os.O_RDONLY))
         except BaseException:
             self._base.close()
@@ -111,14 +111,14 @@ class Database:
         self._open = True
         with suppress(OSError):
             self._journal.remove()
-        if not self._read_only:
+        if not self.read_only:
             with suppress(duckdb.Error, OSError):
                 self._save_journal()
                 self._checkpoint_alone()
 
     def _enter(self) -> None:
         """Lock the folder, and see to it that the file is what was committed."""
-        if not self._read_only:
+        if not self.read_only:
             self._lock.acquire()
             self._restore()
             return
@@ -144,16 +144,16 @@ class Database:
         try:
             self._journal.restore()
         except OSError as error:  # DuckDB will say whether it can be read as it is
-            if not self._read_only or error.errno not in NOT_ALLOWED:
+            if not self.read_only or error.errno not in NOT_ALLOWED:
                 raise
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         try:
-            return _connected(self.path, self._read_only)
+            return _connected(self.path, self.read_only)
         except duckdb.Error as error:
             if not is_damage(error) or not self._journal.restore_headers():
                 raise
-        return _connected(self.path, self._read_only)
+        return _connected(self.path, self.read_only)
 
     def _disconnect(self) -> None:
         self._open = False
@@ -182,7 +182,7 @@ class Database:
     @property
     def _is_forked_writer(self) -> bool:
         """Whether this is a copy in another process, which must leave the file to its writer."""
-        return not self._read_only and os.getpid() != self._process
+        return not self.read_only and os.getpid() != self._process
 
     def close(self) -> None:
         """Let go of the file, once nobody reads."""

@@ -100,6 +100,11 @@ class DocumentStore:
         return self._database.epoch
 
     @property
+    def read_only(self) -> bool:
+        """Whether it was opened to be read, like others may do at the same time."""
+        return self._database.read_only
+
+    @property
     def in_transaction(self) -> bool:
         """Whether one has begun and not ended."""
         return self._database.in_transaction
@@ -223,13 +228,14 @@ class DocumentStore:
         )
         return (count, share) if count else (0, 1.0)
 
-    def duplicate_id(self, first_row: int) -> str | None:
-        """An id that stands twice among the rows from first_row on."""
+    def duplicate_id(self, first_row: int) -> tuple[str, int, int] | None:
+        """An id that stands twice among the rows from first_row on, with two of its rows."""
         found = self._database.fetch(
-            'SELECT id FROM documents WHERE "row" >= ? GROUP BY id HAVING count(*) > 1 LIMIT 1',
+            """SELECT id, min("row") AS one, max("row") FROM documents WHERE "row" >= ?
+            GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
             [first_row],
         )
-        return found[0][0] if found else None
+        return found[0] if found else None
 
     def has_text(self, first_row: int) -> bool:
         """Whether a document from first_row on has a text or a title."""

@@ -328,6 +328,10 @@ class Collection:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Change the collection, alone. Should the disk fail, show what is then committed."""
+        if self.store.read_only:
+            raise InputError(
+                f"{self.path}: opened with read_only=True; expected to be opened for changes"
+            )
         with self._writing:
             self._settle()
             if self.store.in_transaction:  # of this thread: others wait

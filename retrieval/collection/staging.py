@@ -83,8 +83,12 @@ def stage(
                 f"{vectors.name}: {len(vectors)} rows for {staged - first} documents; "
                 "expected one for each"
             )
-        if (twice := store.duplicate_id(first)) is not None:
-            raise InputError(f"id {twice!r} stands twice; expected each id once")
+        if twice := store.duplicate_id(first):
+            id, row, other = twice
+            raise InputError(
+                f"id {id!r} stands twice, in documents {row - first + 1:,} and "
+                f"{other - first + 1:,}; expected each id once"
+            )
         unchanged = store.unchanged(first, staged) if first and vectors is None else NO_ROWS
         if len(unchanged):
             store.drop_rows(unchanged, first)

@@ -10,7 +10,7 @@ import duckdb
 from slimdex.indexes.errors import InputError
 
 from ..sql import identifier, literal, one_file
-from .text_files import LARGEST_OBJECT, UNREADABLE, InputFile, separator, unreadable
+from .text_files import LARGEST_OBJECT, UNREADABLE, InputFile, layout, unreadable
 
 LONGEST_TYPE = 1000
 """Characters in the name of a nested type that is still worth a typed column."""
@@ -32,11 +32,13 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
 
 
 def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    # DuckDB would rather guess another separator, or skip lines, than call a file broken.
-    options = f"sample_size=-1, header=true, skip=0, max_line_size={LARGEST_OBJECT}"
+    # DuckDB would rather guess another separator, skip lines or take rows that begin with "#" for
+    # comments than call a file broken.
+    options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
     quotes = "" if file.ending == ".tsv" else ", quote='\"', escape='\"'"
     try:
-        options += f", delim={literal(separator(file.path))}{quotes}"
+        skipped, delimiter = layout(file.path)
+        options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
     except UNREADABLE as error:
         raise InputError(f"{file.name}{unreadable(file.path, error)}") from error
     if types:
@@ -87,14 +89,17 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
 
 
 def is_read_from_text(type_: str) -> bool:
-    return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS
+    return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS or type_ == "BOOLEAN"
 
 
 def as_written(column: str, type_: str) -> str:
     """A condition: a type gives a column's text back, or another that means the same."""
     text = f"trim({identifier(column)})"
-    if type_ in MOMENTS:  # a day is written in many ways, and filtered by; but "inf" is none
-        return f"coalesce({text} = '' OR regexp_matches({text}, '\\d'), true)"
+    if type_ in MOMENTS:  # "inf" is none, and 01/02/2024 is a day in January or in February
+        read = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
+        return f"coalesce({text} = '' OR ({read}), true)"
+    if type_ == "BOOLEAN":
+        return f"coalesce(lower({text}) IN ('', 'true', 'false'), true)"
     if not NUMBERS.fullmatch(type_):
         return "true"
     back = f"TRY_CAST({text} AS {type_})::VARCHAR"

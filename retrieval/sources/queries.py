@@ -53,7 +53,10 @@ class Queries:
             matrix = read_query_vectors(vectors)
             return cls([f"vector {i + 1}" for i in range(len(matrix))], matrix)
         if not file:
-            return cls([" ".join(words)] if words else list(texts or ()))
+            queries = [" ".join(words)] if words else list(texts or ())
+            if any(not query.strip() for query in queries):
+                raise InputError("search: a query without words; expected some to look for")
+            return cls(queries)
         pairs = read_pairs(str(file))
         if not pairs:
             raise InputError(f"{file}: no queries; expected at least one")

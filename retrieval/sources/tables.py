@@ -17,6 +17,7 @@ from ..columns import restored
 from ..documents import OWN_COLUMNS, Document
 from ..sql import identifier
 from .duckdb_readers import (
+    MOMENTS,
     READERS,
     ZONED,
     as_written,
@@ -27,7 +28,15 @@ from .duckdb_readers import (
     read_parquet,
     storable,
 )
-from .text_files import UNREADABLE, InputFile, broken_line, broken_record, undecodable, unreadable
+from .text_files import (
+    UNREADABLE,
+    InputFile,
+    broken_line,
+    broken_record,
+    ends_in_two_ways,
+    undecodable,
+    unreadable,
+)
 
 BATCH = 1024
 """Documents that a source hands over at a time."""
@@ -69,7 +78,8 @@ class TableSource:
         self._connection = duckdb.connect()
         self._keys: dict[str, str] = {}
         self._types = self._found = self._describe()
-        self._text = self._column(names.text, "text", TEXT_NAMES) or self._only_text_column()
+        named = self._column(names.text, "text", TEXT_NAMES)
+        self._text = named or self._only_text_column()
         self._id = self._column(names.id, "id", ID_NAMES)
         self._title = self._column(names.title, "title", TITLE_NAMES)
         vectors = names.vectors and names.vectors.lower()
@@ -80,6 +90,8 @@ class TableSource:
         self._asked = self._asked_types(names.types)
         self._types = self._types | self._asked
         self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
+        if named is None:  # in a file without a line of names, the first document is one
+            self.notes.append(f"the text is the column {self._text!r}, as no other has texts")
 
     @property
     def origin(self) -> InputFile | None:
@@ -267,10 +279,19 @@ class TableSource:
         for name in kept:
             self.keep_as(name, "VARCHAR")
         return [
-            f"column {name!r} is kept as text: {shortened(value, 40)} is not what {typed[name]} "
-            f"gives back (--types {self._original[name.lower()]}={typed[name]} reads numbers)"
+            f"column {name!r} is kept as text: {shortened(value, 40)} "
+            f"{self._why_text(name, typed[name])}"
             for name, value in kept.items()
         ]
+
+    def _why_text(self, name: str, type_: str) -> str:
+        """Why a column's value is not read as what DuckDB takes it for, and what to do."""
+        if type_ in MOMENTS:
+            return "can be read in several ways; a date is written 2024-12-31"
+        return (
+            f"is not what {type_} gives back (--types {self._original[name.lower()]}={type_} "
+            "reads it all the same)"
+        )
 
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
         if given is not None and given not in self._types:
@@ -345,6 +366,11 @@ class TableSource:
             return InputError(f"{self.name}, {broken}")
         if isinstance(error, duckdb.ConversionException) and (misfit := self._asked_misfit()):
             return InputError(f"{self.name}, {misfit}")
+        if ending in (".csv", ".tsv") and ends_in_two_ways(path):
+            return InputError(
+                f"{self.name}: some lines end with a carriage return and others without; expected "
+                "all alike (`dos2unix` makes them so)"
+            )
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return InputError(f"{self.name}: {reason}")
 

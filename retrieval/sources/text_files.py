@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import weakref
@@ -140,11 +141,24 @@ class UndecodableError(ValueError):
     """Bytes that are nothing in the encoding."""
 
 
-def separator(path: Path) -> str:
-    """What separates the columns in a file's first line: a tab, comma, semicolon or bar."""
+def layout(path: Path) -> tuple[int, str]:
+    """Lines before the names of a file's columns, and what separates these.
+
+    That is a tab, comma, semicolon or bar. Excel may say which in a line of its own, as "sep=;".
+    """
     with open_text(path) as lines:
         header = next(iter(lines), "")
-    return max(",\t;|", key=header.count)
+    if said := re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE):
+        return 1, said[1]
+    return 0, max(",\t;|", key=header.count)
+
+
+def ends_in_two_ways(path: Path) -> bool:
+    """Whether some lines end with a carriage return and some without, which DuckDB can't read."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as lines:
+        ends = {line.endswith(b"\r\n") for line in lines if line.endswith(b"\n")}
+    return len(ends) > 1
 
 
 def undecodable(path: Path) -> None:
@@ -174,8 +188,11 @@ def broken_record(path: Path) -> str | None:
     """Which line of a CSV file has other columns than the first: DuckDB's sniffer does not say."""
     largest = csv.field_size_limit(LARGEST_OBJECT)
     try:
+        skipped, delimiter = layout(path)
         with open_text(path) as lines:
-            records = csv.reader(lines, delimiter=separator(path), strict=True)
+            records = csv.reader(lines, delimiter=delimiter, strict=True)
+            for _ in range(skipped):
+                next(records)
             try:
                 return _uneven(records)
             except csv.Error as error:

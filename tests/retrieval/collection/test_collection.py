@@ -210,6 +210,20 @@ def test_delete_with_an_unknown_id_deletes_nothing(path: Path, encoder: WordEnco
     assert collection.delete(where="year > 9999") == 0
 
 
+def test_what_is_open_to_be_read_is_not_changed(path: Path, encoder: WordEncoder) -> None:
+    with Collection.create(path, encoder) as collection:
+        collection.add(SMALL)
+    with Collection.open(path, encoder, read_only=True) as collection:
+        for change in (
+            lambda: collection.add(Document("x", "more")),
+            lambda: collection.delete("cat"),
+            lambda: collection.compact(),
+            lambda: collection.reduce(Settings()),
+        ):
+            with pytest.raises(InputError, match="opened with read_only=True; expected"):
+                change()
+
+
 def test_everything_deleted_and_filled_again(path: Path, encoder: WordEncoder) -> None:
     collection = Collection.create(path, encoder)
     collection.add(SMALL)
@@ -346,7 +360,10 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     ("documents", "message"),
     [
         ([], "no documents; expected at least one"),
-        ([Document("a", "x"), Document("a", "y")], "id 'a' stands twice"),
+        (
+            [Document("b", "x"), Document("a", "x"), Document("a", "y")],
+            "id 'a' stands twice, in documents 2 and 3;",
+        ),
         ([Document("a", None)], "document 'a': text=None; expected a str"),  # type: ignore[arg-type]
         ([Document(5, "x")], "document 5: id=5; expected a str"),  # type: ignore[arg-type]
         (["text"], "'text'; expected a Document"),

@@ -255,6 +255,54 @@ def test_what_numbers_would_change_stays_text(
         assert len(noted) == (values[0] not in ("007", "+5"))  # which are no numbers to DuckDB
 
 
+def test_rows_that_begin_with_a_hash_are_rows(tmp_path: Path) -> None:
+    """DuckDB took them for comments, and half of a file was lost without a word."""
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n" + "".join(f"{'#' * (i % 2)}{i},words {i}\n" for i in range(100)))
+    assert [d.id for d in read(path)] == [f"{'#' * (i % 2)}{i}" for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "note"),
+    [
+        (["01/02/2024", "03/04/2024"], "VARCHAR", "'01/02/2024' can be read in several ways"),
+        (["01/02/2024", "13/04/2024", "04/25/2024"], "VARCHAR", "can be read in several ways"),
+        (["01/02/2024 10:00:00"], "VARCHAR", "can be read in several ways"),
+        (["2024-02-01", "2024-12-31"], "DATE", None),
+        (["yes", "no"], "VARCHAR", "'no' is not what BOOLEAN gives back (--types a=BOOLEAN"),
+        (["true", "False"], "BOOLEAN", None),
+    ],
+)
+def test_what_can_be_read_in_two_ways_stays_text(
+    tmp_path: Path, values: list[str], type_: str, note: str | None
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,text,a\n" + "".join(f"x{i},t,{v}\n" for i, v in enumerate(values)))
+    source = open_source(str(path))
+    assert dict(source.columns) == {"a": type_}
+    assert note in source.notes[0] if note else not source.notes
+    if note:
+        assert [d.metadata["a"] for d in read(path)] == values
+
+
+def test_the_line_that_excel_puts_first(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\nid;text;n\n1;one, two;2,5\n")
+    (found,) = read(tmp_path / "a.csv")
+    assert (found.id, found.text, found.metadata) == ("1", "one, two", {"n": "2,5"})
+
+
+def test_lines_that_end_in_two_ways(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id,text\r\n1,a\n2,b\r\n")
+    with pytest.raises(InputError, match="some lines end with a carriage return and others"):
+        read(tmp_path / "a.csv")
+
+
+def test_a_column_that_is_taken_for_the_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,the cat\n2,the dog\n3,the cow\n")
+    notes = open_source(str(tmp_path / "a.csv")).notes
+    assert "the text is the column 'the cat', as no other has texts" in notes[0]
+
+
 def test_latin_1_and_utf_16(tmp_path: Path) -> None:
     csv, latin = "id,text\n1,café\n2,thé\n", FileFormat("latin-1")
     (tmp_path / "a.csv").write_bytes(csv.encode("latin-1"))
