@@ -16,6 +16,7 @@ Rows = NDArray[np.int64]
 """Row numbers; -1 stands for "no row"."""
 
 LARGEST = float(np.finfo(np.float16).max)
+SMALLEST = float(np.finfo(np.float16).smallest_normal)
 """What a number of a vector on disk can be; squares of what is much more overflow."""
 SCAN_ROWS = 8192
 """Rows read at a time when a whole file is gone through: 12 MB of float32 at 384 dimensions."""

@@ -1,12 +1,20 @@
-"""The two errors a caller can act on. Anything else that is raised is a bug."""
+"""The errors a caller can act on. Anything else that is raised is a bug."""
 
 
-class InputError(ValueError):
+class SlimdexError(Exception):
+    """What all errors of slimdex are: its message says what is wrong and what was expected."""
+
+
+class InputError(SlimdexError, ValueError):
     """A value from the caller does not fit; the message states it and what was expected."""
 
 
-class CorruptError(InputError):
+class CorruptError(SlimdexError):
     """A file is damaged, incomplete, or not what its name says."""
+
+
+class InUseError(SlimdexError):
+    """Another process has the index; it may be free later."""
 
 
 def shortened(text: str, length: int = 200) -> str:

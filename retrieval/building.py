@@ -6,8 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slimdex.indexes.errors import InputError
@@ -17,6 +16,7 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import CATALOG
 from .collection.collection import Collection
 from .collection.made_up_ids import MadeUpIds
+from .collection.staging import TwiceError
 from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder
@@ -34,6 +34,7 @@ class Sources:
     opened: Sequence[Source]
     vectors: GivenVectors | None = None
     agreed: Sequence[str] = ()
+    _ends: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def open(
@@ -79,8 +80,26 @@ class Sources:
 
     def documents(self, prefixes: Sequence[str | None] = ()) -> Iterator[Document]:
         """All of them; made-up ids of each source begin with its prefix."""
-        pairs = zip(self.opened, prefixes or [None] * len(self.opened), strict=True)
-        return chain.from_iterable(b for source, prefix in pairs for b in source.batches(prefix))
+        self._ends.clear()
+        for source, prefix in zip(self.opened, prefixes or [None] * len(self.opened), strict=True):
+            for batch in source.batches(prefix):
+                yield from batch
+                self._count(source.name, len(batch))
+
+    def _count(self, name: str, documents: int) -> None:
+        before = self._ends[-1][1] if self._ends else 0
+        if self._ends and self._ends[-1][0] == name:
+            self._ends.pop()
+        self._ends.append((name, before + documents))
+
+    def place(self, number: int) -> str:
+        """Which file a document comes from, counted from 0 as they are read, and where in it."""
+        begin = 0
+        for name, end in self._ends:
+            if number < end:
+                return f"{name} (its document {number - begin + 1:,})"
+            begin = end
+        return f"{self.opened[-1].name} (its document {number - begin + 1:,})"
 
 
 def build(
@@ -128,14 +147,20 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(collection.store.columns, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
-    added = collection.add(
-        sources.documents(ids.prefixes),
-        vectors=sources.vectors,
-        columns=sources.columns,
-        source=sources.fingerprint(),
-        origins=ids.origins,
-        progress=progress,
-    )
+    try:
+        added = collection.add(
+            sources.documents(ids.prefixes),
+            vectors=sources.vectors,
+            columns=sources.columns,
+            source=sources.fingerprint(),
+            origins=ids.origins,
+            progress=progress,
+        )
+    except TwiceError as error:
+        raise InputError(
+            f"id {error.id!r} stands twice, in {sources.place(error.first)} and "
+            f"{sources.place(error.second)}; expected each id once"
+        ) from error
     return replace(added, notes=[*ids.notes, *notes, *added.notes])
 
 

@@ -122,6 +122,11 @@ def as_stored(value: Any, type_: str) -> Any:
         return _as_json(value)
     if type_ == "VARCHAR":  # truth as DuckDB writes it where a column becomes text
         return str(value).lower() if isinstance(value, bool) else str(value)
+    if type_ == "DOUBLE" and isinstance(value, int) and float(value) != value:
+        raise InputError(
+            f"{value} would lose digits in a column of DOUBLE; expected a whole number that DOUBLE "
+            "holds, or the column as VARCHAR"
+        )
     return value
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .indexes.errors import CorruptError as CorruptError
     from .indexes.errors import InputError as InputError
+    from .indexes.errors import InUseError as InUseError
+    from .indexes.errors import SlimdexError as SlimdexError
     from .indexes.linear import Whitening as Whitening
     from .indexes.settings import Settings as Settings
     from .retrieval.collection.collection import Collection as Collection
@@ -32,8 +34,10 @@ _HOMES = {
     "Document": "retrieval.documents",
     "GivenEncoder": "retrieval.sources.given_vectors",
     "Hit": "retrieval.documents",
+    "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
     "Settings": "indexes.settings",
+    "SlimdexError": "indexes.errors",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
 }
@@ -44,8 +48,10 @@ __all__ = [
     "Document",
     "GivenEncoder",
     "Hit",
+    "InUseError",
     "InputError",
     "Settings",
+    "SlimdexError",
     "TransformerEncoder",
     "Whitening",
     "__version__",

@@ -18,12 +18,12 @@ import duckdb
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.locks import SharedLock
 
 from ..atomic_files import sync
 from ..sql import literal
-from .folder_lock import FolderLock, InUseError
+from .folder_lock import FolderLock
 from .journal import Journal
 
 MEMORY = "SLIMDEX_MEMORY"

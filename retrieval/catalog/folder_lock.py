@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import TypeVar
 from weakref import finalize
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, InUseError
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
@@ -19,10 +19,6 @@ POLL_SECONDS = 0.1
 ADVICE = "--wait 30 waits for that, wait=30 in Python"
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
-
-
-class InUseError(InputError):
-    """Others have the folder; it may be free later."""
 
 
 class FolderLock:
@@ -77,7 +73,10 @@ class FolderLock:
         file : the file that DuckDB could not lock, where that was what failed.
         """
         if file is None and self._folder.resolve() in _WRITING:
-            return InUseError(f"{self._folder}: this process is writing to it; expected no writer")
+            return InUseError(
+                f"{self._folder}: this process is writing to it; expected no writer (close() the "
+                "collection that is open, or open it in a `with`)"
+            )
         held = _holders(self._folder, "FLOCK") if file is None else _holders(file, "POSIX")
         writers, readers = held.get("WRITE", []), held.get("READ", [])
         if self._is_shared or writers:

@@ -68,6 +68,7 @@ class OwnColumns:
         for name, type_ in columns.items():
             column = existing[name.lower()]
             if (type_ := self._wider(column, type_, declared)) != self.types[column]:
+                self._check_digits(column, type_)
                 self._database.execute(
                     f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {type_}"
                 )
@@ -104,6 +105,18 @@ class OwnColumns:
         if type_ == "VARCHAR" and (declared or own in HELD_BY_TEXT):
             return type_
         raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
+
+    def _check_digits(self, column: str, type_: str) -> None:
+        """Raise `InputError` if numbers that are there lose digits in a wider type."""
+        name, own = identifier(column), self.types[column]
+        if type_ not in ("FLOAT", "DOUBLE"):
+            return
+        lost = f"TRY_CAST({name}::{type_} AS {own}) IS DISTINCT FROM {name}"
+        if found := self._database.fetch(f"SELECT {name} FROM documents WHERE {lost} LIMIT 1"):
+            raise InputError(
+                f"column {column!r} holds {own}; the new values are {type_}, in which "
+                f"{found[0][0]} would lose digits"
+            )
 
     def _altered(self) -> None:
         self.types = self._read()

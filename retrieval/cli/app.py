@@ -395,6 +395,8 @@ def reduce(
     """Reduce the vectors anew, without encoding. What is not given stays as it is."""
     from dataclasses import replace
 
+    from slimdex.indexes.errors import InputError
+
     from ..collection.collection import Collection
     from . import console
 
@@ -408,9 +410,13 @@ def reduce(
     }
     changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
     with Collection.open(index, wait=wait) as collection:
-        if reducer is not None and k is None:
-            changes["k"] = None  # another reducer may keep another number of dimensions
         settings = replace(collection.state.requested, **changes)
+        try:
+            settings.checked(collection.state.dim)
+        except InputError:
+            if k is not None:
+                raise
+            settings = replace(settings, k=None)  # another reducer or kind may keep other numbers
         with console.progress() as progress:
             notes = collection.reduce(settings, progress=progress)
         for line in notes:

@@ -52,9 +52,9 @@ def say(line: str) -> None:
 
 def explained(error: Exception) -> str | None:
     """The line for an error that the user can act on; None for a bug."""
-    from slimdex.indexes.errors import InputError
+    from slimdex.indexes.errors import SlimdexError
 
-    if isinstance(error, InputError):
+    if isinstance(error, SlimdexError):
         return str(error)
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
         return f"the disk is full ({error}); free some space and run the same command again"

@@ -37,6 +37,17 @@ INSERTED_VALUES = 1 << 20
 """And values of metadata."""
 
 
+class TwiceError(InputError):
+    """An id that two documents of one addition have: they are counted from 0."""
+
+    def __init__(self, id: str, first: int, second: int) -> None:
+        super().__init__(
+            f"id {id!r} stands twice, in documents {first + 1:,} and {second + 1:,}; "
+            "expected each id once"
+        )
+        self.id, self.first, self.second = id, first, second
+
+
 def stage(
     ledger: Ledger,
     documents: Iterable[Document],
@@ -85,10 +96,7 @@ def stage(
             )
         if twice := store.duplicate_id(first):
             id, row, other = twice
-            raise InputError(
-                f"id {id!r} stands twice, in documents {row - first + 1:,} and "
-                f"{other - first + 1:,}; expected each id once"
-            )
+            raise TwiceError(id, row - first, other - first)
         unchanged = store.unchanged(first, staged) if first and vectors is None else NO_ROWS
         if len(unchanged):
             store.drop_rows(unchanged, first)

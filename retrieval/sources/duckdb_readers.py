@@ -107,6 +107,16 @@ def as_written(column: str, type_: str) -> str:
     return f"(coalesce({text}, '') = '' OR coalesce({same}, false))"
 
 
+def loses_digits(column: str) -> str:
+    """A condition: a JSON number is a whole one that DOUBLE would change."""
+    text = identifier(column)
+    back = f"TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT)::VARCHAR"
+    return (
+        f"coalesce(regexp_full_match({text}, '-?\\d{{16,}}'), false) "
+        f"AND coalesce({back} <> {text}, true)"
+    )
+
+
 def is_nested(type_: str) -> bool:
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
 

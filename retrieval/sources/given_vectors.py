@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches
+from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, as_matrix, batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
@@ -247,6 +247,15 @@ def check_vectors(vectors: GivenVectors) -> None:
             raise InputError(
                 f"{vectors.name}: row {part.start + row + 1}, value {column + 1} is "
                 f"{X[row, column]:g}; expected finite numbers up to {LARGEST:g} (counted from 1)"
+            )
+        longest = np.abs(X).max(axis=1)
+        faint = (longest > 0) & (longest < SMALLEST)
+        if faint.any():
+            row = int(np.argmax(faint))
+            raise InputError(
+                f"{vectors.name}: row {part.start + row + 1} has no value beyond "
+                f"{longest[row]:g}; expected some from {SMALLEST:g} on, as half precision can hold "
+                "(a factor changes no cosine)"
             )
 
 

@@ -120,8 +120,10 @@ class TextSource:
 def read_pairs(path: str) -> list[tuple[str, str]]:
     """(id, text) of every row of a file of queries, in any of the formats above.
 
-    Made-up ids have the file's name without its folder, as labels may.
+    Of a BEIR folder it is the queries that are read. Made-up ids have the file's name without its
+    folder, as labels may.
     """
-    source = open_source(path)
+    beside = Path(path) / "queries.jsonl"
+    source = open_source(str(beside) if beside.is_file() else path)
     prefix = Path(source.origin.id_prefix).name if source.origin else None
     return [(d.id, d.content) for batch in source.batches(prefix) for d in batch]

@@ -23,6 +23,7 @@ from .duckdb_readers import (
     as_written,
     is_nested,
     is_read_from_text,
+    loses_digits,
     read_csv,
     read_json,
     read_parquet,
@@ -178,20 +179,28 @@ class TableSource:
             raise self._explained(error) from error
 
     def not_as_written(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Columns of CSV files whose values don't come back from these types as they are written.
+        """Columns of text files whose values don't come back from these types as they are written.
 
-        Name -> one such value. Zeros before a number and after its fraction are lost, for example,
-        exponents and digits beyond those that a number has.
+        Name -> one such value. Of CSV, zeros before a number and after its fraction are lost, for
+        example, exponents and digits beyond those that a number has; of JSON, only such digits.
         """
         named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
-        if self._reader is not read_csv or not named:
+        if self._reader is read_csv:
+            wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in named.items()}
+        elif self._reader is read_json:
+            wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
+        else:
+            wrong = {}
+        if not wrong:
             return {}
-        checks = [
-            f"min({identifier(c)}) FILTER (WHERE NOT {as_written(c, t)})" for c, t in named.items()
-        ]
-        table = read_csv(self._file, dict.fromkeys(self._types, "VARCHAR"), list(self._types))
+        checks = [f"min({identifier(c)}) FILTER (WHERE {sql})" for c, sql in wrong.items()]
+        table = self._table(set(self._types))
         (found,) = self._execute(f"SELECT {', '.join(checks)} FROM {table}").fetchall()
-        return {name: value for name, value in zip(types, found, strict=True) if value is not None}
+        return {
+            self._renamed[c]: value
+            for c, value in zip(wrong, found, strict=True)
+            if value is not None
+        }
 
     def _first_misfit(self, column: str, wrong: str) -> tuple[int, str] | None:
         rows = self._connection.execute(
@@ -217,7 +226,7 @@ class TableSource:
         return Document(id, text or "", title or "", metadata)
 
     def _describe(self) -> dict[str, str]:
-        described = self._execute(f"DESCRIBE SELECT * FROM {self._reader(self._file, {}, [])}")
+        described = self._described()
         types = {row[0]: row[1] for row in described.fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise InputError(f"{self.name}: expected JSON objects with fields, found none")
@@ -225,6 +234,17 @@ class TableSource:
         if self._reader is read_json and any(_unnumbered(c.lower()) in lowered for c in types):
             return self._told_apart(types)
         return types
+
+    def _described(self) -> duckdb.DuckDBPyConnection:
+        """What DuckDB says of the columns, if need be of a copy whose lines all end alike."""
+        sql = "DESCRIBE SELECT * FROM "
+        try:
+            return self._connection.execute(sql + self._reader(self._file, {}, []))
+        except duckdb.Error as error:
+            if self._reader is not read_csv or not ends_in_two_ways(self._file.path):
+                raise self._explained(error) from error
+        self._file.end_alike()
+        return self._execute(sql + self._reader(self._file, {}, []))
 
     def _told_apart(self, types: Mapping[str, str]) -> dict[str, str]:
         """The columns of objects with keys that differ only in case, which DuckDB numbers.
@@ -366,11 +386,6 @@ class TableSource:
             return InputError(f"{self.name}, {broken}")
         if isinstance(error, duckdb.ConversionException) and (misfit := self._asked_misfit()):
             return InputError(f"{self.name}, {misfit}")
-        if ending in (".csv", ".tsv") and ends_in_two_ways(path):
-            return InputError(
-                f"{self.name}: some lines end with a carriage return and others without; expected "
-                "all alike (`dos2unix` makes them so)"
-            )
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return InputError(f"{self.name}: {reason}")
 

@@ -90,6 +90,17 @@ class InputFile:
         """Of the facts, and of what was chosen to be read."""
         return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
 
+    def end_alike(self) -> None:
+        """Put a copy in the file's place, no line of which ends with a carriage return.
+
+        DuckDB can't read a table where only some do.
+        """
+        original, self.path = self.path, _temporary()
+        _remove_later(self)
+        with _open_bytes(original) as lines, self.path.open("wb") as copy:
+            copy.writelines(re.sub(rb"\r\n$", b"\n", line) for line in lines)
+        self.notes.append("some lines end with a carriage return and some without; read as alike")
+
 
 def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputFile:
     """A file that is there; "-" is standard input.
@@ -155,9 +166,11 @@ def layout(path: Path) -> tuple[int, str]:
 
 def ends_in_two_ways(path: Path) -> bool:
     """Whether some lines end with a carriage return and some without, which DuckDB can't read."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as lines:
-        ends = {line.endswith(b"\r\n") for line in lines if line.endswith(b"\n")}
+    try:
+        with _open_bytes(path) as lines:
+            ends = {line.endswith(b"\r\n") for line in lines if line.endswith(b"\n")}
+    except UNREADABLE:
+        return False
     return len(ends) > 1
 
 

@@ -10,9 +10,9 @@ from time import monotonic
 
 import pytest
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, InUseError
 from slimdex.retrieval.atomic_files import CATALOG
-from slimdex.retrieval.catalog.folder_lock import FolderLock, InUseError, waiting
+from slimdex.retrieval.catalog.folder_lock import FolderLock, waiting
 from slimdex.retrieval.collection.collection import Collection
 from tests.encoders import WordEncoder
 
@@ -55,11 +55,11 @@ def other(folder: Path, mode: str, seconds: float = 60) -> Iterator[subprocess.P
 def test_many_read_or_one_writes(tmp_path: Path) -> None:
     with held(tmp_path, read_only=True) as first, held(tmp_path, read_only=True):
         assert not first.is_alone()
-        with pytest.raises(InputError, match="this process is reading it; expected no reader of"):
+        with pytest.raises(InUseError, match="this process is reading it; expected no reader of"):
             held(tmp_path, read_only=False).__enter__()
     with held(tmp_path, read_only=False):
         for read_only in (True, False, True):  # who is refused does not make us forget
-            with pytest.raises(InputError, match="this process is writing to it"):
+            with pytest.raises(InUseError, match="this process is writing to it"):
                 held(tmp_path, read_only=read_only).__enter__()
     with held(tmp_path, read_only=False) as last:
         assert last.is_alone()
@@ -125,5 +125,5 @@ def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
             lock.release()
             os._exit(0)
         os.waitpid(child, 0)
-        with pytest.raises(InputError):
+        with pytest.raises(InUseError):
             held(tmp_path, read_only=True).__enter__()

@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import FileRecord
 from slimdex.retrieval.catalog.state import State
@@ -132,11 +132,22 @@ def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
     assert [d.metadata for d in store.documents([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
 
 
+@pytest.mark.parametrize("first", [2**53 + 1, 0.5])
+def test_no_number_loses_digits(store: DocumentStore, first: float) -> None:
+    """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
+    second = 0.5 if isinstance(first, int) else 2**53 + 1
+    store.insert(0, [Document("a", "x", metadata={"n": first})])
+    with pytest.raises(InputError, match="9007199254740993 would lose digits"):
+        store.insert(1, [Document("b", "y", metadata={"n": second})])
+    store.insert(1, [Document("b", "y", metadata={"n": 2})])
+    assert store.documents([0])[0].metadata["n"] == first
+
+
 def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
     DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
     writer = DocumentStore.open(tmp_path / "c", read_only=False)
     for read_only in (True, False):
-        with pytest.raises(InputError, match="this process is writing to it"):
+        with pytest.raises(InUseError, match="this process is writing to it"):
             DocumentStore.open(tmp_path / "c", read_only=read_only)
     writer.close()
     readers = [DocumentStore.open(tmp_path / "c", read_only=True) for _ in range(2)]

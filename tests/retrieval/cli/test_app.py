@@ -267,6 +267,10 @@ def test_reduce_keeps_what_is_not_given(pets: Runner) -> None:
     assert facts["settings"]["k"] == 2
     facts = pets("reduce", "pets", "--candidates", "0", "--json").json
     assert (facts["settings"]["kind"], facts["settings"]["candidates"]) == ("sq8", 0)
+    facts = pets("reduce", "pets", "--reducer", "pca", "--json").json
+    assert (facts["settings"]["reducer"], facts["settings"]["k"]) == ("pca", 2)
+    facts = pets("reduce", "pets", "--reducer", "identity", "--json").json
+    assert facts["settings"]["k"] == 32
 
 
 def test_eval_reports_both_sides(pets: Runner) -> None:
@@ -421,7 +425,10 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "empty.txt", "--out", "new"), "no documents; expected at least one"),
         ((*BUILD, "--text", "body"), "no column 'body' for --text; it has id, text, year, kind"),
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
-        (("build", "twice.jsonl", "--out", "new"), "id '1' stands twice, in documents 1 and 2"),
+        (
+            ("build", "twice.jsonl", "--out", "new"),
+            "id '1' stands twice, in twice.jsonl (its document 1) and twice.jsonl (its",
+        ),
         (("search", "pets", " "), "a query without words; expected some"),
         (("build", "python:nosuchpackage", "--out", "new"), "no installed package"),
         ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),

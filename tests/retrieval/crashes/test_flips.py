@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.integrity import verify
@@ -40,7 +40,7 @@ def told(path: Path) -> Any:
 
 
 def outcome(path: Path, expected: Any) -> str:
-    with suppress(InputError):  # or found when opened
+    with suppress(SlimdexError):  # or found when opened
         return "found" if verify(path) else _effect(path, expected)
     return "found when opened"
 

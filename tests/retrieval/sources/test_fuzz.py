@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.rescoring import Rescorer
@@ -104,7 +104,7 @@ def quietly(action: Callable[[], object]) -> None:
     message, begin = "", time.process_time()
     try:
         action()
-    except (InputError, OSError) as error:
+    except (SlimdexError, OSError) as error:
         message = str(error)
     assert time.process_time() - begin < LONGEST
     assert "\n" not in message.strip()

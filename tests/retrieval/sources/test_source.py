@@ -293,8 +293,25 @@ def test_the_line_that_excel_puts_first(tmp_path: Path) -> None:
 
 def test_lines_that_end_in_two_ways(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id,text\r\n1,a\n2,b\r\n")
-    with pytest.raises(InputError, match="some lines end with a carriage return and others"):
-        read(tmp_path / "a.csv")
+    source = open_source(str(tmp_path / "a.csv"))
+    assert source.notes[0].startswith("some lines end with a carriage return and some without")
+    assert [(d.id, d.text) for d in read(tmp_path / "a.csv")] == [("1", "a"), ("2", "b")]
+
+
+def test_digits_of_whole_numbers_beside_fractions(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "a.jsonl",
+        {"id": 1, "text": "x", "big": 9007199254740993, "n": 9007199254740992, "m": 1.5},
+        {"id": 2, "text": "y", "big": 1.5, "n": 0.5, "m": 123456789012345678901},
+    )
+    source = open_source(str(path))
+    assert dict(source.columns) == {"big": "VARCHAR", "n": "DOUBLE", "m": "VARCHAR"}
+    assert [note.partition(":")[0] for note in source.notes] == [
+        f"column {c!r} is kept as text" for c in ("big", "m")
+    ]
+    first, second = read(path)
+    assert first.metadata == {"big": "9007199254740993", "n": 9007199254740992.0, "m": "1.5"}
+    assert second.metadata["m"] == "123456789012345678901"
 
 
 def test_a_column_that_is_taken_for_the_text_is_named(tmp_path: Path) -> None:
@@ -388,6 +405,7 @@ def test_beir_folder(tmp_path: Path) -> None:
     assert [d.id for d in read(tmp_path)] == ["a"]
     write_jsonl(tmp_path / "queries.jsonl", {"_id": "q", "text": "?"})
     assert read_pairs(str(tmp_path / "queries.jsonl")) == [("q", "?")]
+    assert read_pairs(str(tmp_path)) == [("q", "?")]
 
 
 def test_named_columns(tmp_path: Path) -> None:
