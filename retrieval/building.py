@@ -129,7 +129,7 @@ def build(
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
         collection = Collection.open(path, make_encoder(), wait=wait)
         with _closed_on_error(collection):
-            collection.request(settings)
+            collection._request(settings)
             return collection, add(collection, sources, progress)
     collection = Collection.create(path, make_encoder(), settings)
     with _closed_on_error(collection, remove=True):
@@ -138,17 +138,17 @@ def build(
 
 def add(collection: Collection, sources: Sources, progress: Progress = silent) -> Added:
     """Add documents; if that was interrupted before, go on where it stopped."""
-    if collection.state.settings is None:
+    if collection._state.settings is None:
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
-        kept = collection.state.encoded - collection.state.rows
-        added = collection.resume(progress, sources.vectors)
+        kept = collection._state.encoded - collection._state.rows
+        added = collection._resume(progress, sources.vectors)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
-    notes = agree_with(collection.store.columns, sources.opened)
-    ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
+    notes = agree_with(collection._store.columns, sources.opened)
+    ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
     try:
-        added = collection.add(
+        added = collection._add(
             sources.documents(ids.prefixes),
             vectors=sources.vectors,
             columns=sources.columns,
@@ -165,12 +165,12 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
 
 
 def _is_being_added(collection: Collection, sources: Sources) -> bool:
-    state = collection.state
+    state = collection._state
     return state.unfinished and state.source == sources.fingerprint()
 
 
 def _check_resumable(collection: Collection, sources: Sources) -> None:
-    state = collection.state
+    state = collection._state
     if state.settings is not None:
         raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
     if state.unfinished and not _is_being_added(collection, sources):
@@ -186,9 +186,9 @@ def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[N
         yield
     except BaseException as error:
         collection.close()
-        if remove and not collection.state.encoded:
+        if remove and not collection._state.encoded:
             shutil.rmtree(collection.path)
-        if type(error) is InputError and collection.state.is_encoded:
+        if type(error) is InputError and collection._state.is_encoded:
             raise InputError(
                 f"{error}. All documents are encoded already: build again with other settings to "
                 "finish"

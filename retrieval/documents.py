@@ -10,6 +10,10 @@ OWN_COLUMNS = ("row", "id", "title", "text", "deleted")
 """Columns of ours in the documents table; the user's own can't have these names."""
 
 
+SHOWN = 60
+"""Characters of a text that a hit shows of itself."""
+
+
 @dataclass(frozen=True)
 class Document:
     """A text with an id, an optional title and the user's own columns.
@@ -29,7 +33,7 @@ class Document:
         return content(self.title, self.text)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hit:
     """A document found; `score` is a cosine, higher is nearer."""
 
@@ -38,6 +42,15 @@ class Hit:
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """For a notebook: id, score, and the beginning of the text.
+
+        >>> Hit("7", 0.93141, "It rained. " * 9)
+        Hit('7', 0.931, 'It rained. It rained. It rained. It rained. It rained. It ra'...)
+        """
+        shown = f"{self.text[:SHOWN]!r}..." if len(self.text) > SHOWN else repr(self.text)
+        return f"Hit({self.id!r}, {self.score:.3f}, {shown})"
 
 
 def content(title: str, text: str) -> str:

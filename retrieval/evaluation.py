@@ -24,7 +24,6 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
 from .collection.collection import Collection
-from .collection.info import memory
 from .encoders.base import encode_queries
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch, live_rows
@@ -92,7 +91,7 @@ def evaluate(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = collection.store.ids(collection.state.rows)
+    ids = collection._store.ids(collection._state.rows)
     known = {id: row for row, id in enumerate(ids)}
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
@@ -125,10 +124,10 @@ def evaluate_self(
     rng = np.random.default_rng(seed)
     own = np.sort(rng.choice(live, min(sample, len(live)), replace=False))
     texts = None
-    if collection.state.encoder.get("type") == GIVEN:
-        vectors = collection.vectors.take(own)
+    if collection._state.encoder.get("type") == GIVEN:
+        vectors = collection._vectors.take(own)
     else:
-        documents = collection.store.documents(own.tolist())
+        documents = collection._store.documents(own.tolist())
         texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
         vectors = encode(collection, texts, progress)
     return _side_by_side(collection, texts, vectors, own, depth=10)[0]
@@ -266,12 +265,12 @@ def times_to_documents(
 ) -> dict[str, float | None]:
     """What a user waits for ten documents, by a vector and by a text, where there are texts."""
     chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
-    asked = [lambda i=i: collection.search(vectors=vectors[i][None]) for i in chosen]
+    asked = [lambda i=i: collection.search_many(vectors[i][None]) for i in chosen]
     found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
     report: dict[str, float | None] = {**found}
     if texts is None:
         return report | dict.fromkeys(name.replace("vector", "text", 1) for name in found)
-    asked = [lambda i=i: collection.search(texts[i]) for i in chosen]
+    asked = [lambda i=i: collection.search_many(texts[i]) for i in chosen]
     by_text = latency(seconds_of(asked))
     return report | {f"text_to_documents_{name}": ms for name, ms in by_text.items()}
 
@@ -295,12 +294,12 @@ def _side_by_side(
     dropping = bool((own >= 0).any())
     exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
     answers = {}
-    for side, search in (("index", collection.search_vectors), ("exact", exact_search)):
+    for side, search in (("index", collection._search_vectors), ("exact", exact_search)):
         answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
     own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
     whole = times_to_documents(collection, texts, vectors)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
-    costs = {"index": memory(collection), "exact": exact_search.memory()}
+    costs = {"index": collection.info()["memory"], "exact": exact_search.memory()}
     report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
     report["own_metric"] = str(own_search)
     for side, results in answers.items():

@@ -24,7 +24,7 @@ class ExactSearch:
 
     def __init__(self, collection: Collection) -> None:
         self._live = live_rows(collection)
-        vectors = collection.vectors
+        vectors = collection._vectors
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
@@ -51,8 +51,8 @@ class OwnMetricSearch:
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._index, self._live = collection.index, live_rows(collection)
-        self._settings = collection.state.settings
+        self._index, self._live = collection._index, live_rows(collection)
+        self._settings = collection._state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         found = [self._nearest(queries[part], k) for part in batches(len(queries), TOGETHER)]
@@ -82,4 +82,4 @@ class OwnMetricSearch:
 
 def live_rows(collection: Collection) -> Rows:
     """Rows of documents that are not deleted, in order."""
-    return np.setdiff1d(np.arange(collection.state.rows), collection.hidden, assume_unique=True)
+    return np.setdiff1d(np.arange(collection._state.rows), collection._hidden, assume_unique=True)

@@ -102,6 +102,7 @@ def test_imports_run_one_way(file: Path) -> None:
                 "retrieval/catalog/where",
                 "retrieval/sources/duckdb_readers",
                 "retrieval/sources/given_vectors",
+                "retrieval/sources/records",
                 "retrieval/sources/tables",
             },
         ),

@@ -28,7 +28,7 @@ from slimdex import Collection, Document, Hit, InputError, Settings, Transformer
 from slimdex import __version__
 assert slimdex.__file__.startswith(sys.prefix), slimdex.__file__
 with Collection.open("notes.index") as notes:
-    print([hit.id for hit in notes.search(["a wet house"], k=1)[0]])
+    print([hit.id for hit in notes.search("a wet house", limit=1)])
 """
 
 

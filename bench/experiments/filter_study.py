@@ -80,15 +80,18 @@ def conditions_on(lengths: Rows) -> Iterator[tuple[float, str]]:
 
 def measured(collection: Collection, condition: str, queries: Matrix, cosines: Matrix) -> Row:
     """Recall of what the collection answers, and the milliseconds of each part and way."""
-    allowed, index = collection.store.rows_where(condition, collection.state.rows), collection.index
+    allowed, index = (
+        collection._store.rows_where(condition, collection._state.rows),
+        collection._index,
+    )
     search, costs = index.filtered(), index.costs()
-    rows = without(allowed, collection.hidden)
+    rows = without(allowed, collection._hidden)
     ways: dict[str, Callable[[Matrix], Any]] = {
-        "condition": lambda _: collection.store.rows_where(condition, collection.state.rows),
-        "search": lambda q: index.search(q, ANSWERS, allowed, collection.hidden),
+        "condition": lambda _: collection._store.rows_where(condition, collection._state.rows),
+        "search": lambda q: index.search(q, ANSWERS, allowed, collection._hidden),
         "exact": lambda q: search.metric.nearest(q, ANSWERS, rows),
         "codes": lambda q: search.by_codes(q, ANSWERS, rows),
-        "total": lambda q: collection.search_vectors(q, ANSWERS, condition),
+        "total": lambda q: collection._search_vectors(q, ANSWERS, condition),
     }
     seconds: dict[str, list[float]] = defaultdict(list)
     found: dict[str, list[Rows]] = defaultdict(list)
@@ -135,9 +138,9 @@ def _built(
 
 def _cosines(collection: Collection, queries: Matrix) -> Matrix:
     """Cosines (q, rows) in the space that candidates are rescored in."""
-    settings, vectors = collection.state.settings, collection.vectors
+    settings, vectors = collection._state.settings, collection._vectors
     assert settings is not None
-    moments = collection.moments
+    moments = collection._moments
     _, _, rank = principal_axes(moments, settings.beta)
     whitening = Whitening(rank, settings.beta, settings.gamma).fit_moments(moments)
     asked = normalize_rows(whitening.transform(queries))

@@ -101,8 +101,8 @@ class Traffic:
 
     def _check_group(self) -> None:
         least = self.done
-        (hits,) = self.collection.search(
-            vectors=self.vectors[:1], k=3 * GROUP, where="kind = 'group'"
+        (hits,) = self.collection.search_many(
+            queries=self.vectors[:1], limit=3 * GROUP, where="kind = 'group'"
         )
         numbers = [hit.metadata["n"] for hit in hits]
         whole = len(numbers) == GROUP and len(set(numbers)) == 1
@@ -110,6 +110,6 @@ class Traffic:
             raise AssertionError(f"group of {sorted(set(numbers))}, {len(numbers)} hits")
 
     def _check_one(self, i: int) -> None:
-        (hits,) = self.collection.search(vectors=self.vectors[i : i + 1], k=5)
+        (hits,) = self.collection.search_many(self.vectors[i : i + 1], limit=5)
         if len(hits) != 5 or hits[0].id != f"group {i}":
             raise AssertionError(f"found {[hit.id for hit in hits]} for group {i}")

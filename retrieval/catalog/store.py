@@ -331,11 +331,19 @@ class DocumentStore:
                 raise refusal(where, one_line(error), names) from error
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
-        """Live rows of the given ids; raises `InputError` for an unknown one."""
-        known = dict(self._live(ids))
+        """Live rows of the given ids, in order; raises `InputError` for an unknown one."""
+        return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
+
+    def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
+        """Id -> its live row; raises `InputError` for an unknown one."""
+        known = self.known(ids)
         if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
-        return np.array(sorted(known.values()), dtype=np.int64)
+        return known
+
+    def known(self, ids: Sequence[str]) -> dict[str, int]:
+        """Id -> its live row, for those that a document has."""
+        return dict(self._live(ids))
 
     def made_up_rows(self, prefix: str) -> dict[str, int]:
         """Rows of the live documents whose ids are a prefix, a colon and a number, by id."""

@@ -212,10 +212,8 @@ def search(
         index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
     with opened as collection:
-        columns = answers.chosen_columns(show or [], list(collection.store.columns))
-        found = collection.search(
-            asked.texts, n, where, vectors=asked.vectors, candidates=candidates
-        )
+        columns = answers.chosen_columns(show or [], list(collection._store.columns))
+        found = collection.search_many(asked.asked_for, n, where, candidates=candidates)
         if as_json:
             console.print_json({"queries": answers.as_json(asked, found)})
             return
@@ -273,7 +271,7 @@ def delete(
 
     with Collection.open(index, wait=wait) as collection:
         deleted = collection.delete(ids or None, where=where)
-        left, gone = len(collection), len(collection.deleted)
+        left, gone = len(collection), len(collection._deleted)
     if as_json:
         console.print_json({"deleted": deleted, "documents": left})
     else:
@@ -316,11 +314,10 @@ def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
 def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """What an index holds, how it was made and what it costs."""
     from ..collection.collection import Collection
-    from ..collection.info import facts as facts_of
     from . import console
 
     with Collection.open(index, read_only=True, wait=wait) as collection:
-        facts = facts_of(collection)
+        facts = collection.info()
     if as_json:
         console.print_json(facts)
     else:
@@ -410,9 +407,9 @@ def reduce(
     }
     changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
     with Collection.open(index, wait=wait) as collection:
-        settings = replace(collection.state.requested, **changes)
+        settings = replace(collection._state.requested, **changes)
         try:
-            settings.checked(collection.state.dim)
+            settings.checked(collection._state.dim)
         except InputError:
             if k is not None:
                 raise
@@ -508,4 +505,4 @@ def _is_complete(path: Path) -> bool:
     if not path.exists():
         return False
     with Collection.open(path, read_only=True) as collection:
-        return collection.state.settings is not None
+        return collection._state.settings is not None

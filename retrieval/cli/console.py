@@ -28,7 +28,6 @@ from rich.text import Text
 
 from slimdex.indexes.progress import Progress
 
-from ..collection.info import facts as facts_of
 from ..documents import Hit
 from .safe_text import json_escaped, visible
 
@@ -173,7 +172,7 @@ def _number(measure: str, value: float | None) -> str:
 
 def show_index(collection: Collection, added: Added | None, as_json: bool) -> None:
     """What an index holds after a change to it, and what it costs."""
-    facts = facts_of(collection)
+    facts = collection.info()
     if added is not None:
         facts |= {
             "added": added.documents,
@@ -193,7 +192,7 @@ def show_index(collection: Collection, added: Added | None, as_json: bool) -> No
     memory = facts["memory"]
     line(
         f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
-        f"(float32: {4 * collection.state.dim})"
+        f"(float32: {4 * collection._state.dim})"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from slimdex.indexes.progress import Progress, silent
 
 from ..collection.collection import Collection
-from ..collection.info import memory
 from ..documents import Hit
 from ..evaluation import LABELS, agreement, encode, latency, timed
 from ..exact_search import ExactSearch, OwnMetricSearch
@@ -24,7 +23,7 @@ MEASURED = 200
 
 def answers(collection: Collection) -> list[list[Hit]]:
     """Three hits for each of the five queries."""
-    return collection.search(QUERIES, k=3)
+    return collection.search_many(QUERIES, limit=3)
 
 
 def comparison(collection: Collection, progress: Progress = silent) -> dict[str, dict[str, float]]:
@@ -33,17 +32,17 @@ def comparison(collection: Collection, progress: Progress = silent) -> dict[str,
     Whitening changes the order on purpose, so agreement is told twice: with exact search over
     the encoder's vectors, and over the same vectors whitened, where only compression differs.
     """
-    step = max(collection.state.rows // MEASURED, 1)
-    stored = collection.store.documents(range(0, collection.state.rows, step))
+    step = max(collection._state.rows // MEASURED, 1)
+    stored = collection._store.documents(range(0, collection._state.rows, step))
     texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
     vectors = encode(collection, texts, progress)
     exact_search = ExactSearch(collection)
-    ours = timed(collection.search_vectors, vectors, 10)
+    ours = timed(collection._search_vectors, vectors, 10)
     exact = timed(exact_search, vectors, 10)
     _, whitened = OwnMetricSearch(collection)(vectors, 10)
     table = {}
     for name, results, resident in (
-        ("slimdex", ours, memory(collection)),
+        ("slimdex", ours, collection.info()["memory"]),
         ("float32, exact", exact, exact_search.memory()),
     ):
         table[name] = {

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.moments import Moments
@@ -28,17 +28,21 @@ from ..catalog.metadata_columns import widened
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
-from ..encoders.base import PLACE, Encoder, checked_encoder, encode_queries, is_same_encoder
+from ..encoders.adapters import as_encoder
+from ..encoders.base import PLACE, Encoder, encode_queries, is_same_encoder
 from ..encoders.transformer import TransformerEncoder, encoder_from_spec
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
-from . import reencoding
-from . import staging as ingest
-from . import writer as changes
+from ..sources.records import as_documents
+from . import reencoding, staging, writer
+from .faults import index_faults
+from .info import facts
 from .ledger import Ledger
 from .snapshot import Snapshot, first_snapshot
 from .writer import Added
 
 T = TypeVar("T")
+READ_AT_ONCE = 1024
+"""Documents read at a time by who goes through all of them."""
 
 
 class Collection:
@@ -51,9 +55,11 @@ class Collection:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "notes.index"
     >>> notes = Collection.create(folder)
-    >>> _ = notes.add([Document("1", "The cat sat on the mat."), Document("2", "Stocks fell.")])
-    >>> [hit.id for hit in notes.search("a pet on a rug", k=1)[0]]
-    ['1']
+    >>> _ = notes.add([{"id": 1, "text": "The cat sat on the mat."}, Document("2", "Stocks fell.")])
+    >>> notes.search("a pet on a rug", limit=1)[0].id
+    '1'
+    >>> notes.get("2").text, notes.count("id = '1'"), "3" in notes
+    ('Stocks fell.', 1, False)
     >>> notes.close()
     """
 
@@ -75,14 +81,18 @@ class Collection:
     def create(
         cls,
         path: str | Path,
-        encoder: Encoder | None = None,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
     ) -> Collection:
         """A new, empty collection in a folder that does not exist yet.
 
         Parameters
         ----------
-        encoder : by default all-MiniLM-L6-v2; `GivenEncoder(dim)` for vectors from elsewhere.
+        path : a folder that does not exist yet.
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for any other model, a
+            `SentenceTransformer` as it is, or any function from a list of texts to their vectors
+            (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
+        settings : how vectors are kept and compared; by default `Settings()`.
 
         Raises
         ------
@@ -92,16 +102,16 @@ class Collection:
         path = Path(path).absolute()  # it stays where it is when the process goes elsewhere
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
-        encoder = TransformerEncoder() if encoder is None else checked_encoder(encoder)
-        requested = (settings or Settings()).checked(encoder.dim)
-        state = State(encoder=_plain(encoder.spec()), dim=encoder.dim, requested=requested)
-        return cls(Ledger.create(path, state), encoder)
+        made = TransformerEncoder() if encoder is None else as_encoder(encoder)
+        requested = (settings or Settings()).checked(made.dim)
+        state = State(encoder=_plain(made.spec()), dim=made.dim, requested=requested)
+        return cls(Ledger.create(path, state), made)
 
     @classmethod
     def open(
         cls,
         path: str | Path,
-        encoder: Encoder | None = None,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
         read_only: bool = False,
         model: str | None = None,
@@ -128,14 +138,15 @@ class Collection:
         CorruptError
             If the catalog is damaged.
         """
-        given = None if encoder is None else _plain(checked_encoder(encoder).spec())
+        made = None if encoder is None else as_encoder(encoder)
+        given = None if made is None else _plain(made.spec())
         where = Path(path).absolute()
         ledger = waiting(wait, lambda: Ledger.open(where, read_only=read_only))
         expected = ledger.state.encoder
         try:
             if given is not None and not is_same_encoder(given, expected):
                 raise InputError(f"encoder {given}; this index was built with {expected}")
-            return cls(ledger, encoder, model=model, trust_remote_code=trust_remote_code)
+            return cls(ledger, made, model=model, trust_remote_code=trust_remote_code)
         except BaseException:
             ledger.store.close()
             raise
@@ -165,22 +176,22 @@ class Collection:
         return self._ledger.path
 
     @property
-    def state(self) -> State:
+    def _state(self) -> State:
         """What is committed."""
         return self._ledger.state
 
     @property
-    def store(self) -> DocumentStore:
+    def _store(self) -> DocumentStore:
         """The catalog."""
         return self._ledger.store
 
     @property
-    def vectors(self) -> VectorFile:
+    def _vectors(self) -> VectorFile:
         """The encoder's vectors on disk, deleted rows included."""
         return self._ledger.vectors()
 
     @property
-    def moments(self) -> Moments:
+    def _moments(self) -> Moments:
         """The moments of the live documents' vectors."""
         return self._ledger.moments()
 
@@ -190,10 +201,10 @@ class Collection:
         with self._loading:
             if self._encoder is None:
                 self._encoder = (
-                    GivenEncoder(self.state.dim)
+                    GivenEncoder(self._state.dim)
                     if self._has_no_encoder
                     else encoder_from_spec(
-                        self.state.encoder, model=self._model, trust_remote_code=self._trusted
+                        self._state.encoder, model=self._model, trust_remote_code=self._trusted
                     )
                 )
             return self._encoder
@@ -207,63 +218,160 @@ class Collection:
             If its weights are not those that the collection was built with.
         """
         with self._changing():
-            spec = self.state.encoder
+            spec = self._state.encoder
             moved = encoder_from_spec(spec, model=model, trust_remote_code=self._trusted)
             place = {key: moved.spec()[key] for key in PLACE}
-            self._ledger.commit(replace(self.state, encoder=spec | place))
+            self._ledger.commit(replace(self._state, encoder=spec | place))
             self._encoder, self._model = moved, None
 
     @property
     def _has_no_encoder(self) -> bool:
-        return self.state.encoder.get("type") == GIVEN
+        return self._state.encoder.get("type") == GIVEN
 
     @property
-    def index(self) -> ReducedIndex:
+    def _index(self) -> ReducedIndex:
         """The vectors' index; raises `InputError` while there are no documents."""
         return self._with_snapshot(lambda snapshot: snapshot.index)
 
     @property
-    def deleted(self) -> Rows:
+    def _deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
         self._settle_if_in_doubt()
         return self._snapshot.deleted
 
     @property
-    def hidden(self) -> Rows:
+    def _hidden(self) -> Rows:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         self._settle_if_in_doubt()
         return self._snapshot.hidden
 
     def search(
         self,
-        queries: str | Sequence[str] | None = None,
-        k: int = 10,
+        query: str | Matrix,
+        limit: int = 10,
         where: str | None = None,
         *,
-        vectors: Matrix | None = None,
         candidates: int | None = None,
-    ) -> list[list[Hit]]:
-        """The k nearest documents of each query, best first.
+    ) -> list[Hit]:
+        """The documents nearest in meaning to a query, best first; fewer if there are no more.
 
         Parameters
         ----------
-        queries : one text or several.
+        query : a text, or a vector (dim,) that was encoded elsewhere.
+        limit : how many documents, 1 or more.
         where : a DuckDB expression on the documents' columns; the search is among the documents
-            that it holds for.
-        vectors : (q, dim), encoded elsewhere, in place of queries.
-        candidates : rescored for each query, in place of what the index was built with; 0 takes
-            the order of the codes.
+            that it holds for, and exactly as if there were no others.
+        candidates : rescored, in place of what the index was built with; 0 takes the order of the
+            codes.
+
+        Raises
+        ------
+        InputError
+            If the query is neither, there are no documents yet, or `where` is no such expression.
         """
-        if (queries is None) == (vectors is None):
-            raise InputError("search: expected either queries or vectors")
-        texts = [queries] if isinstance(queries, str) else list(queries or ())
-        _ = self.index  # what is wrong with the folder should be said before a model is loaded
-        encoded = encode_queries(self.encoder, texts) if vectors is None else vectors
+        if isinstance(query, str):
+            return self.search_many([query], limit, where, candidates=candidates)[0]
+        vector = getattr(query, "ndim", 0)
+        if vector != 1:
+            raise InputError(f"query {query!r:.40}; expected a text or a vector (dim,)")
+        return self.search_many(query[None], limit, where, candidates=candidates)[0]
+
+    def search_many(
+        self,
+        queries: str | Sequence[str] | Matrix,
+        limit: int = 10,
+        where: str | None = None,
+        *,
+        candidates: int | None = None,
+    ) -> list[list[Hit]]:
+        """What `search` finds for each of many queries, which are encoded and searched together.
+
+        Parameters
+        ----------
+        queries : texts, or vectors (q, dim) that were encoded elsewhere; a str is one text.
+        limit, where, candidates : as for `search`.
+        """
+        _ = self._index  # what is wrong with the folder should be said before a model is loaded
+        encoded = self._encoded(queries)
         return self._with_snapshot(
-            lambda snapshot: self._hits(snapshot, encoded, k, where, candidates)
+            lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates)
         )
 
-    def search_vectors(
+    def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
+        if isinstance(queries, np.ndarray) and queries.dtype.kind not in "OSUT":
+            return queries
+        texts = [queries] if isinstance(queries, str) else [*queries]
+        if wrong := [text for text in texts if not isinstance(text, str)]:
+            raise InputError(f"query {wrong[0]!r:.40}; expected texts or vectors (q, dim)")
+        return encode_queries(self.encoder, texts)
+
+    @overload
+    def get(self, ids: str) -> Document: ...
+
+    @overload
+    def get(self, ids: list[str] | tuple[str, ...]) -> list[Document]: ...
+
+    def get(self, ids: str | list[str] | tuple[str, ...]) -> Document | list[Document]:
+        """The document of an id, or those of several, in their order.
+
+        Raises
+        ------
+        InputError
+            If an id is unknown.
+        """
+
+        def read(snapshot: Snapshot) -> list[Document]:
+            rows = self._store.row_by_id(wanted)
+            found = self._store.documents([rows[id] for id in wanted], snapshot.epoch)
+            return [found[rows[id]] for id in wanted]
+
+        wanted = [ids] if isinstance(ids, str) else [*ids]
+        documents = self._with_snapshot(read)
+        return documents[0] if isinstance(ids, str) else documents
+
+    def count(self, where: str | None = None) -> int:
+        """How many documents there are, or how many a condition holds for, as in `search`."""
+        if where is None or self._is_empty:
+            return len(self)
+        return self._with_snapshot(lambda snapshot: len(self._rows_where(snapshot, where)))
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a document has this id."""
+        return isinstance(id, str) and not self._is_empty and bool(self._store.known([id]))
+
+    def __iter__(self) -> Iterator[Document]:
+        """All documents, in the order in which they were added.
+
+        A compaction on the way ends this with `InputError`: documents change their places.
+        """
+        if self._is_empty:
+            return
+        snapshot = self._snapshot
+        rows = np.setdiff1d(np.arange(snapshot.state.rows), snapshot.deleted, assume_unique=True)
+        for part in batches(len(rows), READ_AT_ONCE):
+            try:
+                found = self._store.documents(rows[part].tolist(), snapshot.epoch)
+            except RenumberedError as error:
+                raise InputError(f"{self.path} was compacted meanwhile; begin again") from error
+            yield from (found[int(row)] for row in rows[part])
+
+    def __repr__(self) -> str:
+        """For a notebook: where, how much, and how it is kept."""
+        settings = self._state.settings
+        kept = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
+        return f"Collection({str(self.path)!r}, {len(self._snapshot):,} documents{kept})"
+
+    def info(self) -> dict[str, Any]:
+        """What the index holds, how it was made and what it costs, as JSON can hold it."""
+        return self._with_snapshot(lambda snapshot: facts(self._ledger, snapshot))
+
+    def verify(self) -> list[str]:
+        """Read every byte; one line for each fault, so that an empty list means all is well."""
+        with self._writing:  # no change is half done while files are looked at
+            self._settle_if_in_doubt()
+            return index_faults(self._ledger, self._snapshot)
+
+    def _search_vectors(
         self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) for encoded queries (q, d), padded with -inf and -1.
@@ -282,7 +390,7 @@ class Collection:
     ) -> list[list[Hit]]:
         scores, rows = self._nearest(snapshot, queries, k, where, candidates)
         found = sorted({int(row) for row in rows.flat if row >= 0})
-        documents = self.store.documents(found, snapshot.epoch)
+        documents = self._store.documents(found, snapshot.epoch)
         return [
             [_hit(documents[int(row)], score) for score, row in zip(s, r, strict=True) if row >= 0]
             for s, r in zip(scores, rows, strict=True)
@@ -297,11 +405,21 @@ class Collection:
         candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
         if k < 1:
-            raise InputError(f"k={k}; expected 1 or more results")
+            raise InputError(f"limit={k}; expected 1 or more")
         allowed = None
         if where is not None:
-            allowed = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+            allowed = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
         return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
+
+    def _rows_where(self, snapshot: Snapshot, where: str) -> Rows:
+        """Live rows that a condition holds for, in order."""
+        found = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+        return np.setdiff1d(found, snapshot.deleted, assume_unique=True)
+
+    @property
+    def _is_empty(self) -> bool:
+        self._settle_if_in_doubt()
+        return self._snapshot.state.settings is None
 
     def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
         """What `read` makes of the newest snapshot, if need be of one that comes after it."""
@@ -309,7 +427,7 @@ class Collection:
             self._settle_if_in_doubt()
             snapshot = self._snapshot
             if snapshot.state.settings is None:
-                unfinished = "; an unfinished build: run it again" if self.state.source else ""
+                unfinished = "; an unfinished build: run it again" if self._state.source else ""
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot)
@@ -328,13 +446,13 @@ class Collection:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Change the collection, alone. Should the disk fail, show what is then committed."""
-        if self.store.read_only:
+        if self._store.read_only:
             raise InputError(
                 f"{self.path}: opened with read_only=True; expected to be opened for changes"
             )
         with self._writing:
             self._settle()
-            if self.store.in_transaction:  # of this thread: others wait
+            if self._store.in_transaction:  # of this thread: others wait
                 raise InputError(f"{self.path}: a change is under way; expected one at a time")
             try:
                 yield
@@ -353,19 +471,16 @@ class Collection:
         """See what is committed, where a failure has left that in doubt."""
         self._ledger.settle()
         shown = self._snapshot
-        now = (self.state.generation, self.store.epoch)
+        now = (self._state.generation, self._store.epoch)
         if now != (shown.state.generation, shown.epoch):
             self._snapshot = first_snapshot(self._ledger)
         self._in_doubt = False
 
     def add(
         self,
-        documents: Document | Iterable[Document],
+        documents: Any,
         *,
         vectors: GivenVectors | NDArray[Any] | None = None,
-        columns: Sequence[Mapping[str, str]] = (),
-        source: str = "",
-        origins: Mapping[str, str] | None = None,
         progress: Progress = silent,
     ) -> Added:
         """Add documents, or one; one with the id of an older one takes its place.
@@ -373,37 +488,58 @@ class Collection:
         What has not changed is not encoded again: where only metadata differ, the vector is kept,
         and a document that is the same in every column is left out.
 
-        Either all of them are added or none is seen. What was encoded before an interruption is
-        kept: see `resume`.
+        Either all of them are added or none is seen.
 
         Parameters
         ----------
+        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
+            metadata), or one of them; a dataframe of pandas or polars, an Arrow table or whatever
+            has the Arrow stream protocol, or a relation of DuckDB's, with such columns.
         vectors : (documents, dim), encoded elsewhere; by default the encoder's.
-        columns : name -> DuckDB type of metadata columns, a mapping for each source; others are
-            typed by their values.
-        source : a fingerprint of where the documents come from, for `resume`.
-        origins : which files made-up ids are of, with those of these documents: see `origins`.
+        progress : called as `progress(name, done, total)` now and then.
 
         Raises
         ------
         InputError
-            If there are no documents, an id stands twice, or a value can't be stored; if the
-            vectors are not one for each document, of the right dimensions, and finite.
+            If there are no documents, one lacks an id or text, an id stands twice, or a value can't
+            be stored; if the vectors are not one for each document, of the right dimensions, and
+            finite.
         """
-        documents = [documents] if isinstance(documents, Document) else documents
+        read, columns = as_documents(documents)
+        return self._add(read, columns, vectors=vectors, progress=progress)
+
+    def _add(
+        self,
+        documents: Iterable[Document],
+        columns: Sequence[Mapping[str, str]] = (),
+        *,
+        vectors: GivenVectors | NDArray[Any] | None = None,
+        source: str = "",
+        origins: Mapping[str, str] | None = None,
+        progress: Progress = silent,
+    ) -> Added:
+        """Add documents whose columns' types and source are known.
+
+        Parameters
+        ----------
+        columns : name -> DuckDB type of metadata columns, a mapping for each source; others are
+            typed by their values.
+        source : a fingerprint of where the documents come from, for `_resume`.
+        origins : which files made-up ids are of, with those of these documents: see `made_up_ids`.
+        """
         given = None if vectors is None else as_given(vectors)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
         with self._changing():
-            before = self.store.columns
-            unchanged = ingest.stage(self._ledger, documents, columns, source, given, origins)
-            notes = widened(before, self.store.columns)
-            if not self.state.unfinished:
+            before = self._store.columns
+            unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
+            notes = widened(before, self._store.columns)
+            if not self._state.unfinished:
                 return Added(0, 0, notes, unchanged)
-            added = self.resume(progress, given)
+            added = self._resume(progress, given)
             return replace(added, notes=[*notes, *added.notes], unchanged=unchanged)
 
-    def resume(
+    def _resume(
         self, progress: Progress = silent, vectors: GivenVectors | NDArray[Any] | None = None
     ) -> Added:
         """Finish an addition that was interrupted, from where its vectors end.
@@ -411,19 +547,19 @@ class Collection:
         If vectors were given for it, they are to be given again.
         """
         with self._changing():
-            if not self.state.unfinished:
+            if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
-            ingest.encode_pending(self._ledger, self.encoder, progress, given)
-            self._snapshot, added = changes.add_pending(self._ledger, self._snapshot, progress)
+            staging.encode_pending(self._ledger, self.encoder, progress, given)
+            self._snapshot, added = writer.add_pending(self._ledger, self._snapshot, progress)
             return added
 
-    def request(self, settings: Settings) -> None:
+    def _request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
         with self._changing():
-            if self.state.settings is not None:
+            if self._state.settings is not None:
                 raise InputError(f"{self.path} holds documents; expected an unfinished build")
-            state = replace(self.state, requested=settings.checked(self.state.dim))
+            state = replace(self._state, requested=settings.checked(self._state.dim))
             if state.unfinished:
                 state.requested.check_count(state.staged)
             self._ledger.commit(state)
@@ -440,12 +576,11 @@ class Collection:
             raise InputError("delete: expected either ids or a condition")
         with self._changing():
             if where is None:
-                rows = self.store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
+                rows = self._store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
             else:
-                found = self.store.rows_where(where, self._snapshot.state.rows)
-                rows = np.setdiff1d(found, self.deleted, assume_unique=True)
+                rows = self._rows_where(self._snapshot, where)
             if len(rows):
-                self._snapshot = changes.delete(self._ledger, self._snapshot, rows)
+                self._snapshot = writer.delete(self._ledger, self._snapshot, rows)
             return len(rows)
 
     def compact(self, *, progress: Progress = silent) -> int:
@@ -460,9 +595,9 @@ class Collection:
             If vectors are damaged.
         """
         with self._changing():
-            gone = len(self.deleted)
+            gone = len(self._deleted)
             if gone:
-                self._snapshot = changes.compact(self._ledger, self._snapshot, progress)
+                self._snapshot = writer.compact(self._ledger, self._snapshot, progress)
             return gone
 
     def reduce(self, settings: Settings, *, progress: Progress = silent) -> list[str]:
@@ -470,10 +605,10 @@ class Collection:
         with self._changing():
             if not len(self):
                 raise InputError(f"{self.path} holds no documents; expected some to fit on")
-            self._snapshot, notes = changes.refit(self._ledger, self._snapshot, settings, progress)
+            self._snapshot, notes = writer.refit(self._ledger, self._snapshot, settings, progress)
             return notes
 
-    def rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
+    def _rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
         """Make the derived files anew; the reducer and the metric only if they are at fault.
 
         Parameters
@@ -481,7 +616,7 @@ class Collection:
         fit_anew : reducer and metric, too, whatever the files that there are.
         """
         with self._changing():
-            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress, fit_anew)
+            self._snapshot = writer.rebuild(self._ledger, self._snapshot, progress, fit_anew)
 
     def encode_lost(self, progress: Progress = silent) -> None:
         """Encode the documents whose vectors are missing or damaged, then rebuild what is derived.
@@ -493,14 +628,14 @@ class Collection:
         """
         if self._has_no_encoder:
             raise CorruptError(
-                f"{self.path / self.state.vectors}: vectors given from elsewhere can't be encoded "
+                f"{self.path / self._state.vectors}: vectors given from elsewhere can't be encoded "
                 "anew; restore the file from a copy"
             )
         encoder = self.encoder
         with self._changing():
             reencoding.encode_lost(self._ledger, encoder, progress)
             self._snapshot = first_snapshot(self._ledger)
-            self._snapshot = changes.rebuild(self._ledger, self._snapshot, progress)
+            self._snapshot = writer.rebuild(self._ledger, self._snapshot, progress)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

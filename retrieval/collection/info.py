@@ -1,58 +1,53 @@
-"""Facts: what an index holds, how it was made and what it costs."""
+"""Info: what an index holds, how it was made and what it costs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from .collection import Collection
+from .ledger import Ledger
 from .refit_advice import fit_advice
+from .snapshot import Snapshot
 
 
-def facts(collection: Collection) -> dict[str, Any]:
+def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
     """Everything about an index that JSON can hold."""
-    cost, state = memory(collection), collection.state
+    state, index = snapshot.state, snapshot.index
     return {
-        "path": str(collection.path),
-        "documents": len(collection),
-        "deleted": len(collection.deleted),
-        "without_text": len(collection.hidden) - len(collection.deleted),
-        "cut": _cut(collection),
+        "path": str(ledger.path),
+        "documents": len(snapshot),
+        "deleted": len(snapshot.deleted),
+        "without_text": len(snapshot.hidden) - len(snapshot.deleted),
+        "cut": _cut(ledger),
         "fitted_documents": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "encoder": state.encoder,
-        "columns": collection.store.columns,
-        "memory": cost,
-        "notes": fit_advice(
-            collection.path,
-            state.fitted,
-            state.rows - len(collection.hidden),
-            collection.index,
-        ),
-        "files": {path.name: path.stat().st_size for path in sorted(collection.path.iterdir())},
+        "columns": ledger.store.columns,
+        "memory": _memory(ledger.path, snapshot),
+        "notes": fit_advice(ledger.path, state.fitted, state.rows - len(snapshot.hidden), index),
+        "files": {path.name: path.stat().st_size for path in sorted(ledger.path.iterdir())},
     }
 
 
-def _cut(collection: Collection) -> dict[str, float]:
+def _cut(ledger: Ledger) -> dict[str, float]:
     """How many documents are longer than what is read of a text, and the share of them that is.
 
     "complete" is false where some were encoded by a slimdex that did not count.
     """
-    count, share = collection.store.count_cut()
-    complete = collection.state.measured
+    count, share = ledger.store.count_cut()
+    complete = ledger.state.measured
     return {"documents": count, "share_read": round(share, 4), "complete": complete}
 
 
-def memory(collection: Collection) -> dict[str, float]:
+def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     """Bytes a vector in RAM and on disk, and the fixed cost in RAM, from the structures.
 
     On disk are the vectors and what is derived from them; the documents are not counted.
     """
-    index, rows = collection.index, max(collection.state.rows, 1)
-    names = collection.state.file_names
-    disk = sum(_size(collection.path / name) for name in names)
+    index, rows = snapshot.index, max(snapshot.state.rows, 1)
+    disk = sum(_size(path / name) for name in snapshot.state.file_names)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,

@@ -20,7 +20,7 @@ def kept(path: Path, *metadata: dict[str, Any]) -> list[dict[str, Any]]:
     documents = [Document(f"d{i}", "text", metadata=m) for i, m in enumerate(metadata)]
     with Collection.create(path / "x.index", WordEncoder()) as collection:
         collection.add(documents)
-        found = collection.store.documents(range(len(documents)))
+        found = collection._store.documents(range(len(documents)))
     return [dict(found[row].metadata) for row in range(len(documents))]
 
 
@@ -120,5 +120,5 @@ def test_a_column_of_numbers_that_gets_words_names_the_document(tmp_path: Path) 
         )
         added = collection.add([Document("d", "x", metadata={"day": "soon"})])
         assert added.notes == ["column 'day' was DATE and is text now"]
-        found = collection.store.documents([0, 1])
+        found = collection._store.documents([0, 1])
         assert [found[row].metadata["day"] for row in (0, 1)] == ["2024-01-02", "soon"]

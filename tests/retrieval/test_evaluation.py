@@ -85,9 +85,9 @@ def test_exact_search_is_the_cosine_of_live_vectors(
     collection.add(docstrings)
     collection.delete(where="kind = 'module'")
     queries = WordEncoder().encode(["parse a date"])
-    vectors = collection.vectors.take(np.arange(1200))
+    vectors = collection._vectors.take(np.arange(1200))
     cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
-    cosines[collection.deleted] = -np.inf
+    cosines[collection._deleted] = -np.inf
     scores, rows = ExactSearch(collection)(queries, 10)
     np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
     np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
@@ -139,12 +139,12 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     assert 0.3 < report["index"]["fidelity@10"] < 1
     assert list(report["index"]) == list(report["exact"])
     # The same by hand: neighbours of the sentences, their own documents held out.
-    live = np.setdiff1d(np.arange(1200), collection.deleted)
+    live = np.setdiff1d(np.arange(1200), collection._deleted)
     rows = np.sort(np.random.default_rng(3).choice(live, 40, replace=False))
     queries = WordEncoder().encode(sentences)
     exact = ExactSearch(collection)(queries, 11)
     # One query at a time, as there: FAISS breaks ties of codes otherwise when it has many.
-    one_by_one = [collection.search_vectors(query[None], 11) for query in queries]
+    one_by_one = [collection._search_vectors(query[None], 11) for query in queries]
     scores, nearest = (np.concatenate(part) for part in zip(*one_by_one, strict=True))
     by_hand = agreement(drop_rows(scores, nearest, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
     assert report["index"]["fidelity@10"] == pytest.approx(by_hand)
@@ -174,7 +174,7 @@ def test_agreement_in_the_own_metric_by_brute_force(
     encoder = WordEncoder()
     collection = Collection.create(tmp_path / "x", encoder, settings)
     collection.add(docstrings)
-    X = collection.vectors.take(np.arange(1200))
+    X = collection._vectors.take(np.arange(1200))
     beta, gamma = (1.0, 0.0) if settings.reducer == "pca" else (settings.beta, settings.gamma)
     shift = beta * X.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
@@ -184,16 +184,16 @@ def test_agreement_in_the_own_metric_by_brute_force(
     collection.delete(where="kind = 'module'")
     encoder.encoded.clear()
     report = evaluate_self(collection, sample=40, seed=3)
-    live = np.setdiff1d(np.arange(1200), collection.deleted)
+    live = np.setdiff1d(np.arange(1200), collection._deleted)
     own = np.sort(np.random.default_rng(3).choice(live, 40, replace=False))
     queries = WordEncoder().encode(encoder.encoded[:40])
     unit = (X - shift) @ turned
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     cosines = ((queries - shift) @ turned) @ unit.T
-    cosines[:, collection.deleted] = -np.inf
+    cosines[:, collection._deleted] = -np.inf
     cosines[np.arange(40), own] = -np.inf
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
-    for side, search in (("index", collection.search_vectors), ("exact", ExactSearch(collection))):
+    for side, search in (("index", collection._search_vectors), ("exact", ExactSearch(collection))):
         found = [drop_rows(*search(q[None], 11), own[i : i + 1])[1] for i, q in enumerate(queries)]
         by_hand = agreement(np.concatenate(found), nearest, 10).mean()
         assert report[side]["own_metric_fidelity@10"] == pytest.approx(by_hand, abs=0.003)
@@ -221,8 +221,8 @@ def test_three_times_each_by_its_name(
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    stored = collection.store.documents
-    monkeypatch.setattr(collection.store, "documents", SlowStore().documents)
+    stored = collection._store.documents
+    monkeypatch.setattr(collection._store, "documents", SlowStore().documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
     report = evaluate_self(collection, sample=20)
     index, exact = report["index"], report["exact"]

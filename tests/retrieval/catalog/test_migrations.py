@@ -29,7 +29,6 @@ from slimdex.retrieval.catalog.migrations import NEEDS, STEPS, migrate
 from slimdex.retrieval.catalog.state import FORMAT
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.info import facts as facts_of
 from slimdex.retrieval.collection.integrity import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
@@ -58,9 +57,9 @@ def tables(path: Path) -> Any:
 
 def check_whole(path: Path) -> None:
     with Collection.open(path, WordEncoder(8), read_only=True) as collection:
-        found = collection.search(["cat in the garden", "snow"], k=5)
-        (hit,) = collection.search("a new text", k=1, where="more = 1.5")[0]
-        days = collection.search("cat", k=1, where="day = DATE '2020-01-12'")
+        found = collection.search_many(["cat in the garden", "snow"], limit=5)
+        (hit,) = collection.search_many("a new text", limit=1, where="more = 1.5")[0]
+        days = collection.search_many("cat", limit=1, where="day = DATE '2020-01-12'")
     assert [[hit.id for hit in hits] for hits in found] == [[id for id, _ in a] for a in ANSWERS]
     for hits, expected in zip(found, ANSWERS, strict=True):
         assert [hit.score for hit in hits] == pytest.approx([s for _, s in expected], abs=1e-4)
@@ -75,14 +74,14 @@ def test_every_format_has_a_step() -> None:
 def test_a_writer_migrates_and_loses_nothing(path: Path) -> None:
     with Collection.open(path, WordEncoder(8)) as collection:
         assert len(collection) == 11
-        assert len(collection.deleted) == 2
+        assert len(collection._deleted) == 2
     assert verify(path) == []
     check_whole(path)
     assert tables(path)[1] == [(FORMAT,)]
     with Collection.open(path, WordEncoder(8)) as collection:
         collection.add([Document("new", "snow", metadata={"n": 5, "kind": "x"})])
         collection.compact()
-        assert {"new", "d11"} < {hit.id for hit in collection.search("snow", k=12)[0]}
+        assert {"new", "d11"} < {hit.id for hit in collection.search_many("snow", limit=12)[0]}
     assert verify(path) == []
     fresh = path.parent / "fresh"
     Collection.create(fresh, WordEncoder(8)).close()
@@ -132,7 +131,7 @@ def test_a_step_that_fails_leaves_the_old_format(path: Path) -> None:
     database.close()
     assert tables(path) == before
     with Collection.open(path, WordEncoder(8)) as collection:
-        assert collection.state.dim == 8
+        assert collection._state.dim == 8
     check_whole(path)
 
 
@@ -145,7 +144,7 @@ def test_a_step_changes_the_state(path: Path) -> None:
     migrate(database, 1, {**STEPS, 1: larger})
     database.close()
     with Collection.open(path, WordEncoder(8)) as collection:
-        assert collection.state.generation == 14
+        assert collection._state.generation == 14
 
 
 def test_a_newer_format_is_refused_with_what_it_needs(tmp_path: Path) -> None:
@@ -184,14 +183,14 @@ def second(tmp_path: Path) -> Path:
 def test_documents_without_text_leave_the_searches_of_an_older_index(second: Path) -> None:
     with Collection.open(second, WordEncoder(8)) as collection:
         assert len(collection) == 10
-        found = collection.search(["cat in the garden", "party"], k=12)
+        found = collection.search_many(["cat in the garden", "party"], limit=12)
     ids = [[hit.id for hit in hits] for hits in found]
     assert ids[0] == ["d6", "d2", "d8", "d11", "d0", "d5", "d9", "d1", "d10"]  # d4 came before d10
     assert sorted(ids[1]) == sorted(ids[0])
     assert found[0][0].score == pytest.approx(0.8426, abs=1e-4)
     assert verify(second) == []
     with Collection.open(second, WordEncoder(8), read_only=True) as collection:
-        facts = facts_of(collection)
+        facts = collection.info()
     assert (facts["without_text"], facts["fitted_documents"]) == (1, None)
     assert facts["cut"] == {"documents": 0, "share_read": 1.0, "complete": False}
 
@@ -210,12 +209,12 @@ def test_moments_of_an_older_index_lose_its_documents_without_text(
         elif change == "reduce":
             collection.reduce(Settings(kind="flat", k=4))
         else:
-            collection.rebuild(fit_anew=True)
-        live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
-        expected = Moments(8).update(collection.vectors.take(live))
-        assert collection.moments.n == expected.n == (10 if change == "replace" else 9)
-        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-5)
-        assert "d4" not in {hit.id for hit in collection.search("party", k=20)[0]} or (
+            collection._rebuild(fit_anew=True)
+        live = np.setdiff1d(np.arange(collection._state.rows), collection._hidden)
+        expected = Moments(8).update(collection._vectors.take(live))
+        assert collection._moments.n == expected.n == (10 if change == "replace" else 9)
+        np.testing.assert_allclose(collection._moments.scatter, expected.scatter, atol=1e-5)
+        assert "d4" not in {hit.id for hit in collection.search_many("party", limit=20)[0]} or (
             change == "replace"
         )
     assert verify(second) == []

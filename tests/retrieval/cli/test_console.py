@@ -69,7 +69,7 @@ def test_encoding_counts_up_to_all_documents_also_after_an_interruption(tmp_path
     def watched(stage: str, done: int, total: int) -> None:
         if stage == "encoding":
             seen.append((done, total))
-            if collection.state.encoded and not stopped:
+            if collection._state.encoded and not stopped:
                 stopped.append(True)
                 raise Stopped
 
@@ -77,11 +77,11 @@ def test_encoding_counts_up_to_all_documents_also_after_an_interruption(tmp_path
     with Collection.create(tmp_path / "x", WordEncoder(), Settings(kind="flat")) as collection:
         with pytest.raises(Stopped):
             collection.add([Document(str(i), t) for i, t in enumerate(texts)], progress=watched)
-        kept = collection.state.encoded
+        kept = collection._state.encoded
         assert seen == sorted(seen)
         assert kept == 1024
         seen.clear()
-        collection.resume(watched)
+        collection._resume(watched)
     assert seen[0][0] == pytest.approx(kept, rel=0.1)
     assert seen == sorted(seen)
     assert seen[-1] == (3000, 3000)

@@ -172,8 +172,8 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.collection.compact()
-        assert len(self.collection.deleted) == 0
-        assert len(self.collection.vectors) == len(self.model)
+        assert len(self.collection._deleted) == 0
+        assert len(self.collection._vectors) == len(self.model)
 
     @rule()
     def reopen(self) -> None:
@@ -237,7 +237,7 @@ class CollectionMachine(RuleBasedStateMachine):
         where=st.sampled_from([None, *sorted(FILTERS)]),
     )
     def search(self, query: str, k: int, where: str | None) -> None:
-        (hits,) = self.collection.search(query, k, where)
+        (hits,) = self.collection.search_many(query, k, where)
         keep = FILTERS[where] if where else FILTERS["true"]
         scores = {id: self._cosine(query, v[0]) for id, v in self.model.items() if keep(*v)}
         best = sorted(scores.values(), reverse=True)[:k]
@@ -263,7 +263,7 @@ class CollectionMachine(RuleBasedStateMachine):
         return id in self.model and self.model[id][0] == text
 
     def _documents_found(self) -> Model:
-        hits = self.collection.search("cat", 1000)[0]
+        hits = self.collection.search_many("cat", 1000)[0]
         return {hit.id: (hit.text, hit.metadata["n"]) for hit in hits}
 
     def _cosine(self, query: str, text: str) -> float:

@@ -48,17 +48,17 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
     added = collection.add(SMALL)
     assert (added.documents, added.replaced) == (3, 0)
     assert len(added.notes) == 1
-    (hits,) = collection.search("rain on the roof", k=2)
+    (hits,) = collection.search_many("rain on the roof", limit=2)
     assert (hits[0].id, hits[0].title, hits[0].text) == ("rain", "weather", SMALL[2].text)
     assert hits[0].metadata == {"year": 2003, "kind": None}
     assert hits[0].score > hits[1].score
-    assert len(collection.search(["cat", "dog"], k=10)[1]) == 3
+    assert len(collection.search_many(["cat", "dog"], limit=10)[1]) == 3
 
 
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large.vectors.take(np.arange(len(docstrings)))
+    vectors = large._vectors.take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -66,7 +66,7 @@ def test_scores_are_the_cosines_of_the_definition(
         normalize_rows(whitening.transform(encoded))
         @ normalize_rows(whitening.transform(vectors)).T
     )
-    for row, hits in zip(cosines, large.search(queries, k=10), strict=True):
+    for row, hits in zip(cosines, large.search_many(queries, limit=10), strict=True):
         found = {docstrings[i].id: row[i] for i in range(len(row))}
         np.testing.assert_allclose([h.score for h in hits], [found[h.id] for h in hits], atol=1e-5)
         best = set(np.argsort(-row)[:10].tolist())
@@ -74,17 +74,17 @@ def test_scores_are_the_cosines_of_the_definition(
 
 
 def test_defaults_on_enough_documents(large: Collection) -> None:
-    settings = large.state.settings
+    settings = large._state.settings
     assert settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
-    assert large.index.index.row_nbytes == 3
+    assert large._index.index.row_nbytes == 3
 
 
 def test_reopened_it_answers_the_same(large: Collection, path: Path) -> None:
     queries = ["open a file", "thread lock", ""]
-    before = large.search(queries)
+    before = large.search_many(queries)
     large.close()
     with Collection.open(path, WordEncoder(), read_only=True) as again:
-        assert again.search(queries) == before
+        assert again.search_many(queries) == before
         assert len(again) == 1200
 
 
@@ -95,7 +95,7 @@ def test_order_of_documents_does_not_change_exact_answers(
     for name, documents in (("a", docstrings[:300]), ("b", docstrings[:300][::-1])):
         collection = Collection.create(tmp_path / name, WordEncoder())
         collection.add(documents)
-        answers.append(collection.search("create a socket", k=20)[0])
+        answers.append(collection.search_many("create a socket", limit=20)[0])
     np.testing.assert_allclose(
         [h.score for h in answers[0]], [h.score for h in answers[1]], atol=1e-5
     )
@@ -109,12 +109,12 @@ def test_added_in_parts_finds_the_same_as_at_once(
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts.moments.n == whole.moments.n
-    np.testing.assert_allclose(parts.moments.scatter, whole.moments.scatter, rtol=1e-9)
+    assert parts._moments.n == whole._moments.n
+    np.testing.assert_allclose(parts._moments.scatter, whole._moments.scatter, rtol=1e-9)
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
-    found = [{h.id for h in hits} for hits in parts.search(queries)]
-    expected = [{h.id for h in hits} for hits in whole.search(queries)]
+    found = [{h.id for h in hits} for hits in parts.search_many(queries)]
+    expected = [{h.id for h in hits} for hits in whole.search_many(queries)]
     assert found == expected
 
 
@@ -123,28 +123,28 @@ def test_a_small_collection_grows_into_what_was_asked_for(
 ) -> None:
     collection = Collection.create(path, WordEncoder())
     collection.add(docstrings[:10])
-    assert collection.state.settings == Settings(10, 0.0, 0.0, "flat", 200, "whitening")
+    assert collection._state.settings == Settings(10, 0.0, 0.0, "flat", 200, "whitening")
     collection.add(docstrings[10:300])
-    assert collection.state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
+    assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
     collection.add(docstrings[300:])
-    assert collection.state.settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
+    assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
     assert len(ours(path)) == 6
 
 
 def test_filters_are_exact(path: Path, docstrings: list[Document]) -> None:
     collection = Collection.create(path, WordEncoder())
     collection.add(docstrings)
-    everything = collection.search("read a file", k=1200)[0]
+    everything = collection.search_many("read a file", limit=1200)[0]
     where = "kind = 'class' AND length(text) > 40"
     allowed = {d.id for d in docstrings if d.metadata["kind"] == "class" and len(d.text) > 40}
     assert 0 < len(allowed) < 1200
     expected = [hit for hit in everything if hit.id in allowed]
-    found = collection.search("read a file", k=1200, where=where)[0]
+    found = collection.search_many("read a file", limit=1200, where=where)[0]
     assert {h.id for h in found} == allowed
     np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
-    assert collection.search("read a file", where="false") == [[]]
+    assert collection.search_many("read a file", where="false") == [[]]
     with pytest.raises(InputError, match="where 'nope = 1'"):
-        collection.search("read a file", where="nope = 1")
+        collection.search_many("read a file", where="nope = 1")
 
 
 def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordEncoder) -> None:
@@ -152,27 +152,29 @@ def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordE
     collection.add(SMALL)
     added = collection.add([Document("cat", "a feline slept"), Document("new", "something new")])
     assert (added.documents, added.replaced, len(collection)) == (2, 1, 4)
-    assert collection.search("feline slept", k=1)[0][0].id == "cat"
-    assert [h.text for h in collection.search("cat", k=9)[0] if h.id == "cat"] == ["a feline slept"]
-    assert collection.moments.n == 4
+    assert collection.search_many("feline slept", limit=1)[0][0].id == "cat"
+    assert [h.text for h in collection.search_many("cat", limit=9)[0] if h.id == "cat"] == [
+        "a feline slept"
+    ]
+    assert collection._moments.n == 4
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
-    victim = large.search("remove a directory tree", k=1)[0][0].id
+    victim = large.search_many("remove a directory tree", limit=1)[0][0].id
     assert large.delete([victim]) == 1
-    assert victim not in {h.id for h in large.search("remove a directory tree", k=100)[0]}
+    assert victim not in {h.id for h in large.search_many("remove a directory tree", limit=100)[0]}
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large.moments.n == 1199 - gone
-    kept = np.setdiff1d(np.arange(1200), large.deleted)
+    assert len(large) == large._moments.n == 1199 - gone
+    kept = np.setdiff1d(np.arange(1200), large._deleted)
     from slimdex.indexes.moments import Moments
 
-    expected = Moments(48).update(large.vectors.take(kept))
-    np.testing.assert_allclose(large.moments.covariance(), expected.covariance(), atol=1e-8)
+    expected = Moments(48).update(large._vectors.take(kept))
+    np.testing.assert_allclose(large._moments.covariance(), expected.covariance(), atol=1e-8)
     large.close()
     with Collection.open(path, WordEncoder()) as again:
-        assert len(again.search("anything", k=2000)[0]) == len(again) == 1199 - gone
+        assert len(again.search_many("anything", limit=2000)[0]) == len(again) == 1199 - gone
 
 
 def test_the_process_goes_elsewhere(
@@ -187,16 +189,16 @@ def test_the_process_goes_elsewhere(
     monkeypatch.chdir("..")
     with Collection.open("x.index", WordEncoder()) as found:
         monkeypatch.chdir("elsewhere")
-        assert len(found.search("rain on the roof", k=3)[0]) == 3
+        assert len(found.search_many("rain on the roof", limit=3)[0]) == 3
         found.delete(["cat"])
         found.add([Document("snow", "snow fell")])
         found.compact()
         found.delete(["dog"])
-        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
+        assert {hit.id for hit in found.search_many("roof", limit=2)[0]} == {"rain", "snow"}
     assert list(Path.cwd().iterdir()) == []
     assert verify(tmp_path / "x.index") == []
     with Collection.open(tmp_path / "x.index", WordEncoder(), read_only=True) as found:
-        assert {hit.id for hit in found.search("roof", k=2)[0]} == {"rain", "snow"}
+        assert {hit.id for hit in found.search_many("roof", limit=2)[0]} == {"rain", "snow"}
 
 
 def test_delete_with_an_unknown_id_deletes_nothing(path: Path, encoder: WordEncoder) -> None:
@@ -228,11 +230,11 @@ def test_everything_deleted_and_filled_again(path: Path, encoder: WordEncoder) -
     collection = Collection.create(path, encoder)
     collection.add(SMALL)
     assert collection.delete(where="true") == 3
-    assert collection.search("cat") == [[]]
+    assert collection.search_many("cat") == [[]]
     with pytest.raises(InputError, match="holds no documents"):
         collection.reduce(Settings())
     collection.add(SMALL[:2])
-    assert {h.id for h in collection.search("cat")[0]} == {"cat", "dog"}
+    assert {h.id for h in collection.search_many("cat")[0]} == {"cat", "dog"}
 
 
 @pytest.mark.parametrize(
@@ -258,13 +260,13 @@ def test_reduce_without_encoding(
     best = docstrings[77].id
     encoded = len(large.encoder.encoded)  # type: ignore[attr-defined]
     large.reduce(settings)
-    assert large.search(query, k=1)[0][0].id == best
+    assert large.search_many(query, limit=1)[0][0].id == best
     assert len(large.encoder.encoded) == encoded + 1  # type: ignore[attr-defined]
-    assert large.state.requested == settings
-    assert ours(path) == large.state.file_names
+    assert large._state.requested == settings
+    assert ours(path) == large._state.file_names
     large.close()
     with Collection.open(path, WordEncoder(), read_only=True) as again:
-        assert again.search(query, k=1)[0][0].id == best
+        assert again.search_many(query, limit=1)[0][0].id == best
 
 
 def test_interrupted_it_goes_on_where_it_stopped(
@@ -282,25 +284,25 @@ def test_interrupted_it_goes_on_where_it_stopped(
     monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 256)
     collection = Collection.create(path, Flaky())
     with pytest.raises(Stopped):
-        collection.add(docstrings, source="them")
+        collection._add(docstrings, source="them")
     assert len(collection) == 0
     with pytest.raises(InputError, match="unfinished build: run it again"):
-        collection.search_vectors(np.zeros((1, 48), dtype=np.float32))
+        collection._search_vectors(np.zeros((1, 48), dtype=np.float32))
     collection.close()
     encoder = WordEncoder()
     with Collection.open(path, encoder) as again:
-        assert again.state.unfinished
-        assert again.state.encoded == 512
-        again.request(Settings(kind="sq8"))
-        again.resume()
+        assert again._state.unfinished
+        assert again._state.encoded == 512
+        again._request(Settings(kind="sq8"))
+        again._resume()
         with pytest.raises(InputError, match="expected an unfinished build"):
-            again.request(Settings())
+            again._request(Settings())
         with pytest.raises(InputError, match="nothing to resume"):
-            again.resume()
+            again._resume()
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
-        assert again.state.settings == Settings(24, kind="sq8")
+        assert again._state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again.vectors.take(np.arange(1200))
+        vectors = again._vectors.take(np.arange(1200))
     expected = WordEncoder().encode([d.content for d in docstrings])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
@@ -308,17 +310,17 @@ def test_interrupted_it_goes_on_where_it_stopped(
 def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = [(h.id, h.score) for h in large.search("parse a date")[0]]
+    before = [(h.id, h.score) for h in large.search_many("parse a date")[0]]
     monkeypatch.setattr(large.encoder, "encode", lambda texts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         large.add(SMALL)
     monkeypatch.undo()
-    assert large.state.unfinished
-    assert [(h.id, h.score) for h in large.search("parse a date")[0]] == before
+    assert large._state.unfinished
+    assert [(h.id, h.score) for h in large.search_many("parse a date")[0]] == before
     assert len(large) == 1200
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
-    assert large.store.ids(9999)[1200:] == ["other"]
+    assert large._store.ids(9999)[1200:] == ["other"]
     from slimdex.retrieval.collection.integrity import verify
 
     large.close()
@@ -340,20 +342,20 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     more = [Document(f"more{i}", f"text {i}") for i in range(64)]
     with pytest.raises(ZeroDivisionError):
         large.add(more)
-    pending = large.state
+    pending = large._state
     assert pending.encoded == 1232
     with pytest.raises(InputError):
         large.add([])
     with pytest.raises(InputError):
         large.add([Document("x", "a"), Document("x", "b")])
-    assert large.state == pending
+    assert large._state == pending
     monkeypatch.undo()
     large.reduce(Settings(kind="sq8"))
     large.delete([docstrings[0].id])
-    assert large.state.encoded == 1232
-    assert large.resume().documents == 64
+    assert large._state.encoded == 1232
+    assert large._resume().documents == 64
     assert len(large) == 1263
-    assert large.search("text 63", k=1)[0][0].id.startswith("more")
+    assert large.search_many("text 63", limit=1)[0][0].id.startswith("more")
 
 
 @pytest.mark.parametrize(
@@ -376,8 +378,8 @@ def test_documents_that_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert not collection.state.unfinished
-    assert collection.store.contents(0, 10) == []
+    assert not collection._state.unfinished
+    assert collection._store.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)
@@ -398,9 +400,9 @@ def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
         added = collection.add(documents)
-        assert (collection.state.settings, added.notes) == (Settings(k=48), [])
+        assert (collection._state.settings, added.notes) == (Settings(k=48), [])
         vectors = collection.encoder.encode(["w3 w4 w5 w6"])
-        _, rows = collection.search_vectors(vectors, 28)
+        _, rows = collection._search_vectors(vectors, 28)
     assert {row % 25 for row in rows[0].tolist()} == {3}
 
 
@@ -508,29 +510,29 @@ def test_readers_share(path: Path, encoder: WordEncoder) -> None:
 
 
 def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:
-    codes = large.state.files["codes"]
+    codes = large._state.files["codes"]
     large.add([Document("new", "a completely new zebra")])
-    assert large.state.files["codes"] == codes
+    assert large._state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder(), read_only=True) as again:
-        assert again.search("new zebra", k=1)[0][0].id == "new"
-        assert len(again.index) == 1201
+        assert again.search_many("new zebra", limit=1)[0][0].id == "new"
+        assert len(again._index) == 1201
 
 
 def test_codes_are_written_again_for_many_however_they_came(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.collection.index_files.TAIL_ROWS", 50)
-    codes = large.state.files["codes"]
+    codes = large._state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
-    assert large.state.files["codes"] == codes
+    assert large._state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
-        assert again.state.files["codes"] != codes
+        assert again._state.files["codes"] != codes
         again.add([Document("c", "one more zebra")])
-        assert again.state.files["codes"].name == "codes-000004.faiss"
-        assert again.search("one more zebra", k=1)[0][0].id == "c"
+        assert again._state.files["codes"].name == "codes-000004.faiss"
+        assert again.search_many("one more zebra", limit=1)[0][0].id == "c"
 
 
 def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) -> None:
@@ -539,7 +541,7 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
     for name in ("codes-000099.faiss", "reducer-000099.safetensors.tmp", "notes.txt"):
         (path / name).write_text("x")
     with Collection.open(path, encoder) as collection:
-        assert ours(path) == collection.state.file_names
+        assert ours(path) == collection._state.file_names
     assert (path / "notes.txt").exists()
 
 
@@ -547,14 +549,14 @@ def test_bad_k(path: Path, encoder: WordEncoder) -> None:
     collection = Collection.create(path, encoder)
     collection.add(SMALL)
     with pytest.raises(InputError, match="k=0; expected 1 or more"):
-        collection.search("x", k=0)
+        collection.search_many("x", limit=0)
 
 
 def test_a_str_is_one_id_one_text_and_a_document_one_document(path: Path) -> None:
     with Collection.create(path, WordEncoder()) as collection:
         collection.add([Document(id, f"text {id}") for id in ("1", "2", "12")])
         assert collection.delete("12") == 1
-        assert {hit.id for hit in collection.search("text", k=9)[0]} == {"1", "2"}
+        assert {hit.id for hit in collection.search_many("text", limit=9)[0]} == {"1", "2"}
         with pytest.raises(InputError, match="unknown id '21'"):
             collection.delete("21")
         assert collection.add(Document("3", "text 3")).documents == 1

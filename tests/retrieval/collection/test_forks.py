@@ -39,13 +39,13 @@ SEARCHES = """
 
     def among(how):
         if how == "inherited":
-            return opened.search_vectors(vectors, 5)[1].tolist()
+            return opened._search_vectors(vectors, 5)[1].tolist()
         with Collection.open(sys.argv[1], read_only=True) as own:
-            return own.search_vectors(vectors, 5)[1].tolist()
+            return own._search_vectors(vectors, 5)[1].tolist()
 
     opened = Collection.open(sys.argv[1], read_only=True)
-    vectors = np.random.default_rng(0).normal(size=(64, opened.state.dim)).astype(np.float32)
-    expected = opened.search_vectors(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
+    vectors = np.random.default_rng(0).normal(size=(64, opened._state.dim)).astype(np.float32)
+    expected = opened._search_vectors(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
     print([rows == expected for rows in found])
@@ -88,7 +88,7 @@ def test_a_fork_of_a_writer_is_told_so_and_leaves_the_index_alone(tmp_path: Path
         said = []
         for change in (
             lambda: collection.delete(["1"]),
-            lambda: collection.search("stars"),
+            lambda: collection.search_many("stars"),
             collection.close,
         ):
             try:

@@ -38,7 +38,7 @@ def flip(file: Path, at: float = 0.5) -> None:
 
 def answers(path: Path) -> list[list[tuple[str, float]]]:
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
-        found = collection.search(QUERIES, k=20)
+        found = collection.search_many(QUERIES, limit=20)
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
@@ -130,8 +130,8 @@ def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
 
 
 def test_numbers_that_disagree(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection, collection.store.transaction():
-        collection.store.delete_rows(np.array([0]))
+    with Collection.open(path, WordEncoder()) as collection, collection._store.transaction():
+        collection._store.delete_rows(np.array([0]))
     (fault,) = verify(path)
     assert "moments" in fault
 

@@ -44,10 +44,10 @@ def collection(tmp_path: Path) -> Collection:
 def test_ids_of_any_unicode_are_kept_apart(collection: Collection) -> None:
     collection.add([Document(id, f"text{i}", metadata={"n": i}) for i, id in enumerate(IDS)])
     for i, id in enumerate(IDS):
-        (hit,) = collection.search("text", k=1, where=f"n = {i}")[0]
+        (hit,) = collection.search_many("text", limit=1, where=f"n = {i}")[0]
         assert hit.id == id
     collection.delete(IDS[:3])
-    left = {hit.id for hit in collection.search("text", k=len(IDS))[0]}
+    left = {hit.id for hit in collection.search_many("text", limit=len(IDS))[0]}
     assert left == set(IDS[3:])
     assert collection.add([Document(IDS[-1], "new")]).replaced == 1
 
@@ -94,7 +94,7 @@ def test_the_deepest_json(
     with pytest.raises(InputError, match=f"too deep; expected at most {DEEPEST}"):
         collection.add([Document("a", "t", metadata={"v": [value]})])
     collection.add([Document("a", "t", metadata={"v": value}), Document("b", "u")])
-    ((hit,),) = collection.search("t", k=1)
+    ((hit,),) = collection.search_many("t", limit=1)
     print_json(hit_json(hit))
     printed = capsys.readouterr().out
     assert json.loads(printed)["metadata"]["v"] == json.loads(json.dumps(value))
@@ -103,7 +103,7 @@ def test_the_deepest_json(
 def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
     texts = [f"word{i} " + chr(97 + i) * 1_000_000 for i in range(10)]
     collection.add([Document(str(i), text) for i, text in enumerate(texts)])
-    found = collection.search("word3", k=10)[0]
+    found = collection.search_many("word3", limit=10)[0]
     assert {hit.id: hit.text for hit in found} == {str(i): text for i, text in enumerate(texts)}
 
 
@@ -117,10 +117,10 @@ def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: in
     metadata = {f"column {i}": i for i in range(count)}
     documents = [Document(str(i), f"word{i}", metadata=metadata if i < 2 else {}) for i in range(9)]
     collection.add(documents)
-    (hits,) = collection.search("word1", k=9, where='"column 98" = 98')
+    (hits,) = collection.search_many("word1", limit=9, where='"column 98" = 98')
     assert {hit.id for hit in hits} == {"0", "1"}
     assert {name.lower(): value for name, value in hits[0].metadata.items()} == metadata
-    (hits,) = collection.search("word1", k=9, where='"column 7" > 7')
+    (hits,) = collection.search_many("word1", limit=9, where='"column 7" > 7')
     assert [hit.id for hit in hits] == ["first"]
     collection.compact()
     path = collection.path
@@ -139,12 +139,12 @@ def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed
     again = [*documents[:2], Document("2", "word2", title, other), documents[3]]
     added = collection.add(again)
     assert (added.replaced, added.unchanged) == (1, 3)
-    ((hit,),) = collection.search("word2", k=1)
+    ((hit,),) = collection.search_many("word2", limit=1)
     assert (hit.id, hit.title, hit.metadata) == ("2", title, other)
 
 
 def test_new_columns_in_other_letters(collection: Collection) -> None:
-    collection.add(
+    collection._add(
         [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]
     )
-    assert collection.store.columns == {"Year": "DOUBLE"}
+    assert collection._store.columns == {"Year": "DOUBLE"}

@@ -44,14 +44,14 @@ def built(*specs: str) -> Added:
 def added_to(index: str, *specs: str) -> Added:
     Collection.open(index).close()  # which migrates an older one
     with Collection.open(index, read_only=True) as collection:
-        dim = collection.state.dim
+        dim = collection._state.dim
     with Collection.open(index, WordEncoder(dim)) as collection:
         return add(collection, Sources.open(specs))
 
 
 def contents(index: str = "rep") -> dict[str, str]:
     with Collection.open(index, read_only=True) as collection:
-        hits = collection.search(vectors=WordEncoder().encode(["paid"]), k=100)[0]
+        hits = collection.search_many(WordEncoder().encode(["paid"]), limit=100)[0]
     return {hit.id: hit.text for hit in hits}
 
 
@@ -163,8 +163,8 @@ def older_index() -> None:
 
 def older_contents() -> dict[str, str]:
     with Collection.open("rep", read_only=True) as collection:
-        rows = np.setdiff1d(np.arange(collection.state.rows), collection.deleted)
-        found = collection.store.documents(rows.tolist())
+        rows = np.setdiff1d(np.arange(collection._state.rows), collection._deleted)
+        found = collection._store.documents(rows.tolist())
     return {d.id: d.text for d in found.values()}
 
 
@@ -195,12 +195,12 @@ def test_an_older_index_loses_nothing_to_a_file_that_may_be_another() -> None:
 def test_an_addition_that_fails_keeps_no_origin() -> None:
     built("jan/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        before = dict(collection.state.origins)
+        before = dict(collection._state.origins)
     Path("feb/report.csv").write_text("text,amount\nx,many\n")
     with pytest.raises(ValueError, match="holds BIGINT"):
         added_to("rep", "feb/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        assert collection.state.origins == before
+        assert collection._state.origins == before
         assert len(before) == 1
         assert not any("report" in digest or "/" in digest for digest in before.values())
 

@@ -66,7 +66,7 @@ def mend(path: Path, encoder: WordEncoder) -> None:
 
 def answers(path: Path) -> list[tuple[str, float]]:
     with Collection.open(path, WordEncoder(DIM), read_only=True) as collection:
-        (hits,) = collection.search("w3 v3", k=30)
+        (hits,) = collection.search_many("w3 v3", limit=30)
     return [(hit.id, round(hit.score, 4)) for hit in hits]
 
 

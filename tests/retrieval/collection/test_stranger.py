@@ -45,13 +45,13 @@ def path(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def state(made: Path) -> dict[str, Any]:
     with Collection.open(made, read_only=True) as collection:
-        values: dict[str, Any] = json.loads(collection.state.to_json())
+        values: dict[str, Any] = json.loads(collection._state.to_json())
     return values
 
 
 def search(path: Path, read_only: bool = True) -> list[list[str]]:
     with Collection.open(path, WordEncoder(), read_only=read_only) as collection:
-        return [[hit.id for hit in hits] for hits in collection.search(QUERIES)]
+        return [[hit.id for hit in hits] for hits in collection.search_many(QUERIES)]
 
 
 def find(path: Path, role: str) -> Path:
@@ -309,7 +309,7 @@ def test_arrays_that_do_not_fit(
         Collection.open(path, WordEncoder()) as collection,
         pytest.raises(CorruptError, match=file.name),
     ):
-        collection.delete([collection.search(QUERIES)[0][0].id])
+        collection.delete([collection.search_many(QUERIES)[0][0].id])
     assert any(file.name in fault for fault in verify(path))
     assert repair(path, untrusted=True)
     assert verify(path) == []
@@ -364,7 +364,7 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
     with Collection.open(made, WordEncoder(), read_only=True) as collection:
-        index = collection.index
+        index = collection._index
         index.index.add(np.zeros((5, 24), np.float32))
         index.index.save(find(path, "codes"))
     vouch(path, "codes")
@@ -395,12 +395,12 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
         Collection.open(path, read_only=True) as collection,
         pytest.raises(InputError, match="'x/y' comes with code of its own; expected --trust"),
     ):
-        collection.search("a")
+        collection.search_many("a")
 
 
 def test_the_configuration_is_locked(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        connection = collection.store._database._connection
+        connection = collection._store._database._connection
         for statement in (
             "SET enable_external_access = true",
             "SET lock_configuration = false",
@@ -423,7 +423,7 @@ def test_a_million_commits(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         ledger = collection._ledger
         ledger.state = replace(ledger.state, generation=999_999)
-        collection.reduce(collection.state.requested)
-        collection.reduce(collection.state.requested)
+        collection.reduce(collection._state.requested)
+        collection.reduce(collection._state.requested)
     assert find(path, "codes").name == "codes-1000001.faiss"
     assert verify(path) == []

@@ -13,7 +13,6 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.info import facts as facts_of
 from slimdex.retrieval.collection.integrity import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -35,8 +34,8 @@ def with_empty(count: int) -> list[Document]:
 
 
 def moments_of_texts(collection: Collection) -> Moments:
-    live = np.setdiff1d(np.arange(collection.state.rows), collection.hidden)
-    return Moments(collection.state.dim).update(collection.vectors.take(live))
+    live = np.setdiff1d(np.arange(collection._state.rows), collection._hidden)
+    return Moments(collection._state.dim).update(collection._vectors.take(live))
 
 
 @pytest.mark.parametrize("kind", ["flat", "pq", "hnsw"])
@@ -48,16 +47,16 @@ def test_documents_without_text_are_in_no_search(
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
         added = collection.add(with_empty(1000))
         assert "250 of 1,000 documents have no text: no search finds them" in added.notes
-        assert (len(collection), len(collection.hidden)) == (1000, 250)
+        assert (len(collection), len(collection._hidden)) == (1000, 250)
         for where in (None, "id < '5'", "text = '' OR id = '2'"):
-            (hits,) = collection.search("party", k=1000, where=where)
+            (hits,) = collection.search_many("party", limit=1000, where=where)
             assert all(hit.text.strip() for hit in hits)
         assert [hit.id for hit in hits] == ["2"]
-        assert len(collection.search("party", k=1000)[0]) == 750
-        assert collection.moments.n == 750
+        assert len(collection.search_many("party", limit=1000)[0]) == 750
+        assert collection._moments.n == 750
         expected = moments_of_texts(collection)
-        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-3)
-        assert facts_of(collection)["without_text"] == 250
+        np.testing.assert_allclose(collection._moments.scatter, expected.scatter, atol=1e-3)
+        assert collection.info()["without_text"] == 250
     assert verify(tmp_path / "i") == []
 
 
@@ -66,19 +65,19 @@ def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
         collection.add(with_empty(40))
         collection.add([Document("1", "a text at last"), Document("2", ""), Document("x", " ")])
         collection.delete(["5", "6", "x"])
-        found = {hit.id for hit in collection.search("a text", k=50)[0]}
+        found = {hit.id for hit in collection.search_many("a text", limit=50)[0]}
         for change in (collection.compact, lambda: collection.reduce(Settings(k=8, kind="sq8"))):
             change()
-            assert {hit.id for hit in collection.search("a text", k=50)[0]} == found
+            assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
         assert "1" in found
         assert not found & {"2", "5", "6", "9", "13", "x"}
-        assert facts_of(collection)["without_text"] == 9
-        assert collection.moments.n == len(collection) - 9 == len(found)
+        assert collection.info()["without_text"] == 9
+        assert collection._moments.n == len(collection) - 9 == len(found)
         expected = moments_of_texts(collection)
-        np.testing.assert_allclose(collection.moments.scatter, expected.scatter, atol=1e-3)
+        np.testing.assert_allclose(collection._moments.scatter, expected.scatter, atol=1e-3)
     assert verify(tmp_path / "i") == []
     with Collection.open(tmp_path / "i", WordEncoder(), read_only=True) as collection:
-        assert {hit.id for hit in collection.search("a text", k=50)[0]} == found
+        assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
 
 
 def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
@@ -91,11 +90,11 @@ def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
         added = collection.add([Document("e", "")])
         assert added.notes == ["1 of 1 documents have no text: no search finds them"]
         collection.delete([d.id for d in words(4)])
-        assert collection.search("party") == [[]]
+        assert collection.search_many("party") == [[]]
         collection.add([Document("f", "")])
-        assert collection.search("party") == [[]]
+        assert collection.search_many("party") == [[]]
         collection.add(words(2))
-        assert {hit.id for hit in collection.search("party")[0]} == {"0", "1"}
+        assert {hit.id for hit in collection.search_many("party")[0]} == {"0", "1"}
     assert verify(tmp_path / "i") == []
 
 
@@ -105,8 +104,8 @@ def test_given_vectors_need_no_text(tmp_path: Path) -> None:
     vectors: Matrix = np.eye(3, 4, dtype=np.float32)
     with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
         collection.add([Document(str(i), "") for i in range(3)], vectors=vectors)
-        assert collection.search(vectors=vectors[1:2], k=1)[0][0].id == "1"
-        assert facts_of(collection)["without_text"] == 0
+        assert collection.search_many(vectors[1:2], limit=1)[0][0].id == "1"
+        assert collection.info()["without_text"] == 0
 
 
 LONG = "cat dog rain the " * 50
@@ -134,22 +133,22 @@ def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerE
         line = "documents are longer than the encoder reads: 8% of their text was read"
         assert any(note.startswith(f"3 of 40 {line}") for note in added.notes)
         expected = {"documents": 3, "share_read": round(16 / 202, 4), "complete": True}
-        assert facts_of(collection)["cut"] == expected
+        assert collection.info()["cut"] == expected
         collection.delete("long0")
         again = [Document("long1", "cat"), Document("long2", LONG, metadata={"year": 1})]
         assert any(note.startswith(f"1 of 2 {line}") for note in collection.add(again).notes)
-        assert facts_of(collection)["cut"] == {**expected, "documents": 1}
+        assert collection.info()["cut"] == {**expected, "documents": 1}
         collection.compact()
-        assert facts_of(collection)["cut"] == {**expected, "documents": 1}
+        assert collection.info()["cut"] == {**expected, "documents": 1}
         collection.delete("long2")
-        assert facts_of(collection)["cut"] == NONE_CUT
+        assert collection.info()["cut"] == NONE_CUT
         assert not [note for note in collection.add([Document("y", "dog")]).notes if line in note]
 
 
 def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([Document("1", LONG), Document("2", "cat")])
-        assert facts_of(collection)["cut"] == NONE_CUT
+        assert collection.info()["cut"] == NONE_CUT
 
 
 def test_info_tells(tmp_path: Path, reader: TransformerEncoder, tiny_bert: Path) -> None:

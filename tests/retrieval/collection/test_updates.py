@@ -48,33 +48,33 @@ def encoded(collection: Collection) -> list[str]:
 
 
 def answers(collection: Collection, where: str | None = None) -> list[list[tuple[str, float]]]:
-    found = collection.search(QUERIES, 30, where)
+    found = collection.search_many(QUERIES, 30, where)
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
 def test_the_same_documents_again_change_nothing(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    before, files = collection.state, {p.name for p in collection.path.iterdir()}
+    before, files = collection._state, {p.name for p in collection.path.iterdir()}
     added = collection.add(docstrings)
     assert (added.documents, added.replaced, added.unchanged) == (0, 0, 1200)
     assert len(encoded(collection)) == 1200
-    assert collection.state.rows == before.rows
-    assert not collection.state.unfinished
+    assert collection._state.rows == before.rows
+    assert not collection._state.unfinished
     assert {p.name for p in collection.path.iterdir()} == files
 
 
 def test_other_metadata_keep_the_vector(collection: Collection, docstrings: list[Document]) -> None:
     old = docstrings[5]
-    vector = collection.vectors.take(np.array([5]))
+    vector = collection._vectors.take(np.array([5]))
     changed = Document(old.id, old.text, old.title, {**old.metadata, "kind": "new kind"})
     added = collection.add([docstrings[4], changed, docstrings[6], Document("new", "a new one")])
     assert (added.documents, added.replaced, added.unchanged) == (2, 1, 2)
     assert encoded(collection)[1200:] == ["a new one"]
-    np.testing.assert_array_equal(collection.vectors.take(np.array([1200])), vector)
-    (hit,) = collection.search(old.content, k=1, where="kind = 'new kind'")[0]
+    np.testing.assert_array_equal(collection._vectors.take(np.array([1200])), vector)
+    (hit,) = collection.search_many(old.content, limit=1, where="kind = 'new kind'")[0]
     assert hit.id == old.id
-    assert len(collection) == collection.moments.n == 1201
+    assert len(collection) == collection._moments.n == 1201
 
 
 def test_another_title_or_text_is_encoded(
@@ -99,7 +99,7 @@ def test_given_vectors_replace_even_where_the_text_is_the_same(path: Path) -> No
         collection.add(documents, vectors=np.eye(2, 4, dtype=np.float32))
         added = collection.add(documents, vectors=np.eye(2, 4, dtype=np.float32)[::-1])
         assert (added.replaced, added.unchanged) == (2, 0)
-        hits = collection.search(vectors=np.eye(1, 4, dtype=np.float32), k=1)
+        hits = collection.search_many(np.eye(1, 4, dtype=np.float32), limit=1)
         assert hits[0][0].id == "b"
 
 
@@ -118,21 +118,21 @@ def test_compact_keeps_answers_and_frees_space(
         collection.add([Document(d.id, d.text + " again") for d in docstrings[1:200:3]])
         before = answers(collection)
         functions = answers(collection, "kind = 'function'")
-        size, ram = sizes(path), collection.index.nbytes
-        documents = collection.store.documents(range(collection.state.rows))
-        live = np.setdiff1d(np.arange(collection.state.rows), collection.deleted)
+        size, ram = sizes(path), collection._index.nbytes
+        documents = collection._store.documents(range(collection._state.rows))
+        live = np.setdiff1d(np.arange(collection._state.rows), collection._deleted)
         assert collection.compact() == 400 + 67
         assert collection.compact() == 0
-        assert len(collection) == len(collection.vectors) == len(collection.index) == 800
+        assert len(collection) == len(collection._vectors) == len(collection._index) == 800
         if settings.kind != "hnsw":  # its graph is another one
             assert answers(collection) == before
             assert answers(collection, "kind = 'function'") == functions
-        moved = collection.store.documents(range(800))
+        moved = collection._store.documents(range(800))
         assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
         after_sizes = sizes(path)
         assert after_sizes["vectors"] * 1267 == size["vectors"] * 800
         assert "norms" not in size or after_sizes["norms"] * 1267 == size["norms"] * 800
-        assert collection.index.nbytes < ram
+        assert collection._index.nbytes < ram
         after = answers(collection)
     assert verify(path) == []
     with Collection.open(path, WordEncoder(), read_only=True) as again:
@@ -170,18 +170,18 @@ def test_compact_keeps_an_unfinished_addition(
     with Collection.create(path, Flaky()) as collection:
         collection.add(docstrings[:700])
         with pytest.raises(Stopped):
-            collection.add(docstrings[600:], source="them")
-        kept = collection.state.encoded - collection.state.rows
+            collection._add(docstrings[600:], source="them")
+        kept = collection._state.encoded - collection._state.rows
         assert kept > 100
         collection.delete([d.id for d in docstrings[:50]])
         assert collection.compact() == 50
-        assert collection.state.encoded - collection.state.rows == kept
+        assert collection._state.encoded - collection._state.rows == kept
     assert verify(path) == []
     with Collection.open(path, encoder := WordEncoder()) as again:
-        again.resume()
+        again._resume()
         assert len(again) == 1150
         assert len(encoder.encoded) == 500 - kept
-        (hit,) = again.search(docstrings[1100].content, k=1)[0]
+        (hit,) = again.search_many(docstrings[1100].content, limit=1)[0]
         assert hit.id == docstrings[1100].id
 
 
@@ -203,9 +203,9 @@ def test_compact_does_not_hide_damage(collection: Collection, docstrings: list[D
 def test_nothing_left_to_compact(collection: Collection, docstrings: list[Document]) -> None:
     collection.delete(where="true")
     assert collection.compact() == 1200
-    assert collection.search("sort a list") == [[]]
+    assert collection.search_many("sort a list") == [[]]
     collection.add(docstrings[:3])
-    assert len(collection.search("sort a list", k=5)[0]) == 3
+    assert len(collection.search_many("sort a list", limit=5)[0]) == 3
 
 
 def test_a_search_that_began_before_goes_on(
@@ -223,7 +223,7 @@ def test_a_search_that_began_before_goes_on(
     after = snapshot.index.search(queries, 20, None, snapshot.deleted)
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
-    assert collection.search("parse a date", k=1)[0][0].id.startswith("new")
+    assert collection.search_many("parse a date", limit=1)[0][0].id.startswith("new")
 
 
 def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
@@ -238,7 +238,9 @@ def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
         for thread in threads:
             thread.join()
         assert len(collection) == 9
-        assert {hit.id for hit in collection.search("text", k=20)[0]} == {str(i) for i in range(9)}
+        assert {hit.id for hit in collection.search_many("text", limit=20)[0]} == {
+            str(i) for i in range(9)
+        }
     assert verify(path) == []
 
 
@@ -252,11 +254,14 @@ def test_a_failed_addition_leaves_the_index_as_it_was(
         patch.setattr(collection._ledger, "commit", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             collection.add(new)
-    assert len(collection.index.index) == 1202
+    assert len(collection._index.index) == 1202
     assert [found[:9] for found in answers(collection)] == [found[:9] for found in before]
-    collection.resume()
-    assert len(collection.index) == len(collection.index.index) == 1202
-    assert {hit.id for hit in collection.search("parse a date", k=2)[0]} == {"new", "newer"}
+    collection._resume()
+    assert len(collection._index) == len(collection._index.index) == 1202
+    assert {hit.id for hit in collection.search_many("parse a date", limit=2)[0]} == {
+        "new",
+        "newer",
+    }
     collection.close()
     assert verify(collection.path) == []
 
@@ -273,4 +278,4 @@ def test_codes_of_a_failed_addition_do_not_stay(
             with pytest.raises(ZeroDivisionError):
                 collection.add([Document("new", "apples and pears")])
         collection.add([Document("other", "ships at sea")])
-        assert collection.search("ships at sea", k=1)[0][0].id == "other"
+        assert collection.search_many("ships at sea", limit=1)[0][0].id == "other"

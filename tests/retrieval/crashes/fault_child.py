@@ -219,7 +219,7 @@ def opened(path: Path) -> Collection:
 def observed(collection: Collection) -> Seen:
     if not len(collection):
         return NOTHING
-    found = collection.search(QUERIES, k=1000)
+    found = collection.search_many(QUERIES, limit=1000)
     return {
         "documents": {hit.id: [hit.text, hit.metadata] for hit in found[0]},
         "answers": [[[hit.id, round(hit.score, 4)] for hit in hits] for hits in found],

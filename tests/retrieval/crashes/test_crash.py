@@ -26,7 +26,7 @@ def answers(path: Path) -> Answers:
     with Collection.open(path, WordEncoder()) as collection:
         if not len(collection):
             return []
-        found = collection.search(QUERIES, k=60)
+        found = collection.search_many(QUERIES, limit=60)
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
@@ -60,10 +60,10 @@ def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
             return 0
         encoder = WordEncoder()
         with Collection.open(path, encoder) as collection:
-            state = collection.state
+            state = collection._state
             if state.unfinished:
                 assert len(collection) == 0
-                collection.resume()
+                collection._resume()
             elif not state.rows:
                 collection.add(crash_child.BASE)
         assert len(encoder.encoded) == len(crash_child.BASE) - state.encoded

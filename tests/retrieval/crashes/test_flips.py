@@ -26,16 +26,16 @@ QUERIES = ["parse a date", "remove a directory", "thread lock"]
 def told(path: Path) -> Any:
     """All that an index tells: documents, answers with and without a filter, and its state."""
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
-        store = collection.store
+        store = collection._store
         return (
-            collection.state,
+            collection._state,
             store.columns,
-            store.documents(range(collection.state.rows)),
-            store.ids(collection.state.rows),
-            store.rows_where("kind = 'function'", collection.state.rows).tolist(),
-            collection.deleted.tolist(),
-            collection.search(QUERIES, k=20),
-            collection.search(QUERIES, k=20, where="kind = 'function'"),
+            store.documents(range(collection._state.rows)),
+            store.ids(collection._state.rows),
+            store.rows_where("kind = 'function'", collection._state.rows).tolist(),
+            collection._deleted.tolist(),
+            collection.search_many(QUERIES, limit=20),
+            collection.search_many(QUERIES, limit=20, where="kind = 'function'"),
         )
 
 

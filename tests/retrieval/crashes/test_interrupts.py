@@ -15,7 +15,6 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.database import Database
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.info import memory
 from slimdex.retrieval.collection.integrity import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
@@ -64,13 +63,13 @@ def test_interrupted_after_its_commit_a_change_is_seen(
         patch.setattr(Database, place, interrupted)
         with pytest.raises((KeyboardInterrupt, RuntimeError, MemoryError)):
             CHANGES[change](collection)
-    assert collection.state.unfinished == (change == "add")  # after its first commit of three
-    assert len(collection.search("parse a date", k=700)[0]) == len(collection)
+    assert collection._state.unfinished == (change == "add")  # after its first commit of three
+    assert len(collection.search_many("parse a date", limit=700)[0]) == len(collection)
     if change == "add":
-        collection.resume()
+        collection._resume()
     collection.add([Document("another", "sort a list")])
-    assert collection.moments.n == len(collection)
-    assert len(collection) == collection.state.rows - len(collection.deleted)
+    assert collection._moments.n == len(collection)
+    assert len(collection) == collection._state.rows - len(collection._deleted)
     collection.compact()
     collection.close()
     assert verify(collection.path) == []
@@ -163,7 +162,7 @@ def test_an_index_without_rows_is_repaired(tmp_path: Path, docstrings: list[Docu
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as collection:
         collection.add(docstrings[:3])
-        assert len(collection.search("parse", k=9)[0]) == 3
+        assert len(collection.search_many("parse", limit=9)[0]) == 3
 
 
 @pytest.mark.slow
@@ -172,7 +171,7 @@ def test_memory_is_told_while_documents_are_added(collection: Collection) -> Non
 
     def tell() -> None:
         while not over.is_set():
-            told.append(memory(collection)["ram_bytes_per_vector"])
+            told.append(collection.info()["memory"]["ram_bytes_per_vector"])
 
     thread = threading.Thread(target=tell)
     thread.start()

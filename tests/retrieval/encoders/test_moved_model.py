@@ -48,14 +48,14 @@ def test_for_one_command_and_for_good(moved: Path) -> None:
     new = str(moved / "new")
     assert first(moved, "--model", new) == "1"
     with pytest.raises(InputError, match="no such folder"):
-        Collection.open(moved / "i").search(QUERY)
+        Collection.open(moved / "i").search_many(QUERY)
     (moved / "more.txt").write_text("the cat and the dog")
     words = ["add", str(moved / "i"), str(moved / "more.txt"), "--model", new]
     assert CliRunner().invoke(app, words).exit_code == 0
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
     assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
     assert first(moved) == "1"
-    assert Collection.open(moved / "i", read_only=True).state.encoder["model"] == new
+    assert Collection.open(moved / "i", read_only=True)._state.encoder["model"] == new
 
 
 def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
@@ -65,7 +65,7 @@ def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
         Collection.open(moved / "i", model=str(moved / "new"), read_only=True),
     ):
         with opened as collection:
-            assert collection.search(QUERY)[0][0].id == "1"
+            assert collection.search_many(QUERY)[0][0].id == "1"
 
 
 @pytest.mark.slow
@@ -75,11 +75,11 @@ def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open(moved / "i", TransformerEncoder(other))
     with pytest.raises(InputError, match=r"has sha256 .*; the index was built with"):
-        Collection.open(moved / "i", model=other, read_only=True).search(QUERY)
+        Collection.open(moved / "i", model=other, read_only=True).search_many(QUERY)
     for words in (["search", QUERY], ["repair"]):
         command = [words[0], str(moved / "i"), *words[1:], "--model", other]
         assert "the index was built with" in str(CliRunner().invoke(app, command).exception)
-    assert Collection.open(moved / "i", read_only=True).state.encoder["model"] != other
+    assert Collection.open(moved / "i", read_only=True)._state.encoder["model"] != other
 
 
 def test_what_makes_encoders_the_same() -> None:

@@ -49,8 +49,8 @@ def values(sources: Sources) -> dict[str, Any]:
 
 def held(collection: Collection) -> dict[str, Any]:
     with collection:
-        rows = [row for row in range(collection.state.rows) if row not in collection.deleted]
-        found = collection.store.documents(rows)
+        rows = [row for row in range(collection._state.rows) if row not in collection._deleted]
+        found = collection._store.documents(rows)
         return {d.id: d.metadata.get("v") for d in found.values()}
 
 
@@ -108,9 +108,9 @@ def test_a_column_without_values_has_no_say() -> None:
         for value in ("5", "1.5", "2024-01-02", "word"):
             shutil.rmtree("x", ignore_errors=True)
             collection = indexed(value)
-            before = collection.store.columns
+            before = collection._store.columns
             assert not about_columns(add(collection, opened(source)))
-            assert collection.store.columns == before
+            assert collection._store.columns == before
             assert held(collection)[f"{source[0]}0"] is None
 
 
@@ -154,7 +154,7 @@ def test_a_column_of_days_takes_words_and_says_so() -> None:
         "b.csv, row 2: 'soon' in column 'v' is no DATE",
         "column 'v' was DATE and is text now",
     ]
-    assert collection.store.columns["v"] == "VARCHAR"
+    assert collection._store.columns["v"] == "VARCHAR"
     assert held(collection) == {
         "a0": "2024-01-02",
         "a1": "2024-01-03",

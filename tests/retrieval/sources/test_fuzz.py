@@ -252,7 +252,7 @@ ODD_ARRAYS = st.sampled_from(
 @example(np.full((1, 8), 10**30, object), 5, None)
 def test_query_vectors(opened: Collection, vectors: Any, k: int, where: str | None) -> None:
     def search() -> None:
-        for hits in opened.search(vectors=vectors, k=k, where=where):
+        for hits in opened.search_many(vectors, limit=k, where=where):
             assert len(hits) <= k
             assert all(np.isfinite(hit.score) for hit in hits)
 
@@ -279,7 +279,7 @@ ODD_VALUES = st.sampled_from(
 @fuzzed
 @given(st.data())
 def test_states(opened: Collection, data: st.DataObject) -> None:
-    values: Any = json.loads(opened.state.to_json())
+    values: Any = json.loads(opened._state.to_json())
     for _ in range(data.draw(st.integers(1, 3))):
         place = values
         while True:
@@ -299,7 +299,7 @@ def test_states(opened: Collection, data: st.DataObject) -> None:
 @fuzzed
 @given(st.data())
 def test_state_texts(opened: Collection, data: st.DataObject) -> None:
-    text = data.draw(damaged(opened.state.to_json().encode())).decode(errors="replace")
+    text = data.draw(damaged(opened._state.to_json().encode())).decode(errors="replace")
     quietly(lambda: State.from_json(text))
 
 
@@ -320,7 +320,7 @@ def test_catalogs(tmp_path: Path, made: Path, data: st.DataObject) -> None:
     def use() -> None:
         verify(folder)
         with Collection.open(folder, WordEncoder(8)) as collection:
-            collection.search("word1", where="n > 3")
+            collection.search_many("word1", where="n > 3")
             collection.add([Document("d1", "new")])
             collection.delete(["d2"])
 

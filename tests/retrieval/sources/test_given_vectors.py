@@ -43,17 +43,20 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
         assert collection.add(documents, vectors=X).documents == N
     with Collection.open(tmp_path / "i") as collection:
         queries = X[:5] + 0.1
-        for hits, query in zip(collection.search(vectors=queries, k=4), queries, strict=True):
+        for hits, query in zip(collection.search_many(queries, limit=4), queries, strict=True):
             assert [hit.id for hit in hits] == nearest(X, query, 4)
-        (hits,) = collection.search(vectors=X[:1], k=1, where="year > 2010")
+        (hits,) = collection.search_many(X[:1], limit=1, where="year > 2010")
         allowed = np.where(np.arange(N)[:, None] > 10, X, -X[0])
         assert hits[0].id == nearest(allowed, X[0], 1)[0]
         with pytest.raises(InputError, match="built from given vectors and has no encoder"):
-            collection.search("text 3")
-        with pytest.raises(InputError, match="either queries or vectors"):
-            collection.search("text 3", vectors=X[:1])
+            collection.search_many("text 3")
+        with pytest.raises(InputError, match="query 3; expected a text or a vector"):
+            collection.search(3)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="query 3; expected texts or vectors"):
+            collection.search_many([3])  # type: ignore[list-item]
+        assert collection.search(X[0], 1) == collection.search_many(X[:1], 1)[0]
         with pytest.raises(InputError, match="3 dimensions; expected 12"):
-            collection.search(vectors=X[:1, :3])
+            collection.search_many(X[:1, :3])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_vectors_that_do_not_fit_leave_nothing(
     with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
         with pytest.raises(InputError, match=message):
             collection.add(documents, vectors=change(X))
-        assert not collection.state.unfinished
+        assert not collection._state.unfinished
         collection.add(documents, vectors=X)
         assert len(collection) == N
 
@@ -91,7 +94,7 @@ def test_given_beside_an_encoder_s_own(
         assert not encoder.encoded
         collection.add(documents[30:])
         assert len(encoder.encoded) == 20
-        assert collection.search("text 7", k=1)[0][0].id == "d7"
+        assert collection.search_many("text 7", limit=1)[0][0].id == "d7"
 
 
 def test_an_interrupted_addition_wants_the_same_vectors_again(
@@ -113,14 +116,14 @@ def test_an_interrupted_addition_wants_the_same_vectors_again(
         collection.add(documents[:20])
         with pytest.raises(KeyboardInterrupt):
             collection.add(documents, vectors=Cut(own))
-        assert collection.state.unfinished
+        assert collection._state.unfinished
         with pytest.raises(InputError, match="began with vectors from elsewhere"):
-            collection.resume()
+            collection._resume()
         with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
-            collection.resume(vectors=own[:-1])
-        collection.resume(vectors=own)
+            collection._resume(vectors=own[:-1])
+        collection._resume(vectors=own)
         assert len(collection) == N
-        np.testing.assert_allclose(collection.vectors.take(np.arange(20, 20 + N)), own, atol=2e-2)
+        np.testing.assert_allclose(collection._vectors.take(np.arange(20, 20 + N)), own, atol=2e-2)
 
 
 def test_documents_without_vectors_are_refused_before_they_are_in(
@@ -130,8 +133,8 @@ def test_documents_without_vectors_are_refused_before_they_are_in(
         collection.add(documents[:30], vectors=X[:30].tolist())
         with pytest.raises(InputError, match="expected vectors for these"):
             collection.add(documents[30:])
-        assert not collection.state.unfinished
-        assert collection.search(vectors=X[:0]) == []
+        assert not collection._state.unfinished
+        assert collection.search_many(X[:0]) == []
 
 
 def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: 
     built = slimdex("build", str(source), "--out", out, "--vectors", "EMB", "--json")
     assert built["columns"] == {"year": "INTEGER"}
     with Collection.open(out) as collection:
-        np.testing.assert_allclose(collection.vectors.take(np.arange(N)), X, atol=2e-3)
+        np.testing.assert_allclose(collection._vectors.take(np.arange(N)), X, atol=2e-3)
 
 
 def test_from_a_parquet_column_in_parts(

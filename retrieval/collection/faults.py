@@ -1,0 +1,94 @@
+"""Faults: what is wrong with an index's files and numbers, a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+
+from ..atomic_files import CATALOG
+from .ledger import Ledger
+from .snapshot import Snapshot
+
+
+def index_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
+    """Every fault; of a damaged catalog only that, since nothing else can be told from it.
+
+    Every byte is read: checksums of derived files, of each block of vectors and norms, and of
+    DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
+    """
+    return catalog_faults(ledger) or vector_faults(ledger) + derived_faults(ledger, snapshot)
+
+
+def vector_faults(ledger: Ledger) -> list[str]:
+    """Faults of the vector file, block by block."""
+    state = ledger.state
+    path = ledger.path / state.vectors
+    return _block_faults(ledger, path, lambda: VectorFile(path, state.dim, state.encoded))
+
+
+def catalog_faults(ledger: Ledger) -> list[str]:
+    catalog = ledger.path / CATALOG
+    staged = ledger.state.staged
+    try:
+        ledger.store.read_all()
+        numbered = ledger.store.is_numbered(staged)
+    except CorruptError as error:
+        return [str(error)]
+    return (
+        [] if numbered else [f"{catalog}: expected documents in rows 0 to {staged - 1}, each once"]
+    )
+
+
+def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
+    state, faults = snapshot.state, list[str]()
+    if state.settings is None:
+        return faults
+    for record in state.files.values():
+        faults += _attempt(lambda record=record: record.check(ledger.path))  # type: ignore[misc]
+    if state.norms:
+        path = ledger.path / state.norms
+        faults += _block_faults(ledger, path, lambda: VectorFile(path, 1, state.rows, np.float32))
+    return faults or _attempt(lambda: _check_numbers(ledger, snapshot))
+
+
+def _check_numbers(ledger: Ledger, snapshot: Snapshot) -> None:
+    state, index = snapshot.state, snapshot.index
+    moments = Moments.load(ledger.path / state.files["moments"].name)
+    if len(index) != state.rows:
+        name = state.files["codes"].name
+        raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
+    expected = state.rows - len(snapshot.hidden)
+    if moments.n != expected and not state.moments_outdated:
+        name = state.files["moments"].name
+        raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
+
+
+def _block_faults(ledger: Ledger, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
+    try:
+        file = open_()
+        found = dict(file.blocks())
+    except (CorruptError, OSError) as error:
+        return [str(error) if path.name in str(error) else f"{path}: {error}"]
+    expected = ledger.store.blocks(path.name)
+    bad = sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
+    return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
+
+
+def _rows(file: VectorFile, block: int) -> str:
+    first = block * BLOCK_BYTES // file.row_bytes
+    last = min((block + 1) * BLOCK_BYTES // file.row_bytes, len(file) - 1)
+    return f"{first} to {last}"
+
+
+def _attempt(check: Callable[[], None]) -> list[str]:
+    try:
+        check()
+    except CorruptError as error:
+        return [str(error)]
+    return []

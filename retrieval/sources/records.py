@@ -1,0 +1,127 @@
+"""Records: what programs have in memory becomes Documents: dicts, dataframes, Arrow, relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
+
+from ..columns import restored
+from ..documents import OWN_COLUMNS, Document
+from ..sql import identifier
+from .duckdb_readers import ZONED, storable
+from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES
+
+EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
+
+
+def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]]]:
+    """Documents of anything that has some, and the DuckDB types of their columns if it says.
+
+    Parameters
+    ----------
+    given : a `Document` or several; a dict with "id", "text" and perhaps "title", whose other keys
+        are metadata, or several; a dataframe of pandas or polars, an Arrow table or whatever else
+        has the Arrow stream protocol, or a relation of DuckDB's.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or lacks an id or a text.
+
+    >>> documents, _ = as_documents({"id": 7, "text": "It rained.", "year": 2001})
+    >>> [*documents]
+    [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
+    """
+    if isinstance(given, Document | Mapping):
+        return [_document(given)], []
+    if isinstance(given, duckdb.DuckDBPyRelation):
+        read, columns = _selection(given)
+        return _documents([given.project(read).fetchall()], columns), [columns]
+    if hasattr(given, "__arrow_c_stream__"):
+        connection = duckdb.connect()
+        try:
+            read, columns = _selection(connection.from_arrow(given))
+            connection.register("given", given)
+            cursor = connection.execute(f"SELECT {read} FROM given")
+        except duckdb.Error as error:
+            reason = " ".join(str(error).splitlines()[:1])
+            raise InputError(
+                f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
+            ) from error
+        return _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns), [columns]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
+        raise InputError(f"{shown}; expected {EXPECTED}")
+    return (_document(item) for item in given), []
+
+
+def _document(item: Any) -> Document:
+    if isinstance(item, Document):
+        return item
+    if not isinstance(item, Mapping):
+        raise InputError(f"{type(item).__name__} {item!r:.40}; expected {EXPECTED}")
+    names = {name.lower(): name for name in reversed([*item]) if isinstance(name, str)}
+    id, text, title = (
+        next((names[name] for name in usual if name in names), None)
+        for usual in (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
+    )
+    if id is None or item[id] is None or text is None:
+        lacks = "id" if id is None or item[id] is None else "text"
+        held = ", ".join(map(str, item))
+        raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED}")
+    rest = {name: value for name, value in item.items() if name not in (id, text, title)}
+    words, heading = item[text], item[title] if title else None
+    return Document(str(item[id]), _words(words), _words(heading), rest)
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
+    """Id, text, title and the other columns of a relation as SQL, and the types of the others."""
+    types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    lowered = {c.lower(): c for c in reversed([*types])}
+    id, text, title = (
+        next((lowered[name] for name in usual if name in lowered), None)
+        for usual in (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
+    )
+    if id is None or text is None:
+        lacks = "id" if id is None else "text"
+        raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
+    own = {c: t for c, t in types.items() if c not in (id, text, title)}
+    columns = {_free(c): storable(t) for c, t in own.items()}
+    read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
+    read += [_value(c, t) for c, t in own.items()]
+    return ", ".join(read), columns
+
+
+def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
+    for number, (id, text, title, *own) in enumerate(chain.from_iterable(parts), start=1):
+        if id is None:
+            raise InputError(f"row {number} has no id; expected one")
+        yield Document(id, text or "", title or "", restored(columns, own))
+
+
+def _value(column: str, type_: str) -> str:
+    """A column's value as SQL, of the type that it is stored as."""
+    value = identifier(column)
+    if type_ == ZONED:
+        return f"timezone('UTC', {value})"
+    return f"to_json({value})" if storable(type_) != type_ else value
+
+
+def _free(name: str) -> str:
+    """A name that is not one of ours."""
+    while name.lower() in OWN_COLUMNS:
+        name += "_"
+    return name
+
+
+def _advice(reason: str) -> str:
+    return " (`pip install pyarrow`)" if "pyarrow" in reason else ""

@@ -1,0 +1,80 @@
+"""What a person guesses of a Collection: get, count, in, for, len, repr, info, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex import Collection, Document, Hit, InputError
+from tests.encoders import WordEncoder
+
+PETS = [
+    Document("cat", "the cat sat on the mat", metadata={"year": 2001}),
+    Document("dog", "the dog chased the cat", metadata={"year": 2002}),
+    Document("rain", "rain fell on the roof", metadata={"year": 2003}),
+]
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Collection:
+    collection = Collection.create(tmp_path / "pets", WordEncoder())
+    collection.add(PETS)
+    return collection
+
+
+def test_one_query_has_one_list_of_hits(pets: Collection) -> None:
+    hits = pets.search("rain on a roof", limit=2, where="year > 2001")
+    assert [type(hit) for hit in hits] == [Hit, Hit]
+    assert hits[0].id == "rain"
+    assert hits == pets.search_many(["rain on a roof"], limit=2, where="year > 2001")[0]
+    assert [found[0].id for found in pets.search_many(["mat", "chased"], 1)] == ["cat", "dog"]
+    assert pets.search_many([]) == []
+
+
+def test_documents_by_id(pets: Collection) -> None:
+    assert pets.get("dog") == PETS[1]
+    assert pets.get(["rain", "cat", "rain"]) == [PETS[2], PETS[0], PETS[2]]
+    assert pets.get([]) == []
+    with pytest.raises(InputError, match="unknown id 'cow'; expected"):
+        pets.get("cow")
+    assert "dog" in pets
+    assert "cow" not in pets
+    assert 5 not in pets
+
+
+def test_counts(pets: Collection) -> None:
+    assert (len(pets), pets.count(), pets.count("year > 2001")) == (3, 3, 2)
+    pets.delete("dog")
+    assert (len(pets), pets.count(), pets.count("year > 2001")) == (2, 2, 1)
+    assert "dog" not in pets
+    with pytest.raises(InputError, match="nothing"):
+        pets.count("nothing > 1")
+
+
+def test_all_of_them(pets: Collection) -> None:
+    pets.delete("cat")
+    pets.add(Document("cow", "a cow", metadata={"year": 2004}))
+    assert [document.id for document in pets] == ["dog", "rain", "cow"]
+    going = iter(pets)
+    assert next(going) == PETS[1]
+
+
+def test_an_empty_one(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "new", WordEncoder()) as collection:
+        assert [*collection] == []
+        assert (len(collection), collection.count(), collection.count("id = 'a'")) == (0, 0, 0)
+        assert "a" not in collection
+        assert collection.verify() == []
+        assert repr(collection) == f"Collection({str(tmp_path / 'new')!r}, 0 documents)"
+
+
+def test_what_it_says_of_itself(pets: Collection) -> None:
+    assert repr(pets) == f"Collection({str(pets.path)!r}, 3 documents, k=3, kind='flat')"
+    assert repr(pets.search("mat", 1)[0]).startswith("Hit('cat', 0.")
+    info = pets.info()
+    assert (info["documents"], info["columns"]) == (3, {"year": "BIGINT"})
+    assert pets.verify() == []
+    codes = pets.path / pets._state.files["codes"].name
+    codes.write_bytes(codes.read_bytes()[:-1] + b"?")
+    assert [fault for fault in pets.verify() if "codes" in fault]

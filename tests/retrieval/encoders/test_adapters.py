@@ -1,0 +1,69 @@
+"""Encoders that others made: a function, a model of sentence-transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from slimdex import Collection, InputError, TransformerEncoder
+from slimdex.retrieval.encoders.adapters import as_encoder
+from tests.encoders import direction
+
+TEXTS = {"a": "the cat sat", "b": "rain fell", "c": "a dog ran"}
+
+
+def words(texts: list[str]) -> Any:
+    return np.array([sum(direction(word, 16) for word in text.split()) for text in texts])
+
+
+def test_a_function(tmp_path: Path) -> None:
+    documents = [{"id": id, "text": text} for id, text in TEXTS.items()]
+    with Collection.create(tmp_path / "i", words) as collection:
+        collection.add(documents)
+        assert [hit.id for hit in collection.search("rain", 1)] == ["b"]
+    with pytest.raises(InputError, match="pass that encoder to open"):
+        Collection.open(tmp_path / "i").search("rain")
+    with Collection.open(tmp_path / "i", words) as collection:
+        assert [hit.id for hit in collection.search("dog", 1)] == ["c"]
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open(tmp_path / "i", lambda texts: words(texts))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda texts: 5, "expected two dimensions"),
+        (lambda texts: [[1.0, float("nan")]], "is nan"),
+        (lambda texts: [[1.0], [2.0]], "2 vectors for 1 texts"),
+        (lambda texts: "no", "expected rows of numbers"),
+    ],
+)
+def test_functions_that_give_no_vectors(function: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        Collection.create(tmp_path / "i", function)
+    assert not (tmp_path / "i").exists()
+
+
+def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(tiny_bert), device="cpu")
+    with Collection.create(tmp_path / "i", model) as collection:
+        collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
+        expected = model.encode([*TEXTS.values()])
+        assert isinstance(expected, np.ndarray)
+        found = collection._vectors.take(np.arange(3))
+        np.testing.assert_allclose(found, expected, atol=2e-3)  # half precision
+        assert collection.search("the cat sat", 1)[0].id == "a"
+    again = SentenceTransformer(str(tiny_bert), device="cpu")
+    with Collection.open(tmp_path / "i", again) as collection:
+        assert collection.search("rain fell", 1)[0].id == "b"
+    with torch.no_grad():
+        next(again.parameters()).mul_(1.5)
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open(tmp_path / "i", again)
+    ours = TransformerEncoder(str(tiny_bert), pooling="mean").encode([*TEXTS.values()])
+    np.testing.assert_allclose(as_encoder(model).encode([*TEXTS.values()]), ours, atol=1e-4)
