@@ -340,22 +340,25 @@ def report(
 
 
 @app.command()
-def readme(
+def tables(
     results: Results = FOLDER,
-    path: Annotated[Path, typer.Option(help="The file with the marks.")] = Path("README.md"),
+    folder: Annotated[Path, typer.Option(help="With README.md and docs/.")] = Path(),
 ) -> None:
-    """Write the results into the README, between its marks, and its pictures into docs/."""
+    """Write the results into README and docs, between their marks, and pictures into docs/."""
     from slimdex.retrieval.cli import console
 
-    from .reporting.generated_tables import section, sections_with_rows, write_section
+    from .reporting.generated_tables import marked, section, sections_with_rows, write_section
     from .reporting.page import write_pictures
 
     found = sections_with_rows(results)
     if not found:
         raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
-    changed = [name for name in found if write_section(path, name, section(name, results))]
-    console.out.print(f"{path}: {', '.join(changed) or 'nothing'} changed", soft_wrap=True)
-    for picture in write_pictures(path.parent / "docs", read_all(results), README_PICTURES):
+    for page, names in marked(folder).items():
+        written = [name for name in names if name in found]
+        changed = [name for name in written if write_section(page, name, section(name, results))]
+        said = f"{page.relative_to(folder)}: {', '.join(changed) or 'nothing'} changed"
+        console.out.print(said, soft_wrap=True)
+    for picture in write_pictures(folder / "docs", read_all(results), README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)
 
 

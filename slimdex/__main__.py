@@ -7,7 +7,7 @@ from io import TextIOWrapper
 
 from .bench.cli import app as bench
 from .bench.extras import missing_ones_told
-from .retrieval.cli.app import app
+from .retrieval.cli.app import app as app
 from .retrieval.cli.errors import one_line_errors
 
 app.add_typer(bench, name="bench")

@@ -1,4 +1,4 @@
-"""The README's commands and Python run as they stand, in one folder, in order."""
+"""README's and docs' commands and Python run as they stand, a page in a folder of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.cli import app as cli
+from slimdex.__main__ import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PAGES = {
+    "README.md": (
+        ["boiler was serviced", '"id": "2"', "2 documents in notes.index", "2 unchanged"],
+        "n1 The boiler was serviced and the valve replaced.\n['n2']\n",
+    ),
+    "docs/usage.md": (
+        ["boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"],
+        "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
+    ),
+    "docs/encoders.md": (["4 documents in given.index"], ""),
+}
+"""Pages with commands: what these print, and how the output of the Python on it ends."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def commands(block: str) -> str:
@@ -30,36 +45,64 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}", "COLUMNS": "120"}
 
 
+def printed(words: list[str], folder: Path) -> str:
+    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_page_with_commands_is_tried() -> None:
+    pages = [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")] + ["README.md"]
+    assert {p for p in pages if blocks(p, "console") or blocks(p, "python")} == set(PAGES)
+
+
 @pytest.mark.slow
-def test_readme_commands_and_python(tmp_path: Path) -> None:
-    consoles = blocks("console")
-    assert len(consoles) == 3
-    script = "".join(commands(block) for block in consoles)
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    for expected in ("boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"):
-        assert expected in done.stdout
-    assert re.search(r"ndcg@10 +1\.0000 +1\.0000", done.stdout)
-    (code,) = blocks("python")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "2 Whose woods these are" in done.stdout
-    assert done.stdout.endswith("\n2 poems\n")
-    assert done.stdout.count("\n") == 2
+@pytest.mark.parametrize("page", PAGES)
+def test_readme_commands_and_python(page: str, tmp_path: Path) -> None:
+    expected, ending = PAGES[page]
+    said = printed(["sh", "-c", "".join(map(commands, blocks(page, "console")))], tmp_path)
+    for words in expected:
+        assert words in said
+    if page == "docs/usage.md":
+        assert re.search(r"ndcg@10 +1\.0000 +1\.0000", said)
+    for code in blocks(page, "python"):
+        assert printed([sys.executable, "-c", code], tmp_path).endswith(ending)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(example: Path, tmp_path: Path) -> None:
+    said = printed([sys.executable, str(example)], tmp_path)
+    ending = {
+        "notes": "3 notes; the train: The train to the coast leaves at ten now.\n",
+        "own_vectors": "16 bytes a vector in memory, 1024 uncompressed\n",
+        "rag": "Question: What is the fine for an overdue book?\nAnswer:\n",
+    }
+    assert said.endswith(ending[example.stem])
+    if example.stem == "rag":
+        assert "[4] Who brings a book back late" in said
+
+
+def test_pages_link_to_what_is_there() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+        for path in re.findall(r"`((?:indexes|retrieval|bench|tests)/[\w/.]+)`", page.read_text()):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_readme_is_short() -> None:
+    assert README.count("\n") < 200
 
 
 def test_readme_names_every_command_and_kind() -> None:
     from slimdex.indexes.registry import KINDS
 
-    assert all(f"`{kind}`" in README for kind in KINDS)
-    names = [c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback]
+    assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
+    names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
     assert len(names) == 12
-    for name in names:
-        assert re.search(rf"slimdex {name}\b|make {name}\b|slimdex {name}`", README), name
+    for name in [*names, "bench"]:
+        assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
 
 @pytest.mark.parametrize(
@@ -76,12 +119,13 @@ def test_readme_names_every_command_and_kind() -> None:
         "reduce",
         "upgrade",
         "eval",
+        "bench",
     ],
 )
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(command: str) -> None:
     from typer.testing import CliRunner
 
-    result = CliRunner().invoke(cli.app, [command, "--help"])
+    result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
     assert "Usage: " in result.output
 

@@ -1,4 +1,4 @@
-"""The README's tables: written from rows of results between marks, one section an experiment."""
+"""Tables in README and docs: written from rows of results between marks, a section at a time."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def search_section(folder: Path) -> list[str]:
     for table in beside_peers(peers):
         parts += [f"**{table.title}** ({table.note})", table.markdown()]
     return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
+
+
+def headline_section(folder: Path) -> list[str]:
+    """Quality at 1/64 and 1/128 of the memory, and nothing else."""
+    return [table.markdown() for table in headline(read_rows(folder, "retrieval"))]
 
 
 def encoding_section(folder: Path) -> list[str]:
@@ -58,6 +63,7 @@ def _titled(table: Table) -> list[str]:
 
 
 EXPERIMENTS = {
+    "headline": {"retrieval"},
     "results": {"retrieval", "peers"},
     "encoding": {"encode"},
     "similarity": {"sts"},
@@ -67,6 +73,7 @@ EXPERIMENTS = {
 }
 """Section -> what its rows come from, as their files are named."""
 SECTIONS: dict[str, Callable[[Path], list[str]]] = {
+    "headline": headline_section,
     "results": search_section,
     "encoding": encoding_section,
     "similarity": partial(_plain_section, "sts", study_tables),
@@ -79,6 +86,16 @@ SECTIONS: dict[str, Callable[[Path], list[str]]] = {
     ),
 }
 """Name in the marks -> paragraphs from a folder of rows."""
+
+
+def marked(folder: Path) -> dict[Path, list[str]]:
+    """README and pages of docs in a folder, with the sections that each has marks for."""
+    found = dict[Path, list[str]]()
+    for page in (folder / "README.md", *sorted((folder / "docs").glob("*.md"))):
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if names := [name for name in SECTIONS if _marks(name)[0] in text]:
+            found[page] = names
+    return found
 
 
 def sections_with_rows(folder: Path) -> list[str]:

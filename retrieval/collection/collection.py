@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, shortened
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
@@ -271,9 +271,8 @@ class Collection:
         """
         if isinstance(query, str):
             return self.search_many([query], limit, where, candidates=candidates)[0]
-        vector = getattr(query, "ndim", 0)
-        if vector != 1:
-            raise InputError(f"query {query!r:.40}; expected a text or a vector (dim,)")
+        if getattr(query, "ndim", 0) != 1:
+            raise InputError(f"query {_shown(query)}; expected a text or a vector (dim,)")
         return self.search_many(query[None], limit, where, candidates=candidates)[0]
 
     def search_many(
@@ -298,11 +297,13 @@ class Collection:
         )
 
     def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
-        if isinstance(queries, np.ndarray) and queries.dtype.kind not in "OSUT":
+        if isinstance(queries, np.ndarray):
             return queries
-        texts = [queries] if isinstance(queries, str) else [*queries]
+        texts = [queries] if isinstance(queries, str) else queries
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+            raise InputError(f"queries {_shown(queries)}; expected texts or vectors (q, dim)")
         if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(f"query {wrong[0]!r:.40}; expected texts or vectors (q, dim)")
+            raise InputError(f"query {_shown(wrong[0])}; expected texts or vectors (q, dim)")
         return encode_queries(self.encoder, texts)
 
     @overload
@@ -636,6 +637,11 @@ class Collection:
             reencoding.encode_lost(self._ledger, encoder, progress)
             self._snapshot = first_snapshot(self._ledger)
             self._snapshot = writer.rebuild(self._ledger, self._snapshot, progress)
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value that is not what it should be."""
+    return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

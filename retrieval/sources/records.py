@@ -64,7 +64,7 @@ def _document(item: Any) -> Document:
     if isinstance(item, Document):
         return item
     if not isinstance(item, Mapping):
-        raise InputError(f"{type(item).__name__} {item!r:.40}; expected {EXPECTED}")
+        raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
     names = {name.lower(): name for name in reversed([*item]) if isinstance(name, str)}
     id, text, title = (
         next((names[name] for name in usual if name in names), None)

@@ -133,9 +133,9 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     marks = [f"<!-- {name}: begin --><!-- {name}: end -->\n" for name in sections]
     (tmp_path / "README.md").write_text("".join(marks))
     assert "README.md: results, encoding, filters changed" in bench(
-        "readme", *results, folder=tmp_path
+        "tables", *results, folder=tmp_path
     )
-    assert "nothing changed" in bench("readme", *results, folder=tmp_path)
+    assert "nothing changed" in bench("tables", *results, folder=tmp_path)
 
 
 @pytest.mark.slow

@@ -473,7 +473,7 @@ def test_a_build_that_is_refused_leaves_nothing(
         (("search", "pets", "--queries", "none.txt"), "none.txt: no such file"),
         (("search", "pets", "--queries", "empty.txt"), "empty.txt: no queries; expected at least"),
         (("search", "pets", "cat", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
-        (("search", "pets", "cat", "-n", "0"), "k=0; expected 1 or more"),
+        (("search", "pets", "cat", "-n", "0"), "limit=0; expected 1 or more"),
         (("search", "pets", "cat", "--where", "nope = 1"), 'column "nope" not found'),
         (("search", "pets", "cat", "--where", "1=1) OR (1=1"), "expected a condition"),
         (("delete", "pets", "nope"), "unknown id 'nope'; expected the id of a document"),

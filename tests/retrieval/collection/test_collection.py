@@ -368,7 +368,7 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
         ),
         ([Document("a", None)], "document 'a': text=None; expected a str"),  # type: ignore[arg-type]
         ([Document(5, "x")], "document 5: id=5; expected a str"),  # type: ignore[arg-type]
-        (["text"], "'text'; expected a Document"),
+        (["text"], "str 'text'; expected documents, dicts with an id"),
     ],
 )
 def test_documents_that_are_refused(
@@ -548,7 +548,7 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
 def test_bad_k(path: Path, encoder: WordEncoder) -> None:
     collection = Collection.create(path, encoder)
     collection.add(SMALL)
-    with pytest.raises(InputError, match="k=0; expected 1 or more"):
+    with pytest.raises(InputError, match="limit=0; expected 1 or more"):
         collection.search_many("x", limit=0)
 
 
