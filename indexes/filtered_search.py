@@ -31,7 +31,7 @@ LEAST_SAMPLE = 100
 """Rows whose errors are looked at, at least."""
 AHEAD = 4
 """Codes are asked for in lots, each so many times the one before; the first is so many samples."""
-TOGETHER = 32
+QUERIES_TOGETHER = 32
 """Queries for which codes are asked at a time."""
 USUAL_K = 10
 """Answers that are asked for when the two ways are timed."""
@@ -80,7 +80,7 @@ class FilteredSearch:
         found = np.full((len(queries), k), -1, dtype=np.int64)
         lot = min(AHEAD * self._sample(k), len(rows))
         hard = []
-        for part in batches(len(queries), TOGETHER):
+        for part in batches(len(queries), QUERIES_TOGETHER):
             short = normalize_rows(self.reducer.transform(queries[part]))
             codes = self.index.search(short, lot, rows)
             for i, own in enumerate(zip(*codes, strict=True), part.start):

@@ -157,7 +157,7 @@ class ReducedIndex:
         if candidates and self.metric is None:
             raise InputError(
                 f"candidates={candidates}: this index was made with candidates=0 and rescores "
-                "none; expected 0, or another index (`slimdex reduce --candidates`)"
+                "none; expected 0, or another index (`reduce` makes one)"
             )
         return (self.metric if candidates else None), candidates
 

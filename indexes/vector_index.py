@@ -21,7 +21,7 @@ from .ranking import best_of, compacted, top_k
 
 ROUNDS_4BIT = 10
 """Of k-means for 16 centroids: FAISS's 25 take three times as long and find no more neighbours."""
-FEW = 32
+COPY_ONE_ROW_IN = 32
 """One row in so many are few: it is quicker to decode and encode them than to sort all codes."""
 
 
@@ -77,7 +77,7 @@ class FaissIndex:
         except RuntimeError as error:
             raise InputError(
                 f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
-                "that `slimdex build --help` lists or a FAISS factory string"
+                "of `registry.KINDS` or a FAISS factory string"
             ) from error
         self._lock = SharedLock()
         self._tune()
@@ -156,7 +156,9 @@ class FaissIndex:
             return best_of([], len(queries), k)
         if self._takes_rows:
             found = _padded(*self._select(queries, k, rows))
-        elif len(rows) < len(self) // FEW and isinstance(self._core(), faiss.IndexPQFastScan):
+        elif len(rows) < len(self) // COPY_ONE_ROW_IN and isinstance(
+            self._core(), faiss.IndexPQFastScan
+        ):
             found = self._copied(queries, k, rows)
         else:
             found = self._dropping(queries, k, rows)

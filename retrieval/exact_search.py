@@ -12,7 +12,7 @@ from slimdex.indexes.vector_index import FaissIndex
 
 from .collection.collection import Collection
 
-TOGETHER = 256
+QUERIES_TOGETHER = 256
 """Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
 
 
@@ -55,7 +55,9 @@ class OwnMetricSearch:
         self._settings = collection._state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        found = [self._nearest(queries[part], k) for part in batches(len(queries), TOGETHER)]
+        found = [
+            self._nearest(queries[part], k) for part in batches(len(queries), QUERIES_TOGETHER)
+        ]
         scores, rows = zip(*found, strict=True)
         return np.concatenate(scores), np.concatenate(rows)
 

@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InputError, InUseError
 T = TypeVar("T")
 POLL_SECONDS = 0.1
 """Between two attempts to get what others have."""
-ADVICE = "--wait 30 waits for that, wait=30 in Python"
+ADVICE = "wait=30 waits for that"
 _WRITING: set[Path] = set()
 """Folders that this process writes to, to tell the user so."""
 

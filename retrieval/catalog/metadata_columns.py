@@ -1,4 +1,4 @@
-"""OwnColumns: the user's columns of the documents table, which grow with what is added."""
+"""MetadataColumns: the user's columns of the documents table, which grow with what is added."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .database import Database
 
 HELD_BY_TEXT = ("DATE", "TIME", "TIMESTAMP", "UUID", "BOOLEAN")
 """Types whose values say the same as text: a column of these can become one of texts."""
-MANY = 100
+COLUMNS_FOR_NEW_TABLE = 100
 """So many new columns are cheaper in a new table: each on its own costs all that are there."""
 
 
-class OwnColumns:
+class MetadataColumns:
     """Name -> DuckDB type of the columns that are the user's own.
 
     Attributes
@@ -83,7 +83,7 @@ class OwnColumns:
 
     def _add(self, columns: Mapping[str, str]) -> None:
         named = {identifier(name): type_ for name, type_ in columns.items()}
-        if len(named) < MANY:
+        if len(named) < COLUMNS_FOR_NEW_TABLE:
             for name, type_ in named.items():
                 self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {type_}")
         else:

@@ -18,7 +18,7 @@ from ..columns import as_stored, by_lower_name, restored, types_of
 from ..documents import OWN_COLUMNS, Document, content
 from ..sql import identifier
 from .database import DISK_ERRORS, Database, is_damage, one_line
-from .metadata_columns import OwnColumns
+from .metadata_columns import MetadataColumns
 from .migrations import NEEDS, check_format, migrate
 from .schema import check_plain, check_schema
 from .state import FORMAT, State
@@ -50,7 +50,7 @@ class DocumentStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._columns = OwnColumns(database)
+        self._columns = MetadataColumns(database)
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:

@@ -58,7 +58,7 @@ BUILT_FROM = 100
 not count them."""
 SECONDS = "SLIMDEX_WHERE_SECONDS"
 """A variable of the environment: how long a condition may take."""
-AGAIN = 0.1
+INTERRUPTION_SECONDS = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
 """Columns that a message repeats."""
@@ -123,7 +123,7 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         wait = seconds
         while not over.wait(wait):
             connection.interrupt()
-            wait = AGAIN  # a query that has not begun yet forgets it as it begins
+            wait = INTERRUPTION_SECONDS  # a query that has not begun yet forgets it as it begins
 
     watch = Thread(target=interrupt, daemon=True)
     try:

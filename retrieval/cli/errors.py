@@ -50,12 +50,24 @@ def say(line: str) -> None:
     print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
 
 
+OPTIONS = {
+    "wait=30": "--wait 30",
+    "trust_remote_code=True": "--trust-remote-code",
+    "model=PATH": "--model PATH",
+    "for good by `move_model`": "for good: `slimdex repair DIR --model PATH`",
+}
+"""What errors advise to Python's users, in the words of the command line."""
+
+
 def explained(error: Exception) -> str | None:
     """The line for an error that the user can act on; None for a bug."""
     from slimdex.indexes.errors import SlimdexError
 
     if isinstance(error, SlimdexError):
-        return str(error)
+        line = str(error)
+        for argument, option in OPTIONS.items():
+            line = line.replace(argument, option)
+        return line
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
         return f"the disk is full ({error}); free some space and run the same command again"
     return str(error) if isinstance(error, OSError) else None

@@ -293,14 +293,14 @@ def encoder_from_spec(
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
     if spec.get("trust_remote_code") and not trust_remote_code:
         raise InputError(
-            f"model {spec['model']!r} comes with code of its own; expected --trust-remote-code, "
+            f"model {spec['model']!r} comes with code of its own; expected trust_remote_code=True, "
             "for authors you trust"
         )
     query, document = spec.get("prompts", ("", ""))
     if model is None and Path(spec["model"]).is_absolute() and not Path(spec["model"]).is_dir():
         raise InputError(
             f"model {spec['model']!r}: no such folder; if it has moved, say where it is now by "
-            "--model PATH (for good: `slimdex repair DIR --model PATH`)"
+            "model=PATH (for good by `move_model`)"
         )
     encoder = TransformerEncoder(
         model or spec["model"],

@@ -69,7 +69,7 @@ def test_many_read_or_one_writes(tmp_path: Path) -> None:
 def test_who_has_it_is_told_and_how(tmp_path: Path) -> None:
     with other(tmp_path, "LOCK_SH") as first, other(tmp_path, "LOCK_SH") as second:
         low, high = sorted((first.pid, second.pid))
-        readers = rf"processes {low} and {high} are reading it; .* \(--wait 30 waits for that"
+        readers = rf"processes {low} and {high} are reading it; .* \(wait=30 waits for that"
         with pytest.raises(InUseError, match=readers):
             held(tmp_path, read_only=False).__enter__()
         with held(tmp_path, read_only=True):

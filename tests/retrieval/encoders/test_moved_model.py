@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
@@ -41,7 +42,11 @@ def test_the_error_says_how_to_go_on(moved: Path) -> None:
     for words in (["search", str(moved / "i"), QUERY], ["add", str(moved / "i"), "python:json"]):
         error = CliRunner().invoke(app, words).exception
         assert f"model '{moved / 'old'}': no such folder; if it has moved" in str(error)
-        assert "--model PATH" in str(error)
+        assert "by model=PATH (for good by `move_model`)" in str(error)
+        assert isinstance(error, InputError)
+        said = explained(error)
+        assert said is not None
+        assert "by --model PATH (for good: `slimdex repair DIR --model PATH`)" in said
 
 
 def test_for_one_command_and_for_good(moved: Path) -> None:
