@@ -73,7 +73,7 @@ def retrieval(
     """Every method on every set: rows that are there already are not measured again."""
     from slimdex.retrieval.cli import console
 
-    from .experiments.grid import GRID_PEERS
+    from .experiments.measured_methods import GRID_PEERS
     from .experiments.retrieval_study import measure_grid, results_file
     from .machine import provenance
     from .reporting.verdict import retrieval_line

@@ -21,7 +21,7 @@ from ..engines.engine_specs import Method
 from ..engines.peers import PEERS, missing_peers
 from ..engines.remote_object import WorkerError
 from ..rows import ResultsFile, Row, key_of
-from .grid import part, uncompressed
+from .measured_methods import part, uncompressed
 from .paired_measures import Judge, depth_for
 from .retrieval_study import ANSWERS, Task, sizes
 

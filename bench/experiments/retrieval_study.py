@@ -22,7 +22,7 @@ from ..engines.peers import missing_peers
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
-from .grid import grid, uncompressed
+from .measured_methods import grid, uncompressed
 from .paired_measures import Judge, depth_for
 
 TIMED_QUERIES = 300

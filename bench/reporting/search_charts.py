@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from ..experiments.grid import REDUCERS
+from ..experiments.measured_methods import REDUCERS
 from ..rows import Row
 from .findings import (
     CODES_ONLY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..experiments.grid import UNCOMPRESSED
+from ..experiments.measured_methods import UNCOMPRESSED
 from ..experiments.similarity_study import TARGET
 from ..rows import Row
 from .findings import (

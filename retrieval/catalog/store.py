@@ -14,7 +14,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError, shortened
 
-from ..columns import as_stored, by_lower_name, restored, types_of
+from ..column_types import as_stored, by_lower_name, restored, types_of
 from ..documents import OWN_COLUMNS, Document, content
 from ..sql import identifier
 from .database import DISK_ERRORS, Database, is_damage, one_line

@@ -330,7 +330,7 @@ def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
 @app.command()
 def verify(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Check every file and every number; exit code 2 if anything is at fault."""
-    from ..collection.integrity import verify as find_faults
+    from ..collection.repair import verify as find_faults
     from . import console
 
     faults = find_faults(index, wait=wait)
@@ -364,7 +364,7 @@ def repair(
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from the vectors, if it is at fault."""
-    from ..collection.integrity import repair as mend
+    from ..collection.repair import repair as mend
     from . import console
 
     with console.progress() as progress:

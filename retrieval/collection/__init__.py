@@ -2,5 +2,5 @@
 
 `collection` is the face; `writer` changes what `ledger` commits, `snapshot` is what is searched.
 Files import only what is above them: ledger, index_files, refit_advice, made_up_ids, staging,
-snapshot, faults, info, reencoding, writer, collection, integrity.
+snapshot, verification, info, reencoding, writer, collection, repair.
 """

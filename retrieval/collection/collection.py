@@ -34,10 +34,10 @@ from ..encoders.transformer import TransformerEncoder, encoder_from_spec
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import reencoding, staging, writer
-from .faults import index_faults
 from .info import facts
 from .ledger import Ledger
 from .snapshot import Snapshot, first_snapshot
+from .verification import index_faults
 from .writer import Added
 
 T = TypeVar("T")

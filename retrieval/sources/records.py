@@ -10,7 +10,7 @@ import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ..columns import restored
+from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document
 from ..sql import identifier
 from .duckdb_readers import ZONED, storable

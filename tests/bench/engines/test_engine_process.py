@@ -9,7 +9,7 @@ from slimdex.bench.engines.engine_process import Worker
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.engines.peers import PEERS, missing_peers
 from slimdex.bench.engines.remote_object import WorkerError
-from slimdex.bench.experiments.grid import uncompressed
+from slimdex.bench.experiments.measured_methods import uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.machine import limit_threads, provenance
 from slimdex.indexes.arrays import Rows, normalize_rows

@@ -9,7 +9,7 @@ from slimdex.bench.experiments.traffic import GROUP, Traffic
 from slimdex.bench.experiments.update_study import DIM, documents, measure_updates, vectors_of
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.chance import CHANCE
 from tests.slow import slow

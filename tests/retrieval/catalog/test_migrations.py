@@ -29,7 +29,7 @@ from slimdex.retrieval.catalog.migrations import NEEDS, STEPS, migrate
 from slimdex.retrieval.catalog.state import FORMAT
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

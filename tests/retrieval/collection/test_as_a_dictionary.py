@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder

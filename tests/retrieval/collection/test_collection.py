@@ -15,7 +15,7 @@ from slimdex.indexes.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -321,7 +321,7 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
     assert large._store.ids(9999)[1200:] == ["other"]
-    from slimdex.retrieval.collection.integrity import verify
+    from slimdex.retrieval.collection.repair import verify
 
     large.close()
     assert verify(path) == []

@@ -14,7 +14,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog import database
 from slimdex.retrieval.cli.console import hit_json, print_json
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder

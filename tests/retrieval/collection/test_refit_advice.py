@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
 from slimdex.retrieval.collection.refit_advice import coding_seconds
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder

@@ -22,7 +22,7 @@ from slimdex.indexes.tensors import load_tensors
 from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
@@ -194,7 +194,7 @@ def test_a_catalog_with_more_in_it_than_tables(
 ) -> None:
     catalog(path, *statements)
     for read_only in (True, False):
-        with pytest.raises(InputError, match=match):
+        with pytest.raises(CorruptError, match=match):
             search(path, read_only)
 
 
@@ -393,7 +393,9 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
     change_state(path, put("encoder", value=spec))
     with (
         Collection.open(path, read_only=True) as collection,
-        pytest.raises(InputError, match="'x/y' comes with code of its own; expected --trust"),
+        pytest.raises(
+            InputError, match="comes with code of its own; expected trust_remote_code=True"
+        ),
     ):
         collection.search_many("a")
 

@@ -13,7 +13,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.encoders import WordEncoder

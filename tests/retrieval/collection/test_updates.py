@@ -13,7 +13,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder

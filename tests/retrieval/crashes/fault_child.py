@@ -23,7 +23,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import staging
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

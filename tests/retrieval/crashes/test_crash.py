@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 

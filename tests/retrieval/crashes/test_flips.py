@@ -14,7 +14,7 @@ import numpy as np
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder

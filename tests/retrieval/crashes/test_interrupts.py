@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.database import Database
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -80,11 +80,11 @@ def test_processes_that_look_do_not_keep_a_writer_out(collection: Collection) ->
     """While the catalog is replaced, others are told off without a lock on it."""
     code = (
         "import sys; from slimdex.retrieval.collection.collection import Collection\n"
-        "from slimdex.indexes.errors import InputError\n"
+        "from slimdex.indexes.errors import InUseError\n"
         "print('on', flush=True)\n"
         "while True:\n"
         "    try: Collection.open(sys.argv[1], read_only=True)\n"
-        "    except InputError as error:\n"
+        "    except InUseError as error:\n"
         "        assert f'process {sys.argv[2]} is writing to it' in str(error), error\n"
     )
     words = [sys.executable, "-c", code, str(collection.path), str(os.getpid())]

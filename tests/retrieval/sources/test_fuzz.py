@@ -28,7 +28,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import verify
+from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs

@@ -10,7 +10,7 @@ from slimdex.indexes.registry import KINDS
 
 from ..sources.given_vectors import GIVEN
 from .collection import Collection
-from .faults import catalog_faults, derived_faults, vector_faults
+from .verification import catalog_faults, derived_faults, vector_faults
 
 
 def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.integrity import repair, verify
+from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 from tests.slow import slow
