@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.experiments import grid as grids
+from slimdex.bench.experiments import measured_methods as grids
 from slimdex.bench.experiments.paired_measures import Judge
 from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured

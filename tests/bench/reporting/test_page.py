@@ -13,7 +13,7 @@ import pytest
 import vl_convert
 
 from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.experiments import grid as grids
+from slimdex.bench.experiments import measured_methods as grids
 from slimdex.bench.experiments.paired_measures import Judge
 from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measured
