@@ -41,6 +41,7 @@ class Moments:
 
     @property
     def dim(self) -> int:
+        """Dimensions of the rows."""
         return len(self.mean)
 
     def update(self, X: Matrix) -> Self:

@@ -14,11 +14,15 @@ class RowFile(Protocol):
     """Rows (len, dim) of which any can be read at a time, as from a `VectorFile`."""
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Dimensions of a row."""
+        ...
 
     def __len__(self) -> int: ...
 
-    def take(self, rows: Rows) -> Matrix: ...
+    def take(self, rows: Rows) -> Matrix:
+        """The rows of these numbers, as float32 (len(rows), dim)."""
+        ...
 
 
 class Reducer(Protocol):
@@ -42,7 +46,9 @@ class Reducer(Protocol):
         ...
 
     @property
-    def n_components(self) -> int: ...
+    def n_components(self) -> int:
+        """Dimensions that are kept."""
+        ...
 
     @property
     def n_features(self) -> int:

@@ -41,6 +41,7 @@ class Line:
         return cls(max(long - each * many, 0.0), each)
 
     def __call__(self, n: int) -> float:
+        """Seconds for n."""
         return self.fixed + self.each * n
 
 

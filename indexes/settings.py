@@ -36,6 +36,7 @@ class Settings:
     reducer: str = "whitening"
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON can hold them."""
         return asdict(self)
 
     def checked(self, dim: int) -> Self:

@@ -40,17 +40,25 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int: ...
 
-    def train(self, X: Matrix) -> Self: ...
+    def train(self, X: Matrix) -> Self:
+        """Fit codebooks to rows (n, k)."""
+        ...
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k): they become rows ``len .. len + n - 1``."""
         ...
 
-    def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]: ...
+    def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) of the nearest, among the given rows if there are any."""
+        ...
 
-    def copy(self, *, empty: bool = False) -> VectorIndex: ...
+    def copy(self, *, empty: bool = False) -> VectorIndex:
+        """Another one with the same rows, or with the codebooks alone."""
+        ...
 
-    def save(self, path: Path) -> None: ...
+    def save(self, path: Path) -> None:
+        """Write it to a file."""
+        ...
 
 
 class FaissIndex:
@@ -117,6 +125,7 @@ class FaissIndex:
 
     @property
     def dim(self) -> int:
+        """Dimensions of a row, k."""
         return int(self._index.d)
 
     def train(self, X: Matrix) -> Self:

@@ -52,7 +52,9 @@ LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in 
 class Searcher(Protocol):
     """Encoded queries in; scores and rows out."""
 
-    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]: ...
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k), best first."""
+        ...
 
 
 @dataclass(frozen=True)

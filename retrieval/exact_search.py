@@ -30,6 +30,7 @@ class ExactSearch:
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) for encoded queries (q, d), best first."""
         scores, found = self._index.search(normalize_rows(queries), k)
         return scores, np.where(found >= 0, self._live[found], -1)
 
@@ -55,6 +56,7 @@ class OwnMetricSearch:
         self._settings = collection._state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) for encoded queries (q, d), best first."""
         found = [
             self._nearest(queries[part], k) for part in batches(len(queries), QUERIES_TOGETHER)
         ]

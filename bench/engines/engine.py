@@ -60,7 +60,9 @@ class Engine(Protocol):
         """Scores and rows (q, k), best first, padded with -inf and -1."""
         ...
 
-    def footprint(self) -> Footprint: ...
+    def footprint(self) -> Footprint:
+        """Bytes held for the vectors."""
+        ...
 
 
 class SlimdexEngine:

@@ -38,6 +38,7 @@ class Worker(Subprocess):
         return self.ask("build")  # type: ignore[no-any-return]
 
     def set_effort(self, effort: int) -> None:
+        """How hard the engine looks from now on; its own unit."""
         self.ask("set_effort", effort)
 
     def answer(self, k: int) -> tuple[Matrix, Rows]:

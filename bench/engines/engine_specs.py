@@ -28,6 +28,7 @@ class Method:
 
     @classmethod
     def of_peer(cls, name: str) -> Method:
+        """What another library's engine is measured with."""
         return cls(name, None, PEERS[name].efforts)
 
     def make(self) -> Engine:

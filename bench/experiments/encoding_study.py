@@ -84,7 +84,9 @@ class Texts:
 class Encodes(Protocol):
     """What each contender does, whatever its library."""
 
-    def encode(self, texts: Sequence[str]) -> Matrix: ...
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Vectors (n, dim), in the order of the texts."""
+        ...
 
 
 class _SentenceTransformers:

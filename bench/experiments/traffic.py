@@ -44,6 +44,7 @@ class Traffic:
 
     @property
     def searches(self) -> int:
+        """How many searches there were."""
         return len(self.latencies)
 
     def run(self, threads: int, seconds: float, *, writing: bool = True) -> Traffic:

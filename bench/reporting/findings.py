@@ -71,6 +71,7 @@ def one_percent(row: Row) -> int:
 
 
 def uncompressed_row(rows: Sequence[Row]) -> Row | None:
+    """The row of exact float32 search, if there is one."""
     return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
 
 

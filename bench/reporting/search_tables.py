@@ -45,6 +45,7 @@ class Table:
 
     @property
     def text(self) -> list[bool]:
+        """Whether each column holds words, by its first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
     def markdown(self) -> str:

@@ -266,6 +266,7 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
+        """Whether this thread's transaction has begun and not ended."""
         return self._writer is not None
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:

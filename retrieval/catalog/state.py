@@ -81,6 +81,7 @@ class State:
         return names | ({self.norms} if self.norms else set())
 
     def to_json(self) -> str:
+        """As the catalog keeps it."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -121,10 +121,12 @@ class DocumentStore:
         return dict(self._columns.committed)
 
     def state(self) -> State:
+        """What is committed, or within a transaction what will be."""
         ((body,),) = self._database.fetch("SELECT body FROM state")
         return State.from_json(body)
 
     def set_state(self, state: State) -> None:
+        """Put another state in place of the one that is there."""
         self._database.execute(
             'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
         )

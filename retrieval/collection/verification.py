@@ -33,6 +33,7 @@ def vector_faults(ledger: Ledger) -> list[str]:
 
 
 def catalog_faults(ledger: Ledger) -> list[str]:
+    """Faults of the catalog: blocks that can't be read, documents that are missing."""
     catalog = ledger.path / CATALOG
     staged = ledger.state.staged
     try:
@@ -46,6 +47,7 @@ def catalog_faults(ledger: Ledger) -> list[str]:
 
 
 def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
+    """Faults of what is rebuilt from the vectors: checksums, then numbers that disagree."""
     state, faults = snapshot.state, list[str]()
     if state.settings is None:
         return faults

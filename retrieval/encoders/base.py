@@ -21,7 +21,9 @@ class Encoder(Protocol):
     """Anything with these three can be given to `Collection`."""
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        ...
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
@@ -36,7 +38,9 @@ class Encoder(Protocol):
 class QueryEncoder(Protocol):
     """An encoder that treats queries otherwise than documents."""
 
-    def encode_queries(self, texts: Sequence[str]) -> Matrix: ...
+    def encode_queries(self, texts: Sequence[str]) -> Matrix:
+        """Vectors (n, dim) of texts that are looked for."""
+        ...
 
 
 Lengths = NDArray[np.int64]
@@ -47,7 +51,9 @@ Lengths = NDArray[np.int64]
 class LimitedEncoder(Protocol):
     """An encoder that reads so much of a text and no more, and tells how much."""
 
-    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]: ...
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
+        """Vectors (n, dim), and of each text its tokens and how many were read."""
+        ...
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:

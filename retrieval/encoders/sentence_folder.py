@@ -43,6 +43,7 @@ class Dense:
 
     @property
     def weights(self) -> Path:
+        """The file with the layer's matrix."""
         return self.folder / "model.safetensors"
 
 

@@ -21,6 +21,7 @@ MOMENTS = ("DATE", "TIME", "TIMESTAMP", ZONED)
 
 
 def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """A JSON file as SQL; of no types, DuckDB finds them."""
     layout = "auto" if file.ending == ".json" else "newline_delimited"
     options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
     # Keys that are rare are columns all the same, and no object is taken for a map.
@@ -32,6 +33,7 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
 
 
 def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """A CSV or TSV file as SQL; of no types, DuckDB finds them."""
     # DuckDB would rather guess another separator, skip lines or take rows that begin with "#" for
     # comments than call a file broken.
     options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
@@ -48,6 +50,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
 
 
 def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """A Parquet file as SQL, with its own types."""
     return f"read_parquet({one_file(str(file.path))})"
 
 
@@ -89,6 +92,7 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
 
 
 def is_read_from_text(type_: str) -> bool:
+    """Whether values of a type can be written in several ways."""
     return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS or type_ == "BOOLEAN"
 
 
@@ -118,6 +122,7 @@ def loses_digits(column: str) -> str:
 
 
 def is_nested(type_: str) -> bool:
+    """Whether values of a type hold others."""
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
 
 

@@ -28,10 +28,14 @@ class GivenVectors(Protocol):
     """Rows in the order of the documents."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Where they come from, for messages."""
+        ...
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        ...
 
     def __len__(self) -> int: ...
 

@@ -32,7 +32,9 @@ class Source(Protocol):
     """Where documents come from."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The file or package, for messages."""
+        ...
 
     @property
     def origin(self) -> InputFile | None:

@@ -131,6 +131,7 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
 
 
 def open_text(path: Path) -> Any:
+    """A file's lines in UTF-8, unpacked if its name ends with .gz."""
     opener = gzip.open if path.suffix == ".gz" else open
     return opener(path, "rt", encoding="utf-8-sig")
 

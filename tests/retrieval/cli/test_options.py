@@ -11,9 +11,9 @@ from slimdex.retrieval.cli import app, options
 
 def test_help_names_every_kind_and_reducer() -> None:
     """The help can't ask the registry of reducers, which takes FAISS a tenth of a second."""
-    assert options.KINDS == f"{', '.join(KINDS)} or any FAISS factory string"
+    assert f"{', '.join(KINDS)} or any FAISS factory string" == options.KINDS
     *most, last = REDUCERS
-    assert options.REDUCERS == f"{', '.join(most)} or {last}"
+    assert f"{', '.join(most)} or {last}" == options.REDUCERS
 
 
 def test_a_build_is_asked_for_what_settings_are_by_default() -> None:
