@@ -46,7 +46,7 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", ["retrieval", "peers", "filters", "encode", "sts", "reduction", "report", "readme"]
+    "command", ["retrieval", "peers", "filters", "encode", "sts", "reduction", "report", "tables"]
 )
 def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
