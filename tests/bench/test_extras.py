@@ -51,6 +51,7 @@ def test_in_a_checkout_the_extra_is_the_checkouts(checkout: Path, tmp_path: Path
         assert outside == f"'jinja2': pip install {editable}'{checkout}[bench]'"
 
 
+@pytest.mark.slow
 def test_from_a_wheel_the_extra_is_the_packages(tmp_path: Path) -> None:
     wheel = {"url": "file:///x/slimdex-9-py3-none-any.whl", "archive_info": {}}
     installation(tmp_path / "wheel", wheel)

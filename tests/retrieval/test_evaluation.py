@@ -124,6 +124,7 @@ def test_dropping_the_query_itself(tmp_path: Path, docstrings: list[Document]) -
     assert dropped["exact"]["recall@100"] == dropped["index"]["recall@100"] == 0
 
 
+@pytest.mark.slow
 def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list[Document]) -> None:
     encoder = WordEncoder()
     collection = Collection.create(tmp_path / "x", encoder, Settings(k=24, candidates=30))

@@ -80,6 +80,7 @@ def test_who_has_it_is_told_and_how(tmp_path: Path) -> None:
                 held(tmp_path, read_only=read_only).__enter__()
 
 
+@pytest.mark.slow
 def test_waiting_ends_when_it_is_free(tmp_path: Path) -> None:
     with other(tmp_path, "LOCK_EX", seconds=1):
         start = monotonic()

@@ -186,6 +186,7 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
     )
 
 
+@pytest.mark.slow
 def test_candidates_of_one_search(slimdex: Runner) -> None:
     assert slimdex("build", "python:json", "--out", "x", "--k", "2", "--kind", "sq8").code == 0
     asked = ("search", "x", "parse a number", "--json")

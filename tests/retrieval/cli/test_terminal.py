@@ -128,6 +128,7 @@ def test_json_is_json_also_where_letters_are_missing(index: Path) -> None:
     assert {hit["text"] for hit in hits} == {HOSTILE.text, LONG.text, ""}
 
 
+@pytest.mark.slow
 def test_errors_and_notes_are_safe(index: Path, tmp_path: Path) -> None:
     name = tmp_path / "a\x1b[2Jb\u202e.jsonl"
     name.write_text('{"id": "\\u001b[2J", "text": "x", "deleted": "\\u009b"}\n')

@@ -290,7 +290,7 @@ def drive(examples: int, steps: int) -> None:
 
 
 def test_a_collection_is_like_a_dictionary() -> None:
-    drive(examples=3, steps=15)
+    drive(examples=2, steps=15)
 
 
 @sweep

@@ -101,6 +101,7 @@ def test_order_of_documents_does_not_change_exact_answers(
     )
 
 
+@pytest.mark.slow
 def test_added_in_parts_finds_the_same_as_at_once(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_file_that_has_grown_is_the_same_however_it_is_named(
     }
 
 
+@pytest.mark.slow
 def test_a_folder_that_has_moved_keeps_its_ids_while_no_document_would_be_lost() -> None:
     built("jan/report.csv")
     os.rename("jan", "old")

@@ -154,6 +154,7 @@ def test_compact_gives_the_catalogs_space_back(path: Path) -> None:
     assert verify(path) == []
 
 
+@pytest.mark.slow
 def test_compact_keeps_an_unfinished_addition(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_functions_that_give_no_vectors(function: Any, message: str, tmp_path: P
     assert not (tmp_path / "i").exists()
 
 
+@pytest.mark.slow
 def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(tiny_bert), device="cpu")
     with Collection.create(tmp_path / "i", model) as collection:

@@ -70,6 +70,7 @@ def first_tokens(folder: Path, texts: list[str], length: int = 16) -> torch.Tens
     return torch.stack(states)
 
 
+@pytest.mark.slow
 def test_its_own_pooling_dense_and_normalize(write: Write) -> None:
     folder = write()
     encoder = TransformerEncoder(str(folder), precision="fp32")

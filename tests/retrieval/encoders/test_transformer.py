@@ -198,6 +198,7 @@ def test_auto_is_what_the_processor_is_fast_at(tiny_bert: Path) -> None:
     assert encoder.spec()["precision"] == "auto"
 
 
+@pytest.mark.slow
 def test_a_megabyte_of_text_and_one_of_spaces(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
     long, blank = "the cat " * 131_072, " " * 1_048_576
