@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -44,8 +45,10 @@ def call(*words: object, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
+    others = shutil.ignore_patterns(".*", "build", "*.egg-info", "tests", "*.index", "bench-*")
+    shutil.copytree(ROOT, folder / "source", symlinks=True, ignore=others)  # it is built in place
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder)
-    call(*pip, ROOT, folder=folder)
+    call(*pip, folder / "source", folder=folder)
     (found,) = folder.glob("*.whl")
     return found
 
