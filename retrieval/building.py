@@ -6,7 +6,8 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from slimdex.indexes.errors import InputError
@@ -34,7 +35,6 @@ class Sources:
     opened: Sequence[Source]
     vectors: GivenVectors | None = None
     agreed: Sequence[str] = ()
-    _ends: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def open(
@@ -80,26 +80,24 @@ class Sources:
 
     def documents(self, prefixes: Sequence[str | None] = ()) -> Iterator[Document]:
         """All of them; made-up ids of each source begin with its prefix."""
-        self._ends.clear()
-        for source, prefix in zip(self.opened, prefixes or [None] * len(self.opened), strict=True):
-            for batch in source.batches(prefix):
-                yield from batch
-                self._count(source.name, len(batch))
-
-    def _count(self, name: str, documents: int) -> None:
-        before = self._ends[-1][1] if self._ends else 0
-        if self._ends and self._ends[-1][0] == name:
-            self._ends.pop()
-        self._ends.append((name, before + documents))
+        pairs = zip(self.opened, prefixes or [None] * len(self.opened), strict=True)
+        return chain.from_iterable(b for source, prefix in pairs for b in source.batches(prefix))
 
     def place(self, number: int) -> str:
-        """Which file a document comes from, counted from 0 as they are read, and where in it."""
-        begin = 0
-        for name, end in self._ends:
-            if number < end:
-                return f"{name} (its document {number - begin + 1:,})"
-            begin = end
-        return f"{self.opened[-1].name} (its document {number - begin + 1:,})"
+        """Which file a document comes from, counted from 0, and where in it; they are read again.
+
+        Raises
+        ------
+        IndexError
+            If there are not so many documents.
+        """
+        for source in self.opened:
+            before = number
+            for batch in source.batches():
+                if number < len(batch):
+                    return f"{source.name} (its document {before + 1:,})"
+                number -= len(batch)
+        raise IndexError(number)
 
 
 def build(

@@ -27,6 +27,8 @@ TYPES: dict[type, str] = {
     bytes: "BLOB",
 }
 
+SHOWN_BITS = 256
+"""Of a whole number that a message shows: Python refuses to write out much larger ones."""
 WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 """Columns of these come back from JSON as they were."""
 
@@ -122,12 +124,22 @@ def as_stored(value: Any, type_: str) -> Any:
         return _as_json(value)
     if type_ == "VARCHAR":  # truth as DuckDB writes it where a column becomes text
         return str(value).lower() if isinstance(value, bool) else str(value)
-    if type_ == "DOUBLE" and isinstance(value, int) and float(value) != value:
+    if type_ == "DOUBLE" and isinstance(value, int) and not _fits_double(value):
+        shown = (
+            value if value.bit_length() < SHOWN_BITS else f"a number of {value.bit_length()} bits"
+        )
         raise InputError(
-            f"{value} would lose digits in a column of DOUBLE; expected a whole number that DOUBLE "
-            "holds, or the column as VARCHAR"
+            f"{shown} would lose digits in a column of DOUBLE; expected a whole number that DOUBLE "
+            "holds, or texts in this column"
         )
     return value
+
+
+def _fits_double(value: int) -> bool:
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
 
 
 def _as_json(value: Any) -> str:

@@ -70,7 +70,7 @@ class SentenceTransformersEncoder:
         return as_matrix(self._model.encode_query(list(texts), show_progress_bar=False))
 
     def spec(self) -> dict[str, Any]:
-        """The SHA-256 of names and values of all weights, and how many tokens are read."""
+        """The SHA-256 of all weights and their names, how many tokens are read, and the prompts."""
         digest = hashlib.sha256()
         for name, value in sorted(self._model.state_dict().items()):
             digest.update(name.encode())
@@ -80,6 +80,7 @@ class SentenceTransformersEncoder:
             "sha256": digest.hexdigest(),
             "dim": self.dim,
             "max_length": self._model.max_seq_length,
+            "prompts": dict(self._model.prompts),
         }
 
 

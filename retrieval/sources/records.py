@@ -11,10 +11,10 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ..column_types import restored
-from ..documents import OWN_COLUMNS, Document
+from ..documents import Document
 from ..sql import identifier
 from .duckdb_readers import ZONED, storable
-from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES
+from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
 
@@ -65,11 +65,7 @@ def _document(item: Any) -> Document:
         return item
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
-    names = {name.lower(): name for name in reversed([*item]) if isinstance(name, str)}
-    id, text, title = (
-        next((names[name] for name in usual if name in names), None)
-        for usual in (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
-    )
+    id, text, title = _roles([name for name in item if isinstance(name, str)])
     if id is None or item[id] is None or text is None:
         lacks = "id" if id is None or item[id] is None else "text"
         held = ", ".join(map(str, item))
@@ -79,6 +75,13 @@ def _document(item: Any) -> Document:
     return Document(str(item[id]), _words(words), _words(heading), rest)
 
 
+def _roles(names: Sequence[str]) -> tuple[str | None, ...]:
+    """Which names are of the id, the text and the title, whatever their case."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    usual = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
+    return tuple(next((lowered[n] for n in ns if n in lowered), None) for ns in usual)
+
+
 def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
@@ -86,16 +89,13 @@ def _words(value: Any) -> str:
 def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
     """Id, text, title and the other columns of a relation as SQL, and the types of the others."""
     types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    lowered = {c.lower(): c for c in reversed([*types])}
-    id, text, title = (
-        next((lowered[name] for name in usual if name in lowered), None)
-        for usual in (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
-    )
+    id, text, title = _roles([*types])
     if id is None or text is None:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
     own = {c: t for c, t in types.items() if c not in (id, text, title)}
-    columns = {_free(c): storable(t) for c, t in own.items()}
+    kept = kept_names([*own])
+    columns = {kept[c]: storable(t) for c, t in own.items()}
     read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
     read += [_value(c, t) for c, t in own.items()]
     return ", ".join(read), columns
@@ -114,13 +114,6 @@ def _value(column: str, type_: str) -> str:
     if type_ == ZONED:
         return f"timezone('UTC', {value})"
     return f"to_json({value})" if storable(type_) != type_ else value
-
-
-def _free(name: str) -> str:
-    """A name that is not one of ours."""
-    while name.lower() in OWN_COLUMNS:
-        name += "_"
-    return name
 
 
 def _advice(reason: str) -> str:

@@ -86,7 +86,7 @@ class TableSource:
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
         self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
-        self._renamed = _kept_names(self._own)
+        self._renamed = kept_names(self._own)
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)
         self._types = self._types | self._asked
@@ -402,7 +402,7 @@ class TableSource:
         return None
 
 
-def _kept_names(columns: Sequence[str]) -> dict[str, str]:
+def kept_names(columns: Sequence[str]) -> dict[str, str]:
     """The user's columns by the names they are kept under: ours are avoided by a "_"."""
     taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
     kept = {}

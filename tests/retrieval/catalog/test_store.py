@@ -132,6 +132,16 @@ def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
     assert [d.metadata for d in store.documents([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
 
 
+@pytest.mark.parametrize(
+    ("digits", "shown"), [(400, "a number of 1329 bits"), (5000, "a number of 16610 bits")]
+)
+def test_numbers_beyond_any_column(store: DocumentStore, digits: int, shown: str) -> None:
+    """Python writes out no number of 5,000 digits, so no message may try to."""
+    store.insert(0, [Document("a", "x", metadata={"n": 0.5})])
+    with pytest.raises(InputError, match=f"'b': {shown} would lose digits"):
+        store.insert(1, [Document("b", "y", metadata={"n": 10**digits})])
+
+
 @pytest.mark.parametrize("first", [2**53 + 1, 0.5])
 def test_no_number_loses_digits(store: DocumentStore, first: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""

@@ -428,7 +428,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
         (
             ("build", "twice.jsonl", "--out", "new"),
-            "id '1' stands twice, in twice.jsonl (its document 1) and twice.jsonl (its",
+            "id '1' stands twice, in twice.jsonl (its document 1) and twice.jsonl (its document 2)",
         ),
         (("search", "pets", " "), "a query without words; expected some"),
         (("build", "python:nosuchpackage", "--out", "new"), "no installed package"),

@@ -69,6 +69,7 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
             "row 8, value 1 is nan; .*counted from 1",
         ),
         (lambda X: X * 1e6, "expected finite numbers up to 65504"),
+        (lambda X: X * 1e-30, "row 1 has no value beyond .*; expected some from 6.10352e-05 on"),
         (lambda X: X[0], "expected numbers"),
         (lambda X: X.astype(str), "expected numbers"),
     ],

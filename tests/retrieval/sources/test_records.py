@@ -88,6 +88,20 @@ def test_what_has_no_documents(given: Any, message: str, tmp_path: Path) -> None
         assert len(collection) == 0
 
 
+def test_names_of_ours_and_names_beside_them() -> None:
+    table = pyarrow.table({"id": [1], "text": ["x"], "row": [2], "row_": [3], "Deleted": [4]})
+    documents, (columns,) = as_documents(table)
+    (document,) = documents
+    assert document.metadata == {"row__": 2, "row_": 3, "Deleted_": 4}
+    assert columns.keys() == document.metadata.keys()
+
+
+def test_a_stream_that_can_be_read_once() -> None:
+    table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"]})
+    documents, _ = as_documents(table.to_reader())
+    assert [d.id for d in documents] == ["a", "b"]
+
+
 def test_one_frame_is_read_by_parts() -> None:
     documents, columns = as_documents(
         polars.DataFrame({"id": [*range(5000)], "text": ["x"] * 5000, "row": [*range(5000)]})
