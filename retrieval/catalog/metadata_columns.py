@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import duckdb
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import InputError
 
 from ..documents import OWN_COLUMNS
 from ..sql import identifier
@@ -30,20 +30,19 @@ class MetadataColumns:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.read_again()
+
+    def read_again(self) -> None:
+        """See in the catalog which columns there are, whatever was thought to be."""
         self.types = self.committed = self._read()
-        self._in_doubt = False
 
     @contextmanager
     def following(self) -> Iterator[None]:
         """Around a transaction: others see what it made of the columns when it has ended."""
-        if self._in_doubt:
-            self._read_again()
         try:
             yield
         except BaseException:
-            self._in_doubt = True
-            with suppress(OSError, CorruptError):  # the error that led here says more
-                self._read_again()
+            self.types = self.committed
             raise
         self.committed = self.types
 
@@ -122,10 +121,6 @@ class MetadataColumns:
         self.types = self._read()
         if not self._database.in_transaction:
             self.committed = self.types
-
-    def _read_again(self) -> None:
-        self.types = self.committed = self._read()
-        self._in_doubt = False
 
     def _read(self) -> dict[str, str]:
         described = self._database.fetch("DESCRIBE documents")

@@ -120,6 +120,10 @@ class DocumentStore:
         """The user's own columns: name -> DuckDB type."""
         return dict(self._columns.committed)
 
+    def read_columns(self) -> None:
+        """See which columns are committed, after a failure that has left it open."""
+        self._columns.read_again()
+
     def state(self) -> State:
         """What is committed, or within a transaction what will be."""
         ((body,),) = self._database.fetch("SELECT body FROM state")

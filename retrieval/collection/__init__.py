@@ -1,6 +1,7 @@
 """The collection: one folder on disk that takes documents and is searched.
 
-`collection` is the face; `writer` changes what `ledger` commits, `snapshot` is what is searched.
+`collection` is the face; `writer` changes what `ledger` commits, `snapshot` is what is searched,
+`current` says which.
 Files import only what is above them: ledger, index_files, refit_advice, made_up_ids, staging,
-snapshot, verification, info, reencoding, writer, collection, repair.
+snapshot, current, verification, info, reencoding, writer, collection, repair.
 """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +33,13 @@ from ..encoders.transformer import TransformerEncoder, encoder_from_spec
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import reencoding, staging, writer
+from .current import Current
 from .info import facts
 from .ledger import Ledger
 from .snapshot import Snapshot, first_snapshot
 from .verification import index_faults
 from .writer import Added
 
-T = TypeVar("T")
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -73,9 +72,7 @@ class Collection:
     ) -> None:
         self._ledger, self._encoder = ledger, encoder
         self._model, self._trusted = model, trust_remote_code
-        self._snapshot = first_snapshot(ledger)
-        self._in_doubt = False  # whether a change failed, so that another snapshot may be due
-        self._writing, self._loading = RLock(), RLock()
+        self._current, self._loading = Current(ledger), RLock()
 
     @classmethod
     def create(
@@ -167,7 +164,6 @@ class Collection:
         self.close()
 
     def __len__(self) -> int:
-        self._settle_if_in_doubt()
         return len(self._snapshot)
 
     @property
@@ -179,6 +175,11 @@ class Collection:
     def _state(self) -> State:
         """What is committed."""
         return self._ledger.state
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """What is committed, with its index."""
+        return self._current.snapshot
 
     @property
     def _store(self) -> DocumentStore:
@@ -217,7 +218,7 @@ class Collection:
         InputError
             If its weights are not those that the collection was built with.
         """
-        with self._changing():
+        with self._current.change():
             spec = self._state.encoder
             moved = encoder_from_spec(spec, model=model, trust_remote_code=self._trusted)
             place = {key: moved.spec()[key] for key in PLACE}
@@ -231,18 +232,16 @@ class Collection:
     @property
     def _index(self) -> ReducedIndex:
         """The vectors' index; raises `InputError` while there are no documents."""
-        return self._with_snapshot(lambda snapshot: snapshot.index)
+        return self._current.read(lambda snapshot: snapshot.index)
 
     @property
     def _deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
-        self._settle_if_in_doubt()
         return self._snapshot.deleted
 
     @property
     def _hidden(self) -> Rows:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
-        self._settle_if_in_doubt()
         return self._snapshot.hidden
 
     def search(
@@ -292,7 +291,7 @@ class Collection:
         """
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
         encoded = self._encoded(queries)
-        return self._with_snapshot(
+        return self._current.read(
             lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates)
         )
 
@@ -327,14 +326,14 @@ class Collection:
             return [found[rows[id]] for id in wanted]
 
         wanted = [ids] if isinstance(ids, str) else [*ids]
-        documents = self._with_snapshot(read)
+        documents = self._current.read(read)
         return documents[0] if isinstance(ids, str) else documents
 
     def count(self, where: str | None = None) -> int:
         """How many documents there are, or how many a condition holds for, as in `search`."""
         if where is None or self._is_empty:
             return len(self)
-        return self._with_snapshot(lambda snapshot: len(self._rows_where(snapshot, where)))
+        return self._current.read(lambda snapshot: len(self._rows_where(snapshot, where)))
 
     def __contains__(self, id: object) -> bool:
         """Whether a document has this id."""
@@ -364,13 +363,12 @@ class Collection:
 
     def info(self) -> dict[str, Any]:
         """What the index holds, how it was made and what it costs, as JSON can hold it."""
-        return self._with_snapshot(lambda snapshot: facts(self._ledger, snapshot))
+        return self._current.read(lambda snapshot: facts(self._ledger, snapshot))
 
     def verify(self) -> list[str]:
         """Read every byte; one line for each fault, so that an empty list means all is well."""
-        with self._writing:  # no change is half done while files are looked at
-            self._settle_if_in_doubt()
-            return index_faults(self._ledger, self._snapshot)
+        with self._current.unchanged() as snapshot:
+            return index_faults(self._ledger, snapshot)
 
     def _search_vectors(
         self, queries: Matrix, k: int = 10, where: str | None = None
@@ -379,7 +377,7 @@ class Collection:
 
         The rows are those of the moment: `compact` gives documents other numbers.
         """
-        return self._with_snapshot(lambda snapshot: self._nearest(snapshot, queries, k, where))
+        return self._current.read(lambda snapshot: self._nearest(snapshot, queries, k, where))
 
     def _hits(
         self,
@@ -419,63 +417,7 @@ class Collection:
 
     @property
     def _is_empty(self) -> bool:
-        self._settle_if_in_doubt()
         return self._snapshot.state.settings is None
-
-    def _with_snapshot(self, read: Callable[[Snapshot], T]) -> T:
-        """What `read` makes of the newest snapshot, if need be of one that comes after it."""
-        while True:
-            self._settle_if_in_doubt()
-            snapshot = self._snapshot
-            if snapshot.state.settings is None:
-                unfinished = "; an unfinished build: run it again" if self._state.source else ""
-                raise InputError(f"{self.path} holds no documents yet{unfinished}")
-            try:
-                return read(snapshot)
-            except RenumberedError:  # a compaction is committed and about to show its snapshot
-                if self._writing.acquire(timeout=0.001):
-                    try:
-                        self._settle()
-                    finally:
-                        self._writing.release()
-            except (CorruptError, OSError):  # files may have gone while they were loaded
-                with self._writing:
-                    self._settle()
-                    if snapshot is self._snapshot:
-                        raise
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Change the collection, alone. Should the disk fail, show what is then committed."""
-        if self._store.read_only:
-            raise InputError(
-                f"{self.path}: opened with read_only=True; expected to be opened for changes"
-            )
-        with self._writing:
-            self._settle()
-            if self._store.in_transaction:  # of this thread: others wait
-                raise InputError(f"{self.path}: a change is under way; expected one at a time")
-            try:
-                yield
-            except BaseException:
-                self._in_doubt = True
-                self._settle_if_in_doubt()
-                raise
-
-    def _settle_if_in_doubt(self) -> None:
-        """Or go on with what was committed before, while the disk still fails."""
-        if self._in_doubt:
-            with self._writing, suppress(OSError, CorruptError):
-                self._settle()
-
-    def _settle(self) -> None:
-        """See what is committed, where a failure has left that in doubt."""
-        self._ledger.settle()
-        shown = self._snapshot
-        now = (self._state.generation, self._store.epoch)
-        if now != (shown.state.generation, shown.epoch):
-            self._snapshot = first_snapshot(self._ledger)
-        self._in_doubt = False
 
     def add(
         self,
@@ -531,7 +473,7 @@ class Collection:
         given = None if vectors is None else as_given(vectors)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
-        with self._changing():
+        with self._current.change():
             before = self._store.columns
             unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
             notes = widened(before, self._store.columns)
@@ -547,17 +489,17 @@ class Collection:
 
         If vectors were given for it, they are to be given again.
         """
-        with self._changing():
+        with self._current.change():
             if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
             staging.encode_pending(self._ledger, self.encoder, progress, given)
-            self._snapshot, added = writer.add_pending(self._ledger, self._snapshot, progress)
+            self._current.shown, added = writer.add_pending(self._ledger, self._snapshot, progress)
             return added
 
     def _request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
-        with self._changing():
+        with self._current.change():
             if self._state.settings is not None:
                 raise InputError(f"{self.path} holds documents; expected an unfinished build")
             state = replace(self._state, requested=settings.checked(self._state.dim))
@@ -575,13 +517,13 @@ class Collection:
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
-        with self._changing():
+        with self._current.change():
             if where is None:
                 rows = self._store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
             else:
                 rows = self._rows_where(self._snapshot, where)
             if len(rows):
-                self._snapshot = writer.delete(self._ledger, self._snapshot, rows)
+                self._current.shown = writer.delete(self._ledger, self._snapshot, rows)
             return len(rows)
 
     def compact(self, *, progress: Progress = silent) -> int:
@@ -595,18 +537,20 @@ class Collection:
         CorruptError
             If vectors are damaged.
         """
-        with self._changing():
+        with self._current.change():
             gone = len(self._deleted)
             if gone:
-                self._snapshot = writer.compact(self._ledger, self._snapshot, progress)
+                self._current.shown = writer.compact(self._ledger, self._snapshot, progress)
             return gone
 
     def reduce(self, settings: Settings, *, progress: Progress = silent) -> list[str]:
         """Reduce the vectors anew, without encoding; returns what the user should know."""
-        with self._changing():
+        with self._current.change():
             if not len(self):
                 raise InputError(f"{self.path} holds no documents; expected some to fit on")
-            self._snapshot, notes = writer.refit(self._ledger, self._snapshot, settings, progress)
+            self._current.shown, notes = writer.refit(
+                self._ledger, self._snapshot, settings, progress
+            )
             return notes
 
     def _rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
@@ -616,8 +560,8 @@ class Collection:
         ----------
         fit_anew : reducer and metric, too, whatever the files that there are.
         """
-        with self._changing():
-            self._snapshot = writer.rebuild(self._ledger, self._snapshot, progress, fit_anew)
+        with self._current.change():
+            self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress, fit_anew)
 
     def encode_lost(self, progress: Progress = silent) -> None:
         """Encode the documents whose vectors are missing or damaged, then rebuild what is derived.
@@ -633,10 +577,10 @@ class Collection:
                 "anew; restore the file from a copy"
             )
         encoder = self.encoder
-        with self._changing():
+        with self._current.change():
             reencoding.encode_lost(self._ledger, encoder, progress)
-            self._snapshot = first_snapshot(self._ledger)
-            self._snapshot = writer.rebuild(self._ledger, self._snapshot, progress)
+            self._current.shown = first_snapshot(self._ledger)
+            self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress)
 
 
 def _shown(value: Any) -> str:

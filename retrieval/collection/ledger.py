@@ -30,15 +30,12 @@ from ..catalog.store import DocumentStore
 class Ledger:
     """A folder, its catalog and the state that the catalog holds.
 
-    Attributes
-    ----------
-    in_doubt : whether a failure has left it open what is committed: see `settle`.
+    After a failure the state may be another: see `read_again`.
     """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
         self.path, self.store = path, store
         self.state = self._next = store.state()
-        self.in_doubt = False
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
@@ -164,19 +161,11 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One of the store's, to which `set_state` belongs.
-
-        Whatever goes wrong in it, Ctrl-C in its last moment too, `state` is then what the catalog
-        says.
-        """
+        """One of the store's, to which `set_state` belongs."""
         self._next = self.state
-        try:
-            with self.store.transaction():
-                yield
-            self.state = self._next
-        except BaseException:
-            self._doubt()
-            raise
+        with self.store.transaction():
+            yield
+        self.state = self._next
 
     def set_state(self, state: State) -> None:
         """The state from the end of this transaction on."""
@@ -185,12 +174,8 @@ class Ledger:
 
     def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
         """Make a state the truth whose rows, in new files, are those that are not deleted."""
-        try:
-            self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
-            self.state = state
-        except BaseException:
-            self._doubt()
-            raise
+        self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
+        self.state = state
         self.remove_strays()
 
     def check(self, file: VectorFile, first: int = 0, where: str = "") -> None:
@@ -215,17 +200,10 @@ class Ledger:
             self.store.discard_from(self.state.rows)
             self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
 
-    def _doubt(self) -> None:
-        """After a failure it is for the catalog to say what is committed."""
-        self.in_doubt = True
-        with suppress(OSError, CorruptError):  # the error that led here says more
-            self.settle()
-
-    def settle(self) -> None:
-        """Read anew what a failure has left in doubt; raises `OSError` if the disk still fails."""
-        if self.in_doubt:
-            self.state = self.store.state()
-            self.in_doubt = False
+    def read_again(self) -> None:
+        """See in the catalog what is committed, whatever was thought to be."""
+        self.store.read_columns()
+        self.state = self.store.state()
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name: a crash can leave some.

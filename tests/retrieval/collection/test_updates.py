@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,3 +281,33 @@ def test_codes_of_a_failed_addition_do_not_stay(
                 collection.add([Document("new", "apples and pears")])
         collection.add([Document("other", "ships at sea")])
         assert collection.search_many("ships at sea", limit=1)[0][0].id == "other"
+
+
+def test_what_a_failed_change_has_committed_is_seen(
+    collection: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also later, by the next who looks, where the disk can't even be asked at first."""
+    first, second, third = (document.id for document in docstrings[:3])
+    ledger, commit = collection._ledger, collection._ledger.commit
+
+    def interrupted(*args: Any, **named: Any) -> None:
+        commit(*args, **named)
+        raise KeyboardInterrupt
+
+    def unreadable() -> None:
+        raise OSError("Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collection.delete(first)
+        assert len(collection) == 1199
+        patch.setattr(ledger, "read_again", unreadable)
+        with pytest.raises(KeyboardInterrupt):
+            collection.delete(second)
+        assert len(collection) == 1199  # as far as can be told
+        with pytest.raises(OSError, match="Input/output"):
+            collection.delete(third)
+    assert len(collection) == 1198
+    assert second not in collection
+    assert third in collection
