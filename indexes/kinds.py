@@ -1,6 +1,6 @@
 """Index kinds: how a reduced row is kept in RAM, as a FAISS factory string.
 
-Adding one is one `Kind` here and one line in `catalog.KINDS`.
+Adding one is one `Kind` here, and its name in `KINDS`.
 """
 
 from __future__ import annotations
@@ -85,3 +85,18 @@ HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "H
 def from_factory(factory: str) -> Kind:
     """A kind from any FAISS factory string, used as it is."""
     return Kind(factory, "a FAISS factory string", lambda k, n: factory)
+
+
+KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, HNSW)}
+"""Name -> kind, as the command line lists them."""
+
+
+def kind_named(name: str) -> Kind:
+    """A kind of ours, or any FAISS factory string as it is.
+
+    >>> kind_named("pq").factory(192, 5000)
+    'PQ48x4fs'
+    >>> kind_named("OPQ16,PQ16").factory(64, 5000)
+    'OPQ16,PQ16'
+    """
+    return KINDS.get(name) or from_factory(name)

@@ -1,54 +1,27 @@
-"""What there is to choose from: plain dicts. Adding a reducer or a kind is one line here."""
+"""The reducers there are to choose from. Adding one is a line here and its name in `choices`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from . import kinds
+from . import choices
 from .autoencoder import TiedAutoencoder
 from .errors import CorruptError
-from .kinds import Kind
 from .linear import AllButTheTop, Identity, Pca, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
 from .tensors import load_tensors
 
-REDUCERS: dict[str, type[Reducer]] = {
-    reducer.name: reducer
-    for reducer in (
-        Whitening,
-        Pca,
-        AllButTheTop,
-        TiedAutoencoder,
-        Identity,
-        Truncate,
-        RandomProjection,
-    )
-}
-
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        kinds.FLAT,
-        kinds.FP16,
-        kinds.SQ8,
-        kinds.SQ4,
-        kinds.PQ,
-        kinds.RABITQ,
-        kinds.IVF_PQ,
-        kinds.HNSW,
-    )
-}
-
-
-def kind_named(name: str) -> Kind:
-    """A kind of ours, or any FAISS factory string as it is.
-
-    >>> kind_named("pq").factory(192, 5000)
-    'PQ48x4fs'
-    >>> kind_named("OPQ16,PQ16").factory(64, 5000)
-    'OPQ16,PQ16'
-    """
-    return KINDS.get(name) or kinds.from_factory(name)
+CLASSES: tuple[type[Reducer], ...] = (
+    Whitening,
+    Pca,
+    AllButTheTop,
+    TiedAutoencoder,
+    Identity,
+    Truncate,
+    RandomProjection,
+)
+REDUCERS = dict(zip(choices.REDUCERS, CLASSES, strict=True))
+"""Name -> class."""
 
 
 def load_reducer(path: Path) -> Reducer:

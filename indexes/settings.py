@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
+from .choices import Choices
 from .errors import InputError
-from .kinds import FLAT
+from .kinds import FLAT, kind_named
 from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
 from .progress import Progress, silent
 from .reducer import Reducer, RowFile
-from .registry import REDUCERS, kind_named
+from .registry import REDUCERS
 from .vector_index import FaissIndex
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Choices):
     """How vectors are reduced, kept and rescored.
 
     Parameters
     ----------
     k : dimensions to keep, up to the encoder's; None chooses half of them.
     beta, gamma : of the whitening, 0 to 1, also used for rescoring at full dimension.
-    kind : a name in `catalog.KINDS` or a FAISS factory string.
+    kind : a name in `kinds.KINDS` or a FAISS factory string.
     candidates : rows rescored for each query; 0 turns rescoring off.
-    reducer : a name in `catalog.REDUCERS`.
+    reducer : a name in `registry.REDUCERS`.
     """
-
-    k: int | None = None
-    beta: float = 0.0
-    gamma: float = 0.25
-    kind: str = "pq"
-    candidates: int = 200
-    reducer: str = "whitening"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name, as JSON can hold them."""
-        return asdict(self)
 
     def checked(self, dim: int) -> Self:
         """These settings, once they are known to suit vectors of `dim` dimensions.

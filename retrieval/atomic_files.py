@@ -12,10 +12,28 @@ from pathlib import Path
 from slimdex.indexes.errors import CorruptError
 
 CATALOG = "catalog.duckdb"
+ENDINGS = {
+    "vectors": "f16",
+    "norms": "f32",
+    "moments": "safetensors",
+    "reducer": "safetensors",
+    "rescorer": "safetensors",
+    "codes": "faiss",
+}
+"""What a numbered file holds -> how its name ends."""
 OUR_FILES = re.compile(
-    r"(vectors|moments|reducer|rescorer|norms|codes)-\d{6,}\.(f16|f32|safetensors|faiss)(\.tmp)?"
-    r"|catalog\.duckdb\.(new(\.wal.*)?|journal\.tmp)"
+    rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(ENDINGS.values()))})(\.tmp)?"
+    rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)"
 )
+
+
+def file_name(held: str, generation: int) -> str:
+    """The name of the file that holds something from a commit on.
+
+    >>> file_name("codes", 7)
+    'codes-000007.faiss'
+    """
+    return f"{held}-{generation:06d}.{ENDINGS[held]}"
 
 
 def check_folder(folder: Path) -> None:

@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
-from slimdex.indexes.registry import kind_named
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile

@@ -46,7 +46,7 @@ class Way:
     ----------
     mode, layers : the pooling.
     fit : what the reducer is fitted on, "" for none.
-    reducer : a name in `catalog.REDUCERS`.
+    reducer : a name in `registry.REDUCERS`.
     k : dimensions kept, None for all that the reducer can.
     """
 

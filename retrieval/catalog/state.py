@@ -11,7 +11,7 @@ from slimdex.indexes.json_text import READABLE, parsed
 from slimdex.indexes.registry import REDUCERS
 from slimdex.indexes.settings import Settings
 
-from ..atomic_files import OUR_FILES, FileRecord
+from ..atomic_files import OUR_FILES, FileRecord, file_name
 
 FORMAT = 3
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
@@ -56,7 +56,7 @@ class State:
     source: str | None = None
     given: bool = False
     generation: int = 1
-    vectors: str = "vectors-000001.f16"
+    vectors: str = file_name("vectors", 1)
     norms: str | None = None
     fitted: int | None = None
     measured: bool = True
@@ -79,6 +79,10 @@ class State:
         """Every file beside the catalog that belongs to the index."""
         names = {record.name for record in self.files.values()} | {self.vectors}
         return names | ({self.norms} if self.norms else set())
+
+    def new_name(self, held: str) -> str:
+        """What a file that this commit writes is called, by what it holds."""
+        return file_name(held, self.generation)
 
     def to_json(self) -> str:
         """As the catalog keeps it."""

@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
+from slimdex.indexes import choices, kinds
+
+DEFAULTS = choices.Choices()
+KINDS = f"{', '.join(kinds.KINDS)} or any FAISS factory string"
 POOLINGS = (
     "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
 )
-REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
+REDUCERS = f"{', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}"
 SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
     "folders, - for standard input, python: for the standard library's docstrings, python:PACKAGE "

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.reducer import Reducer
-from slimdex.indexes.registry import kind_named, load_reducer
+from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
@@ -39,13 +40,12 @@ def fit(
 
     The state that comes back names the new files; nothing refers to them until it is committed.
     """
-    number = f"{state.generation:06d}"
     reducer = settings.fit_reducer(vectors, moments, progress)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
-    files["reducer"] = publish(folder / f"reducer-{number}.safetensors", reducer.save)
+    files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
     if settings.candidates:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-        files["rescorer"] = publish(folder / f"rescorer-{number}.safetensors", rescorer.save)
+        files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
     return replace(state, settings=settings, files=files, fitted=moments.n)
 
 
@@ -55,9 +55,8 @@ def encode_rows(
     """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
     settings = state.settings
     assert settings is not None
-    number = f"{state.generation:06d}"
     reducer = _reducer(folder, state)
-    norms = f"norms-{number}.f32" if settings.candidates else None
+    norms = state.new_name("norms") if settings.candidates else None
     index = ReducedIndex(
         reducer,
         trained(kind_named(settings.kind), reducer, vectors),
@@ -66,7 +65,7 @@ def encode_rows(
         candidates=settings.candidates,
     )
     index.extend(progress)
-    codes = publish(folder / f"codes-{number}.faiss", index.index.save)
+    codes = publish(folder / state.new_name("codes"), index.index.save)
     return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
 
 
@@ -107,8 +106,8 @@ def save_codes(
     total = len(index)
     if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
         return state, saved_rows
-    name = f"codes-{state.generation:06d}.faiss"
-    files = state.files | {"codes": publish(folder / name, index.index.save)}
+    codes = publish(folder / state.new_name("codes"), index.index.save)
+    files = state.files | {"codes": codes}
     return replace(state, files=files), total
 
 

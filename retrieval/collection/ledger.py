@@ -129,8 +129,7 @@ class Ledger:
 
     def with_moments(self, state: State, moments: Moments) -> State:
         """The state with these moments on disk."""
-        name = f"moments-{state.generation:06d}.safetensors"
-        record = publish(self.path / name, moments.save)
+        record = publish(self.path / state.new_name("moments"), moments.save)
         files = state.files | {"moments": record}
         return replace(state, files=files, moments_outdated=False)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.kinds import KINDS
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.registry import KINDS
 
 from ..sources.given_vectors import GIVEN
 from .collection import Collection

@@ -127,7 +127,7 @@ def _compacted(
     gone, state = old.rows - len(live), ledger.next_state()
     encoded = ledger.vectors(old.encoded)
     ledger.check(encoded)
-    name = ledger.path / f"vectors-{state.generation:06d}.f16"
+    name = ledger.path / state.new_name("vectors")
     vectors = encoded.copy(name, np.concatenate([live, np.arange(old.rows, old.encoded)]))
     state = replace(
         state,
@@ -141,13 +141,13 @@ def _compacted(
     files, norms, before = [vectors], None, snapshot.index
     if before.metric is not None:
         ledger.check(before.metric.norms)
-        name = ledger.path / f"norms-{state.generation:06d}.f32"
+        name = ledger.path / state.new_name("norms")
         norms = before.metric.norms.copy(name, live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
     index = before.kept(VectorFile(vectors.path, old.dim, len(live)), norms)
     index.extend(progress)
-    codes = publish(ledger.path / f"codes-{state.generation:06d}.faiss", index.index.save)
+    codes = publish(ledger.path / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
     return state, files, Loaded(index, len(live))
 

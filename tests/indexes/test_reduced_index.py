@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
-from slimdex.indexes.registry import kind_named
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.vector_file import VectorFile
 from tests.chance import CHANCE
