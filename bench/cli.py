@@ -11,7 +11,7 @@ import typer
 from slimdex.indexes.errors import InputError
 
 from .extras import install_command
-from .rows import FOLDER, MEASURED, read_all
+from .rows import FOLDER, MEASURED
 
 if TYPE_CHECKING:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -330,6 +330,7 @@ def report(
     """One page with charts and tables that opens anywhere, and the charts as PNG."""
     from slimdex.retrieval.cli import console
 
+    from .reporting.experiments import read_all
     from .reporting.page import write_report
 
     rows = read_all(results)
@@ -347,6 +348,7 @@ def tables(
     """Write the results into README and docs, between their marks, and pictures into docs/."""
     from slimdex.retrieval.cli import console
 
+    from .reporting.experiments import read_all
     from .reporting.generated_tables import marked, section, sections_with_rows, write_section
     from .reporting.page import write_pictures
 

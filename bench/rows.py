@@ -7,20 +7,19 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
 from slimdex.retrieval.atomic_files import publish
 
+from .columns import check_row
+
 Row = dict[str, Any]
 FOLDER = Path(__file__).parent / "results"
 """The rows that belong to this repository, and that its README is made from."""
 MEASURED = Path("bench-results")
 """Where every experiment leaves its rows, and the report looks for them, unless told otherwise."""
-EXPERIMENTS = ("retrieval", "peers", "filters", "encode", "sts", "reduction", "updates")
-"""As the files of rows are named."""
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -43,7 +42,8 @@ class ResultsFile:
             self.rows = {row["key"]: row for row in _parsed(path, whole)}
 
     def append(self, row: Row) -> None:
-        """Add a row with a `key`; numbers are kept to six digits."""
+        """Add a row with a `key` and `columns`; numbers are kept to six digits."""
+        check_row(row)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line(row))
@@ -72,25 +72,6 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
         raise InputError(
             f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
             f"`slimdex bench {experiment}`"
-        )
-    return rows
-
-
-def read_all(folder: Path) -> dict[str, list[Row]]:
-    """The rows of every experiment that a folder has.
-
-    Raises
-    ------
-    InputError
-        If it has none at all.
-    """
-    rows = {name: read_rows(folder, name, needed=False) for name in EXPERIMENTS}
-    if not any(rows.values()):
-        others = f"{', '.join(EXPERIMENTS[1:-1])} and {EXPERIMENTS[-1]}"
-        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
-        raise InputError(
-            f"{folder}: no rows of results; `slimdex bench {EXPERIMENTS[0]} --quick{there}` "
-            f"writes some there, as {others} do"
         )
     return rows
 

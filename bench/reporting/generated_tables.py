@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from slimdex.indexes.errors import InputError
 
 from ..rows import Row, read_rows
-from .search_tables import Table, beside_peers, codes_alone, encoders, filters, headline, updates
-from .similarity_tables import reduction_tables, study_tables
+from .experiments import EXPERIMENTS, Experiment
+from .search_tables import Table, beside_peers, codes_alone, headline
 
 MOST_LINES = 20
 """Lines of a table that is shown unfolded, at most."""
 
 
-def search_section(folder: Path) -> list[str]:
+@dataclass(frozen=True)
+class Section:
+    """What stands between two marks: paragraphs made from the rows of some experiments."""
+
+    experiments: Sequence[str]
+    paragraphs: Callable[[Path], list[str]]
+
+
+def _search(folder: Path) -> list[str]:
     """Quality, memory and peers."""
     retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
     parts = [table.markdown() for table in headline(retrieval)]
@@ -27,65 +36,36 @@ def search_section(folder: Path) -> list[str]:
     return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
 
 
-def headline_section(folder: Path) -> list[str]:
+def _headline(folder: Path) -> list[str]:
     """Quality at 1/64 and 1/128 of the memory, and nothing else."""
     return [table.markdown() for table in headline(read_rows(folder, "retrieval"))]
 
 
-def encoding_section(folder: Path) -> list[str]:
-    """Encoders beside each other."""
-    rows = read_rows(folder, "encode")
-    parts = []
-    for table in encoders(rows):
-        parts += [f"**{table.title}** ({table.note})", table.markdown()]
-    libraries = ("openvino", "torch", "sentence-transformers", "onnxruntime")
-    return [*parts, _measured_on(rows, libraries)]
-
-
-def _plain_section(
-    experiment: str,
-    tables: Callable[[Sequence[Row]], list[Table]],
-    folder: Path,
-    libraries: Sequence[str] = ("openvino", "torch", "numpy"),
-) -> list[str]:
+def _tables(experiment: Experiment, folder: Path) -> list[str]:
     """An experiment's tables, each with its title."""
-    rows = read_rows(folder, experiment)
-    parts = [text for table in tables(rows) for text in _titled(table)]
-    return [*parts, _measured_on(rows, libraries)]
+    rows = read_rows(folder, experiment.name)
+    parts = [text for table in experiment.tables(rows) for text in _titled(table)]
+    return [*parts, _measured_on(rows, experiment.libraries)]
 
 
 def _titled(table: Table) -> list[str]:
     """A table below its title; a long one opens when its title is clicked."""
     if len(table.rows) <= MOST_LINES:
-        return [f"**{table.title}**", table.markdown()]
+        note = f" ({table.note})" if table.note else ""
+        return [f"**{table.title}**{note}", table.markdown()]
     title = f"<details><summary><b>{table.title}</b></summary>"
     return [title, table.markdown(), "</details>"]
 
 
-EXPERIMENTS = {
-    "headline": {"retrieval"},
-    "results": {"retrieval", "peers"},
-    "encoding": {"encode"},
-    "similarity": {"sts"},
-    "reduction": {"reduction"},
-    "filters": {"filters"},
-    "updates": {"updates"},
+SECTIONS = {
+    "headline": Section(["retrieval"], _headline),
+    "results": Section(["retrieval", "peers"], _search),
+} | {
+    study.section: Section([study.name], partial(_tables, study))
+    for study in EXPERIMENTS
+    if study.title
 }
-"""Section -> what its rows come from, as their files are named."""
-SECTIONS: dict[str, Callable[[Path], list[str]]] = {
-    "headline": headline_section,
-    "results": search_section,
-    "encoding": encoding_section,
-    "similarity": partial(_plain_section, "sts", study_tables),
-    "reduction": partial(_plain_section, "reduction", reduction_tables),
-    "filters": partial(
-        _plain_section, "filters", filters, libraries=("duckdb", "faiss-cpu", "numpy")
-    ),
-    "updates": partial(
-        _plain_section, "updates", updates, libraries=("duckdb", "faiss-cpu", "numpy")
-    ),
-}
-"""Name in the marks -> paragraphs from a folder of rows."""
+"""Name in the marks -> section."""
 
 
 def marked(folder: Path) -> dict[Path, list[str]]:
@@ -101,13 +81,13 @@ def marked(folder: Path) -> dict[Path, list[str]]:
 def sections_with_rows(folder: Path) -> list[str]:
     """The sections that can be written from a folder of rows."""
     measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
-    return [name for name, experiments in EXPERIMENTS.items() if experiments <= measured]
+    return [name for name, section in SECTIONS.items() if measured.issuperset(section.experiments)]
 
 
 def section(name: str, folder: Path) -> str:
     """A section with its marks around it."""
     begin, end = _marks(name)
-    return "\n\n".join([begin, *SECTIONS[name](folder), end])
+    return "\n\n".join([begin, *SECTIONS[name].paragraphs(folder), end])
 
 
 def write_section(path: Path, name: str, text: str) -> bool:

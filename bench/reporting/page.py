@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -16,12 +16,12 @@ from slimdex.indexes.progress import Progress, silent
 
 from ..rows import Row
 from . import search_tables as tables
+from .experiments import EXPERIMENTS
 from .panels import Figure
 from .search_charts import all_charts
 from .search_tables import Table
 from .similarity_charts import study_charts
-from .similarity_tables import reduction_tables, study_tables
-from .verdict import encode_line, filters_line, fine_print, sts_line, verdict
+from .verdict import fine_print, verdict
 
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
@@ -133,38 +133,9 @@ def _parts(rows: Measured) -> list[Part]:
 
 
 def _studies(rows: Measured) -> list[Table]:
-    """Tables of the other experiments, each with its result in a sentence where it has one."""
-    filtered, encoded, studied = (rows.get(name, ()) for name in ("filters", "encode", "sts"))
-    found = _noted("Filters", tables.filters(filtered), filters_line, _by(filtered, "set", "model"))
-    found += _noted("Encoding", tables.encoders(encoded), encode_line, _by(encoded, "model"))
-    similar = _by(studied, "model", "language")
-    found += _noted("Similarity", study_tables(studied), sts_line, similar)
-    cut = reduction_tables(rows.get("reduction", ()))
-    found += [replace(table, title=f"Reduction: {table.title}") for table in cut]
-    changed = tables.updates(rows.get("updates", ())) if rows.get("updates") else []
-    return found + [replace(table, title=f"Updates: {table.title.lower()}") for table in changed]
-
-
-def _noted(
-    what: str,
-    found: Sequence[Table],
-    line: Callable[[Sequence[Row]], str],
-    groups: Mapping[str, Sequence[Row]],
-) -> list[Table]:
-    """Tables of an experiment with what they are of, and its result before what they say."""
-    noted = []
-    for table in found:
-        note = "; ".join(filter(None, [line(groups[table.title]), table.note]))
-        noted.append(replace(table, title=f"{what}: {table.title}", note=note))
-    return noted
-
-
-def _by(rows: Sequence[Row], *names: str) -> dict[str, list[Row]]:
-    """Rows by what the titles of their tables say."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(", ".join(row[name] for name in names), []).append(row)
-    return groups
+    """Tables of the other experiments."""
+    studies = [(study, rows.get(study.name, ())) for study in EXPERIMENTS if study.title]
+    return [table for study, own in studies for table in study.in_page(own)]
 
 
 def _inline(script: str) -> str:

@@ -11,12 +11,12 @@ from slimdex.indexes.errors import InputError
 def test_rows_are_there_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "retrieval-a.jsonl"
     file = ResultsFile(path)
-    file.append({"key": "1", "method": "float32", "ms": 0.123456789})
-    file.append({"key": "2", "method": "ünlü", "inner": {"x": 1 / 3}})
-    assert ResultsFile(path).rows["1"]["ms"] == 0.123457
-    assert ResultsFile(path).rows["2"]["inner"]["x"] == 0.333333
-    file.append({"key": "1", "method": "float32", "ms": 2})
-    assert ResultsFile(path).rows["1"]["ms"] == 2
+    file.append({"key": "1", "method": "float32", "p50_ms": 0.123456789})
+    file.append({"key": "2", "method": "ünlü", "versions": {"x": 1 / 3}})
+    assert ResultsFile(path).rows["1"]["p50_ms"] == 0.123457
+    assert ResultsFile(path).rows["2"]["versions"]["x"] == 0.333333
+    file.append({"key": "1", "method": "float32", "p50_ms": 2})
+    assert ResultsFile(path).rows["1"]["p50_ms"] == 2
     assert len(read_rows(path.parent, "retrieval")) == 2
     assert read_rows(path.parent, "peers", needed=False) == []
     with pytest.raises(InputError, match=r"no rows of peers; expected peers\*.jsonl"):

@@ -35,7 +35,7 @@ def pairs(rng: np.random.Generator) -> Pairs:
 
 def measured(way: Way, layers: Layers, pairs: Pairs, tmp_path: Path, nli: list[str]) -> float:
     results = ResultsFile(tmp_path / "sts-x.jsonl")
-    facts = {"model": "x"}
+    facts = {"model": "x", "sets": ["P"]}
     measure_study([way], {"mean": layers}, [pairs], nli, results, facts, ABOUT)
     (row,) = results.rows.values()
     assert row["P"] == row["average"]

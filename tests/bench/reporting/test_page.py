@@ -17,6 +17,7 @@ from slimdex.bench.experiments import measured_methods as grids
 from slimdex.bench.experiments.paired_measures import Judge
 from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measured
+from slimdex.bench.reporting.experiments import read_all
 from slimdex.bench.reporting.findings import resident_bytes
 from slimdex.bench.reporting.generated_tables import (
     marked,
@@ -29,7 +30,7 @@ from slimdex.bench.reporting.panels import named
 from slimdex.bench.reporting.search_charts import all_charts
 from slimdex.bench.reporting.search_tables import beside_peers, codes_alone, every_row, headline
 from slimdex.bench.reporting.similarity_tables import study_tables
-from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_all, read_rows
+from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from tests.bench.conftest import ABOUT

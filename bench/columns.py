@@ -1,0 +1,128 @@
+"""Columns: what a row of results can say, in which unit; nothing else is written or read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType
+from typing import Any
+
+NUMBER = (int, float)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, or several of which the names differ in a part.
+
+    Attributes
+    ----------
+    name : a regular expression for the whole name.
+    types : of its values.
+    meaning : with the unit.
+    """
+
+    name: str
+    types: tuple[type, ...]
+    meaning: str
+
+
+COLUMNS = (
+    # what was measured
+    Column("key", (str,), "short name of all that says what is measured"),
+    Column("set", (str,), "set of documents and queries"),
+    Column("model", (str,), "encoder"),
+    Column("sha256", (str,), "of the encoder's weights"),
+    Column("vectors", (str,), "short name of the vectors"),
+    Column("dim|d|width", (int,), "dimensions of the encoder's vectors, or of its hidden states"),
+    Column("documents|queries", (int,), "how many"),
+    Column("rows|changed", (int,), "of an index, and how many a change touches"),
+    Column("method|encoder|way|what", (str,), "what does it"),
+    Column("effort", (int,), "rows rescored, or what a library calls its effort"),
+    Column("error", (str,), "why there is no result"),
+    Column("seed", (int,), "of what is random"),
+    # settings
+    Column("k|candidates", (int, NoneType), "as in `Settings`"),
+    Column("beta|gamma", (*NUMBER, NoneType), "as in `Settings`"),
+    Column("kind|reducer", (str,), "as in `Settings`; none: no reducer"),
+    Column("max_length", (int, NoneType), "tokens read of a text"),
+    Column("mode|pooling", (str,), "how tokens become a vector"),
+    Column("layers", (list,), "whose vectors are averaged"),
+    Column("fit", (str,), "what the reducer is fitted on: target, NLI, or nothing"),
+    Column("language|protocol", (str,), "of the sets, and of the average over subtasks"),
+    Column("sets", (list,), "names of the sets that are averaged"),
+    Column("precision|runtime", (str, NoneType), "of encoding, and what runs it"),
+    Column("texts", (str,), "short name of the texts"),
+    # quality
+    Column(
+        r"([\w.-]+ )?(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
+        NUMBER,
+        "points of 100: the mean, its difference from float32, and that one's 95% interval",
+    ),
+    Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
+    Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
+    Column(
+        "STS-B|SICK-R|STS1[2-6]|(sts_)?average|sts_spearman",
+        NUMBER,
+        "Spearman's correlation x 100 with what people say of pairs",
+    ),
+    Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
+    # time
+    Column(
+        "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
+    ),
+    Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
+    Column("transform_s_per_1000", NUMBER, "seconds for 1,000 vectors"),
+    Column("builds", (int,), "of which build_s is the least"),
+    Column(
+        r"p(50|95|99)_ms(_\w+)?",
+        NUMBER,
+        "milliseconds of a query or text: percentiles, with one thread, all, or of a part",
+    ),
+    Column("queries_per_s|searches_per_s", NUMBER, "with all threads"),
+    Column("(short|long)_(texts|tokens)_per_s", NUMBER, "encoded"),
+    Column("(short|long)_(texts|tokens)", (int,), "that were encoded"),
+    Column("(short|long)_share", NUMBER, "of the processor's rate of products that is reached"),
+    Column("flops_per_token|product_flops", (*NUMBER, NoneType), "of the model, of the processor"),
+    # memory
+    Column("(ram|disk|process|process_files)_row_bytes", (*NUMBER, NoneType), "bytes a vector"),
+    Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
+    Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
+    Column("compression", NUMBER, "float32's bytes a vector in ours"),
+    # conditions and traffic
+    Column("share|selectivity", NUMBER, "of documents that a condition allows: asked for, found"),
+    Column("condition", (str,), "the condition"),
+    Column("allowed", (int,), "documents that it allows"),
+    Column("searching|changes|compactions|faults", (int,), "threads, and what they did"),
+    Column("writing", (bool,), "whether others changed the index meanwhile"),
+    # where and when
+    Column("versions", (dict,), "of Python and libraries"),
+    Column("processor|system|commit|date", (str,), "where and when"),
+    Column("threads", (int,), "of the machine"),
+)
+
+
+def check_row(row: Mapping[str, Any]) -> None:
+    """Raise `TypeError` unless every column is one of `COLUMNS`, and holds what it says.
+
+    Each of the row's `sets` may have a column of its own, too: Spearman's correlation.
+
+    >>> check_row({"key": "a", "ndcg@10": 79.2, "ndcg@10_low": -0.1})
+    >>> check_row({"ndgc@10": 79.2})
+    Traceback (most recent call last):
+    TypeError: ndgc@10=79.2; expected a column of bench/columns.py
+    """
+    for name, value in row.items():
+        column = column_of("average" if name in row.get("sets", ()) else name)
+        if column is None:
+            raise TypeError(f"{name}={value!r}; expected a column of bench/columns.py")
+        if type(value) not in column.types:
+            expected = " or ".join(type_.__name__ for type_ in column.types)
+            raise TypeError(f"{name}={value!r}; expected {expected}: {column.meaning}")
+
+
+@cache
+def column_of(name: str) -> Column | None:
+    """The column of a name, if there is one."""
+    return next((column for column in COLUMNS if re.fullmatch(column.name, name)), None)

@@ -1,0 +1,89 @@
+"""Experiments: what reports make of each one's rows. Adding one is a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+
+from slimdex.indexes.errors import InputError
+
+from ..rows import MEASURED, Row, read_rows
+from .search_tables import Table, beside_peers, encoders, filters, headline, updates
+from .similarity_tables import reduction_tables, study_tables
+from .verdict import encode_line, filters_line, sts_line
+
+ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
+VECTORS = ("openvino", "torch", "numpy")
+INDEXES = ("duckdb", "faiss-cpu", "numpy")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One command of `slimdex bench` that leaves rows.
+
+    Attributes
+    ----------
+    name : of the command, and how its files of rows begin.
+    tables : rows -> tables.
+    libraries : whose versions are said beneath the tables in README and docs.
+    section : in the marks of README and docs.
+    title : before those of its tables in the page; "" where the page and the docs have more to say
+        of its rows, together with others'.
+    line : the rows of one table -> what they come to, in a sentence.
+    by : columns that the title of a table says.
+    """
+
+    name: str
+    tables: Callable[[Sequence[Row]], list[Table]]
+    libraries: Sequence[str]
+    section: str = ""
+    title: str = ""
+    line: Callable[[Sequence[Row]], str] | None = None
+    by: Sequence[str] = ()
+
+    def in_page(self, rows: Sequence[Row]) -> list[Table]:
+        """Tables with what they are of, and what their rows come to before what they say."""
+        found = []
+        for table in self.tables(rows) if rows else []:
+            said = "" if self.line is None else self.line(self._of(table, rows))
+            note = "; ".join(filter(None, [said, table.note]))
+            found.append(replace(table, title=f"{self.title}: {table.title}", note=note))
+        return found
+
+    def _of(self, table: Table, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if ", ".join(row[name] for name in self.by) == table.title]
+
+
+EXPERIMENTS = (
+    Experiment("retrieval", headline, VECTORS),
+    Experiment("peers", beside_peers, VECTORS),
+    Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
+    Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
+    Experiment(
+        "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
+    ),
+    Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
+    Experiment("updates", updates, INDEXES, "updates", "Updates"),
+)
+
+
+def read_all(folder: Path) -> dict[str, list[Row]]:
+    """The rows of every experiment that a folder has.
+
+    Raises
+    ------
+    InputError
+        If it has none at all.
+    """
+    names = [experiment.name for experiment in EXPERIMENTS]
+    rows = {name: read_rows(folder, name, needed=False) for name in names}
+    if not any(rows.values()):
+        others = f"{', '.join(names[1:-1])} and {names[-1]}"
+        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        raise InputError(
+            f"{folder}: no rows of results; `slimdex bench {names[0]} --quick{there}` "
+            f"writes some there, as {others} do"
+        )
+    return rows

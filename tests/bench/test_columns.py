@@ -1,0 +1,62 @@
+"""Rows of results say what columns are for, and reports read no other column."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.columns import COLUMNS, check_row, column_of
+from slimdex.bench.reporting.experiments import EXPERIMENTS
+from slimdex.bench.rows import FOLDER, read_rows
+
+REPORTING = Path(__file__).parents[2] / "bench" / "reporting"
+NAMES = [experiment.name for experiment in EXPERIMENTS]
+ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
+"""What reports call a row of results."""
+DERIVED = {"name", "side"}
+"""What reports add to rows themselves."""
+
+
+@pytest.mark.parametrize("experiment", NAMES)
+def test_every_row_there_is(experiment: str) -> None:
+    for row in read_rows(FOLDER, experiment):
+        check_row(row)
+
+
+def test_every_column_is_in_some_row() -> None:
+    """But for failures, of which the repository holds none."""
+    rows = [row for experiment in NAMES for row in read_rows(FOLDER, experiment)]
+    used = {column_of(name) for row in rows for name in row}
+    assert [column.name for column in COLUMNS if column not in used] == ["error"]
+
+
+def test_reports_read_columns_that_there_are() -> None:
+    read = [
+        (file.name, node.lineno, node.slice.value)
+        for file in sorted(REPORTING.glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ROW_NAMES
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+        and node.slice.value not in DERIVED
+    ]
+    assert len(read) > 50
+    assert [place for place in read if column_of(place[2]) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"ndgc@10": 1.0}, "ndgc@10=1.0; expected a column"),
+        ({"documents": 1.0}, "documents=1.0; expected int: how many"),
+        ({"writing": 1}, "writing=1; expected bool"),
+        ({"threads": True}, "threads=True; expected int"),
+    ],
+)
+def test_what_is_no_column(row: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        check_row(row)
