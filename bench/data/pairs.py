@@ -15,6 +15,8 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
 PROTOCOLS = ("all", "mean", "wmean")
+LABELS = ("entailment", "neutral", "contradiction")
+"""Of SNLI's pairs."""
 SEVEN = {
     "STS-B": "STSBenchmark-test.whiteningbert.tsv",
     "SICK-R": "SICK-R-test.whiteningbert.tsv",
@@ -68,11 +70,7 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
     InputError
         If there is no such file, or it has other columns.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected a set of pairs") from error
-    rows = list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = _table(path)
     gold = next((c for c in ("score", "label") if rows and c in rows[0]), None)
     if gold is None or not {"sentence1", "sentence2"} <= set(rows[0]):
         raise InputError(f"{path}: expected columns sentence1, sentence2 and score or label")
@@ -110,6 +108,27 @@ def read_sentences(data: Path, language: str) -> list[str]:
     if language != "english" or not path.is_file():
         return []
     return list(dict.fromkeys(path.read_text(encoding="utf-8").splitlines()))
+
+
+def read_entailment(path: Path) -> Pairs:
+    """Pairs of SNLI, scored 1 where the first sentence entails the second and 0 where not.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it has other columns or labels.
+    """
+    rows = _table(path)
+    if not rows or not {"sentence1", "sentence2", "label"} <= set(rows[0]):
+        raise InputError(f"{path}: expected columns sentence1, sentence2 and label")
+    for number, row in enumerate(rows, start=2):
+        if row["label"] not in LABELS:
+            raise InputError(
+                f"{path}, line {number}: label {row['label']!r}; expected {', '.join(LABELS)}"
+            )
+    gold = np.array([float(row["label"] == LABELS[0]) for row in rows])
+    first, second = ([row[name] for row in rows] for name in ("sentence1", "sentence2"))
+    return Pairs(path.stem, first, second, gold, [""] * len(rows))
 
 
 def read_seven(folder: Path) -> list[Pairs]:
@@ -151,6 +170,14 @@ def rank_correlation(
     found = [100 * float(spearmanr(cosines[m], pairs.gold[m]).statistic) for m in masks]
     weights = [int(m.sum()) for m in masks] if protocol == "wmean" else None
     return float(np.average(found, weights=weights))
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected a set of pairs") from error
+    return list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def _rows(sentences: Sequence[str], vectors: Mapping[str, NDArray[np.float32]]) -> Matrix:

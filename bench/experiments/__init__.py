@@ -1,5 +1,6 @@
 """Experiments: each measures something and leaves rows of results.
 
 Files import only what is above them: paired_measures, measured_methods, encoding_study,
-similarity_study, reduction_study, traffic, update_study, retrieval_study, filter_study, peer_study.
+similarity_study, entailment_study, reduction_study, traffic, update_study, retrieval_study,
+filter_study, peer_study.
 """

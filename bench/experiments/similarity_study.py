@@ -22,7 +22,7 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reducer import Reducer
 from slimdex.indexes.registry import REDUCERS
 
-from ..data.layer_vectors import OWN, Layers
+from ..data.layer_vectors import OWN, WHOLE, Layers
 from ..data.pairs import PROTOCOLS, Pairs, cosines_of, rank_correlation
 from ..rows import ResultsFile, Row, key_of
 
@@ -61,7 +61,7 @@ class Way:
     @property
     def pooling(self) -> str:
         """As on the command line."""
-        return self.mode if self.mode == OWN else f"{self.mode}@{','.join(map(str, self.layers))}"
+        return self.mode if self.mode in WHOLE else f"{self.mode}@{','.join(map(str, self.layers))}"
 
     def columns(self) -> Row:
         """What a row of results says of it."""
@@ -81,7 +81,7 @@ def study(layers: int, width: int, modes: Sequence[str], nli: bool, quick: bool)
     fits = (TARGET, NLI) if nli else (TARGET,)
     parts = [_tables(modes, layers, width, fits)]
     if not quick:
-        main = next((mode for mode in modes if mode != OWN), OWN)
+        main = next((mode for mode in modes if mode not in WHOLE), OWN)
         for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
             base = Way(main, combination)
             parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
@@ -94,7 +94,7 @@ def _tables(modes: Sequence[str], layers: int, width: int, fits: Sequence[str]) 
     """Rows of the papers' tables: poolings, and whitening of each, whole and cut."""
     for mode in modes:
         combinations_: list[tuple[int, ...]] = [LAST]
-        if mode != OWN:
+        if mode not in WHOLE:
             combinations_ += [FIRST_LAST, (1, 2, -1) if layers > 3 else FIRST_LAST]
         for combination in dict.fromkeys(combinations_):
             base = Way(mode, combination)
@@ -186,7 +186,7 @@ def _key(way: Way, facts: Row, protocol: str) -> str:
     return key_of(facts | way.columns() | {"protocol": protocol})
 
 
-class _Set:
+class ComparedPairs:
     """A set's vectors by one pooling; what is fitted on them is fitted once.
 
     Parameters
@@ -250,7 +250,7 @@ def _correlations(
     chosen, shared = ways[0].layers, dict[Way, Reducer]()
     nli_vectors = layers.of(nli, chosen) if any(way.fit == NLI for way in ways) else None
     for pairs in sets:
-        judged = _Set(*layers.of_pairs(pairs, chosen), nli_vectors, shared)
+        judged = ComparedPairs(*layers.of_pairs(pairs, chosen), nli_vectors, shared)
         for way in ways:
             found[way].append(rank_correlation(judged.cosines(way), pairs, protocol))
     return found

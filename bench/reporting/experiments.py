@@ -11,7 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
 from .search_tables import Table, beside_peers, encoders, filters, headline, updates
-from .similarity_tables import reduction_tables, study_tables
+from .similarity_tables import entailment_tables, reduction_tables, study_tables
 from .verdict import encode_line, filters_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
@@ -64,6 +64,7 @@ EXPERIMENTS = (
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
     ),
+    Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
 )

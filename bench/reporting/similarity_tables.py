@@ -26,6 +26,10 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
 """Su et al. (2021), Table 1: model -> row -> figures in the order of `SU`."""
 
 
+ENTAILMENT_COLUMNS = {"accuracy": 1, "threshold": 2, "accuracy_fixed": 1}
+"""Columns of a row -> digits that are shown."""
+
+
 def study_tables(rows: Sequence[Row]) -> list[Table]:
     """For each model and language: poolings without a reducer and whitened, every set."""
     tables = []
@@ -44,6 +48,24 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
             cells = [Cell(f"{figure:.2f}", figure) for figure in figures]
             lines.append([Cell(published, published), *cells, Cell("", "")])
         tables.append(Table(f"{model}, {language}", "", ["", *shown, "average"], lines))
+    return tables
+
+
+def entailment_tables(rows: Sequence[Row]) -> list[Table]:
+    """For each model: accuracy of a threshold on the cosine, poolings beside each other."""
+    tables = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == model]
+        note = f"{own[0]['pairs']:,} pairs; {own[0]['accuracy_majority']:.1f}% are not entailed"
+        heads = ["", "accuracy", "threshold", "accuracy at 0.5"]
+        lines = [
+            [
+                Cell(_name(row), _name(row)),
+                *(Cell(f"{row[c]:.{d}f}", row[c]) for c, d in ENTAILMENT_COLUMNS.items()),
+            ]
+            for row in own
+        ]
+        tables.append(Table(model, note, heads, lines))
     return tables
 
 

@@ -12,7 +12,7 @@ from slimdex.indexes import choices, kinds
 DEFAULTS = choices.Choices()
 KINDS = f"{', '.join(kinds.KINDS)} or any FAISS factory string"
 POOLINGS = (
-    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
+    "cls, mean, max, last, pooler or wk, @ layers: mean@1,-1; default: the model's own, or mean@-1."
 )
 REDUCERS = f"{', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}"
 SOURCES = (

@@ -9,28 +9,33 @@ from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import InputError
 
+from .sbert_wk import check_layer_count, weighted_words
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 POOLER = "pooler"
 """The mode that is a part of the model: its own layer over the first token."""
-MODES = ("cls", "mean", "max", POOLER, "last")
+WK = "wk"
+"""The mode that is made of many layers at once: see `sbert_wk`."""
+MODES = ("cls", "mean", "max", POOLER, "last", WK)
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """A mode and the layers whose pooled vectors are averaged.
+    """A mode and the layers whose pooled vectors are averaged; of wk, those that it compares.
 
-    Layer 0 is the embedding output, 1 the first transformer layer, -1 the last.
-    ``mean@1,-1`` is "first-last-avg" of BERT-whitening (Su et al. 2021) and "L1+L12" of
-    WhiteningBERT (Huang et al. 2021), ``mean@1,2,-1`` the latter's best three.
+    No layers are all that there are. Layer 0 is the embedding output, 1 the first transformer
+    layer, -1 the last. ``mean@1,-1`` is "first-last-avg" of BERT-whitening (Su et al. 2021) and
+    "L1+L12" of WhiteningBERT (Huang et al. 2021), ``mean@1,2,-1`` the latter's best three.
     """
 
     mode: str
     layers: tuple[int, ...] = (-1,)
 
     def __str__(self) -> str:
-        return f"{self.mode}@{','.join(map(str, self.layers))}"
+        layers = ",".join(map(str, self.layers))
+        return f"{self.mode}@{layers}" if layers else self.mode
 
     @property
     def needs_all_layers(self) -> bool:
@@ -44,13 +49,16 @@ class Pooling:
                 raise InputError(
                     f"pooling {str(self)!r}: layer {layer}; the model has layers 0 to {count}"
                 )
+        if self.mode == WK:
+            check_layer_count(len(self.layers) or count + 1)
 
 
 def parse_pooling(text: str) -> Pooling:
     """Parse ``MODE@LAYER,LAYER``; without layers the last one is meant.
 
-    MODE is cls (the first token), mean, max, last (the last token, for decoders) or pooler (the
-    model's own layer over its first token, which has learnt from the last layer only).
+    MODE is cls (the first token), mean, max, last (the last token, for decoders), pooler (the
+    model's own layer over its first token, which has learnt from the last layer only) or wk
+    (SBERT-WK, of all layers unless some are named).
 
     >>> parse_pooling("mean@1,-1")
     Pooling(mode='mean', layers=(1, -1))
@@ -61,7 +69,8 @@ def parse_pooling(text: str) -> Pooling:
     if found is None or found[1] not in MODES:
         modes = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
         raise InputError(f"pooling {text!r}; expected {modes}, with layers as in 'mean@1,-1'")
-    pooling = Pooling(found[1], tuple(int(layer) for layer in (found[2] or "-1").split(",")))
+    named = found[2] or ("" if found[1] == WK else "-1")
+    pooling = Pooling(found[1], tuple(int(layer) for layer in named.split(",") if layer))
     if pooling.mode == POOLER and pooling.needs_all_layers:
         raise InputError(f"pooling {text!r}; expected 'pooler' without layers")
     return pooling
@@ -80,6 +89,9 @@ def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Ten
     -------
     *Shape:* (batch, width).
     """
+    if pooling.mode == WK:
+        chosen = [hidden_states[layer] for layer in pooling.layers] or hidden_states
+        return weighted_words(chosen, mask)
     pooled = [POOLERS[pooling.mode](hidden_states[layer], mask) for layer in pooling.layers]
     total = pooled[0]
     for other in pooled[1:]:

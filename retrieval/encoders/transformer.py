@@ -27,7 +27,7 @@ from .cache import (
 )
 from .hub import DEFAULT_MODEL, find_model, weights_sha256
 from .openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime, has_gpu, may_have_gpu
-from .pooling import POOLER, Pooling, parse_pooling
+from .pooling import POOLER, WK, Pooling, parse_pooling
 from .sentence_folder import Dense, Normalize, Prompts, read_folder
 from .tokens import Ids, Tokenizer, fast_tokenizer, groups, token_batches
 
@@ -183,7 +183,7 @@ class TransformerEncoder:
             If `mode` is no mode of `slimdex.retrieval.encoders.pooling`, or the pooler's.
         """
         pooling = parse_pooling(mode)
-        if pooling != Pooling(mode) or mode == POOLER:
+        if pooling != Pooling(mode) or mode in (POOLER, WK):
             raise InputError(f"mode={mode!r}; expected cls, mean, max or last")
         texts = several(texts)
         out = np.empty((len(texts), self.layers + 1, self._facts.width), dtype=np.float32)

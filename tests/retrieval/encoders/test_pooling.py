@@ -17,6 +17,8 @@ from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling, pool
         ("max@1,2,-1", Pooling("max", (1, 2, -1))),
         ("last", Pooling("last")),
         ("pooler@-1", Pooling("pooler")),
+        ("wk", Pooling("wk", ())),
+        ("wk@4,-1", Pooling("wk", (4, -1))),
     ],
 )
 def test_parse(text: str, expected: Pooling) -> None:
@@ -26,7 +28,7 @@ def test_parse(text: str, expected: Pooling) -> None:
 
 @pytest.mark.parametrize("text", ["", "median", "mean@", "mean@a", "mean@1;2", "mean@1,", "@1"])
 def test_what_is_no_pooling(text: str) -> None:
-    with pytest.raises(InputError, match="expected cls, mean, max, pooler or last"):
+    with pytest.raises(InputError, match="expected cls, mean, max, pooler, last or wk"):
         parse_pooling(text)
 
 
