@@ -11,6 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
+from .paper_tables import paper_paragraphs
 from .search_tables import Table, beside_peers, codes_alone, headline
 
 MOST_LINES = 20
@@ -57,7 +58,14 @@ def _titled(table: Table) -> list[str]:
     return [title, table.markdown(), "</details>"]
 
 
+def _papers(folder: Path) -> list[str]:
+    """The sources' tables, ours below theirs."""
+    rows = {name: read_rows(folder, name) for name in ("sts", "entailment", "reduction")}
+    return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
+
+
 SECTIONS = {
+    "papers": Section(["sts", "entailment", "reduction"], _papers),
     "headline": Section(["retrieval"], _headline),
     "results": Section(["retrieval", "peers"], _search),
 } | {

@@ -39,7 +39,10 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
         shown = [*SU] if set(sets) == set(SEVEN) else list(sets)
         plain = {row["pooling"]: row for row in own if not row["fit"]}
         lines = [
-            [Cell(_name(row), _name(row)), *_cells(row, plain[row["pooling"]], [*shown, "average"])]
+            [
+                Cell(row_name(row), row_name(row)),
+                *_cells(row, plain[row["pooling"]], [*shown, "average"]),
+            ]
             for row in own
             if _is_shown(row) and row["pooling"] in plain
         ]
@@ -60,7 +63,7 @@ def entailment_tables(rows: Sequence[Row]) -> list[Table]:
         heads = ["", "accuracy", "threshold", "accuracy at 0.5"]
         lines = [
             [
-                Cell(_name(row), _name(row)),
+                Cell(row_name(row), row_name(row)),
                 *(Cell(f"{row[c]:.{d}f}", row[c]) for c, d in ENTAILMENT_COLUMNS.items()),
             ]
             for row in own
@@ -96,7 +99,8 @@ def _is_shown(row: Row) -> bool:
     return (row["beta"], row["gamma"], row["k"]) in shown
 
 
-def _name(row: Row) -> str:
+def row_name(row: Row) -> str:
+    """The pooling and what is done to its vectors."""
     name: str = row["pooling"]
     if row["fit"]:
         pair = (row["beta"], row["gamma"])
