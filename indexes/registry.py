@@ -7,6 +7,7 @@ from pathlib import Path
 from . import kinds
 from .autoencoder import TiedAutoencoder
 from .errors import CorruptError
+from .flow import Flow
 from .kinds import Kind
 from .linear import AllButTheTop, Identity, Pca, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
@@ -19,6 +20,7 @@ REDUCERS: dict[str, type[Reducer]] = {
         Pca,
         AllButTheTop,
         TiedAutoencoder,
+        Flow,
         Identity,
         Truncate,
         RandomProjection,

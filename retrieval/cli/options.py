@@ -11,7 +11,7 @@ KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory str
 POOLINGS = (
     "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
 )
-REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
+REDUCERS = "whitening, pca, all-but-the-top, autoencoder, flow, identity, truncate or random"
 SOURCES = (
     "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
     "folders, - for standard input, python: for the standard library's docstrings, python:PACKAGE "
