@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .arrays import Matrix, as_matrix, batches, normalize_rows
 from .errors import CorruptError, InputError
@@ -16,14 +14,11 @@ from .moments import Moments
 from .progress import Progress, silent
 from .reducer import RowFile
 from .tensors import check_tensor, load_tensors, save_tensors
+from .training_rows import held_out, sample_of, sample_of_file, shuffled
 
 if TYPE_CHECKING:
     import torch
 
-MOST_ROWS = 131_072
-"""Rows that are trained on, at most; a sample of those that there are."""
-HELD_OUT = 0.05
-"""Share of the rows that the training is stopped by."""
 TOLERANCE = 1e-3
 """Share by which a pass must lessen the held-out error to count as better."""
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
@@ -110,13 +105,11 @@ class TiedAutoencoder:
 
     def fit(self, X: Matrix, progress: Progress = silent) -> Self:
         """Learn from rows (n, d), of which a sample is read, so `X` may be memory-mapped."""
-        return self._fit(as_matrix(X[_sample(len(X), self.random_state)]), progress)
+        return self._fit(sample_of(X, self.random_state), progress)
 
     def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
         """Learn from a sample of the rows on disk."""
-        rows = _sample(len(vectors), self.random_state)
-        parts = [vectors.take(rows[part]) for part in batches(len(rows))]
-        return self._fit(np.concatenate(parts), progress)
+        return self._fit(sample_of_file(vectors, self.random_state), progress)
 
     def transform(self, X: Matrix) -> Matrix:
         """Rows (n, d) to rows of unit length (n, n_components)."""
@@ -168,7 +161,7 @@ class TiedAutoencoder:
         generator = torch.Generator().manual_seed(self.random_state)
         parameters = self._initial(X, generator)
         rows = torch.from_numpy(X)[torch.randperm(n, generator=generator)]
-        held = max(1, round(n * HELD_OUT))
+        held = held_out(n)
         first, second = self._train(rows[held:], rows[:held], parameters, generator, progress)
         self.weights_ = (first.numpy().copy(), second.numpy().copy())
         return self
@@ -188,7 +181,7 @@ class TiedAutoencoder:
         self.losses_, least, waited = list[float](), np.inf, 0
         best = [tensor.detach().clone() for tensor in parameters]
         for epoch in range(self.epochs):
-            for batch in _batches(len(rows), self.batch, generator):
+            for batch in shuffled(len(rows), self.batch, generator):
                 optimizer.zero_grad(set_to_none=True)
                 _error(rows[batch], parameters).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -240,21 +233,7 @@ def _orthonormal(weights: torch.Tensor) -> torch.Tensor:
     return nearest
 
 
-def _batches(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
-    import torch
-
-    order = torch.randperm(n, generator=generator)
-    return (order[low : low + size] for low in range(0, n, size))
-
-
 def _selu(x: Matrix) -> Matrix:
     negative = SELU_ALPHA * np.expm1(np.minimum(x, 0.0))
     out: Matrix = (SELU_SCALE * np.where(x > 0, x, negative)).astype(np.float32, copy=False)
     return out
-
-
-def _sample(n: int, seed: int) -> NDArray[np.int64]:
-    """At most `MOST_ROWS` of n rows, in order."""
-    if n <= MOST_ROWS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, MOST_ROWS, replace=False))

@@ -10,6 +10,7 @@ REDUCERS = (
     "pca",
     "all-but-the-top",
     "autoencoder",
+    "flow",
     "identity",
     "truncate",
     "random",

@@ -7,6 +7,7 @@ from pathlib import Path
 from . import choices
 from .autoencoder import TiedAutoencoder
 from .errors import CorruptError
+from .flow import Flow
 from .linear import AllButTheTop, Identity, Pca, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
 from .tensors import load_tensors
@@ -16,6 +17,7 @@ CLASSES: tuple[type[Reducer], ...] = (
     Pca,
     AllButTheTop,
     TiedAutoencoder,
+    Flow,
     Identity,
     Truncate,
     RandomProjection,

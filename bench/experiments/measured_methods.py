@@ -30,6 +30,7 @@ REDUCERS: dict[str, Settings] = {
 OTHERS: dict[str, Settings] = {
     "all but the top": Settings(beta=0.0, gamma=0.0, reducer="all-but-the-top"),
     "tied autoencoder": Settings(beta=0.0, gamma=0.0, reducer="autoencoder"),
+    "flow": Settings(beta=0.0, gamma=0.0, reducer="flow"),
 }
 """The same, at half of the dimensions only."""
 

@@ -85,6 +85,7 @@ def study(layers: int, width: int, modes: Sequence[str], nli: bool, quick: bool)
         for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
             base = Way(main, combination)
             parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
+            parts.append(_flows(base, width, fits))
         if main != OWN:
             parts.append(_layers(main, layers))
     return list(dict.fromkeys(way for part in parts for way in part))
@@ -126,7 +127,7 @@ def _reducers(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
     for part in (4, 2):
         for fit in fits:
             for name in REDUCERS:
-                if name in ("identity", "whitening"):
+                if name in ("identity", "whitening", "flow"):
                     continue
                 if name == "autoencoder" and (part, base.layers) != (4, LAST):
                     continue  # it takes minutes
@@ -134,6 +135,13 @@ def _reducers(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
             for beta, gamma in CORNERS:
                 k = _multiple(width / part)
                 yield replace(base, fit=fit, k=k, beta=beta, gamma=gamma)
+
+
+def _flows(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
+    """BERT-flow whole, as in the papers' tables, and at a quarter; each takes minutes."""
+    for fit in fits:
+        for k in (None, _multiple(width / 4)) if base.layers == LAST else (None,):
+            yield replace(base, fit=fit, reducer="flow", k=k)
 
 
 def _layers(mode: str, layers: int) -> Iterator[Way]:

@@ -87,11 +87,14 @@ def reduction_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _is_shown(row: Row) -> bool:
-    """Rows of the papers' tables: no reducer, BERT-whitening whole and cut, and the rotation."""
+    """Rows of the papers' tables: no reducer, BERT-flow, BERT-whitening whole and cut, and the
+    rotation."""
     if row["reducer"] == "none":
         return row["layers"] in ([-1], [1, -1], [1, 2, -1])
-    if row["reducer"] != "whitening" or row["layers"] not in ([-1], [1, -1]):
+    if row["reducer"] not in ("whitening", "flow") or row["layers"] not in ([-1], [1, -1]):
         return False
+    if row["reducer"] == "flow":
+        return row["k"] is None
     half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
     shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
     if row["mode"] == "cls":
@@ -104,7 +107,10 @@ def row_name(row: Row) -> str:
     name: str = row["pooling"]
     if row["fit"]:
         pair = (row["beta"], row["gamma"])
-        name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
+        if row["reducer"] == "flow":
+            name += ", flow"
+        else:
+            name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
         name += f" on {row['fit']}" + (f", k={row['k']}" if row["k"] else "")
     return name
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from slimdex.indexes import autoencoder as module
+from slimdex.indexes import training_rows
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.autoencoder import TiedAutoencoder
 from slimdex.indexes.errors import CorruptError, InputError
@@ -120,7 +121,7 @@ def test_from_a_file_a_sample_is_read(
     reducer = TiedAutoencoder(4, epochs=1)
     whole = reducer.fit_vectors(file, Moments(16).update(X), silent).transform(X)
     np.testing.assert_array_equal(whole, TiedAutoencoder(4, epochs=1).fit(X).transform(X))
-    monkeypatch.setattr(module, "MOST_ROWS", 500)
+    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
     part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X), silent)
     assert not np.allclose(part.transform(X), whole, atol=1e-3)
 

@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 from slimdex.bench.cli import app
 from slimdex.bench.data.layer_vectors import Layers, encoded_layers
 from slimdex.bench.data.pairs import Pairs, rank_correlation, read_sentences, read_sets
-from slimdex.bench.experiments.similarity_study import LAST, NLI, TARGET, Way, measure_study, study
+from slimdex.bench.experiments.similarity_study import (
+    FIRST_LAST,
+    LAST,
+    NLI,
+    TARGET,
+    Way,
+    measure_study,
+    study,
+)
 from slimdex.bench.rows import ResultsFile, read_rows
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import ABOUT
@@ -107,6 +115,9 @@ def test_a_study_has_every_way_once_and_every_pair_of_layers() -> None:
     assert plain == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
     assert {way.fit for way in ways} == {"", TARGET, NLI}
     assert {way.mode for way in ways} == {"mean", "cls"}
+    flows = {(way.layers, way.fit, way.k) for way in ways if way.reducer == "flow"}
+    whole = {(layers, fit, None) for layers in (LAST, FIRST_LAST) for fit in (TARGET, NLI)}
+    assert flows == whole | {(LAST, TARGET, 4), (LAST, NLI, 4)}
 
 
 @pytest.mark.slow
