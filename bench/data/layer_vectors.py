@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.opened import OpenedEncoder
 
 from .cached_vectors import WINDOW, content_key
 from .pairs import Pairs
@@ -55,7 +55,7 @@ class Layers:
 
 
 def encoded_layers(
-    encoder: TransformerEncoder,
+    encoder: OpenedEncoder,
     sentences: Sequence[str],
     mode: str,
     folder: Path,

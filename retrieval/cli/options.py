@@ -9,7 +9,8 @@ import typer
 
 KINDS = "flat, fp16, sq8, sq4, pq, rabitq, ivf-pq, hnsw or any FAISS factory string"
 POOLINGS = (
-    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1."
+    "cls, mean, max, last or pooler, @ layers: mean@1,-1; default: the model's own, or mean@-1. "
+    "Of word vectors: mean or sif."
 )
 REDUCERS = "whitening, pca, all-but-the-top, autoencoder, identity, truncate or random"
 SOURCES = (
@@ -42,7 +43,9 @@ Trust = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Where the encoder's model is now, if it has moved: a folder or a hub id."),
+    typer.Option(
+        help="Where the encoder's model is now, if it has moved: a folder, a file or a hub id."
+    ),
 ]
 Wait = Annotated[
     float,
