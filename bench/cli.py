@@ -14,7 +14,7 @@ from .extras import install_command
 from .rows import FOLDER, MEASURED
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+    from slimdex.retrieval.encoders.opened import OpenedEncoder
 
     from .data.datasets import Dataset
     from .experiments.retrieval_study import Task
@@ -168,7 +168,7 @@ def encode(
 ) -> None:
     """How fast texts become vectors, beside other libraries, in turns."""
     from slimdex.retrieval.cli import console
-    from slimdex.retrieval.encoders.hub import find_model
+    from slimdex.retrieval.encoders.opened import model_place
 
     from .data.datasets import DOCSTRINGS, load_dataset
     from .data.pairs import read_seven
@@ -184,13 +184,13 @@ def encode(
     texts = texts.quick() if quick else texts
     about = provenance(ENCODERS)
     for model in models.split(","):
-        files = find_model(model)
-        name = Path(files.name).name
-        for contender, reason in missing_contenders(files.name).items():
+        full_name, place = model_place(model)
+        name = Path(full_name).name
+        for contender, reason in missing_contenders(full_name).items():
             console.note(f"{contender} is missing: {reason}")
         results = ResultsFile(out / f"encode-{name}.jsonl")
         with console.progress() as progress:
-            failed = measure_encoders(files.name, files.folder, texts, results, about, progress)
+            failed = measure_encoders(full_name, place, texts, results, about, progress)
         for line in failed:
             console.note(line)
         _tell(results, encode_line(list(results.rows.values())))
@@ -212,10 +212,11 @@ def sts(
 ) -> None:
     """What whitening, k, beta, gamma, layers and reducers do to similarity, and to entailment."""
     from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.opened import is_static, open_encoder
     from slimdex.retrieval.encoders.pooling import WK
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
-    from .data.layer_vectors import Layers, encoded_layers
+    from .data.layer_vectors import OWN, Layers, encoded_layers
     from .data.pairs import PROTOCOLS, read_entailment, read_sentences, read_sets
     from .experiments.entailment_study import entailment_ways, measure_entailment
     from .experiments.similarity_study import measure_study, study
@@ -232,7 +233,8 @@ def sts(
     snli = [read_entailment(data / "nli" / f"snli_{part}.tsv") for part in PARTS if nli]
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
-        encoder = TransformerEncoder(model, precision="fp32", max_length=max_length)
+        own_only = is_static(model)  # it has no layers, and no length
+        encoder = open_encoder(model, precision="fp32", max_length=None if own_only else max_length)
         facts = {
             "model": Path(encoder.spec()["model"]).name,
             "sha256": encoder.spec()["sha256"],
@@ -241,7 +243,8 @@ def sts(
             "width": encoder.width,
             "sets": [pairs.name for pairs in sets],
         }
-        ways = study(encoder.layers + 1, encoder.width, modes.split(","), bool(nli), quick)
+        chosen = [OWN] if own_only else modes.split(",")
+        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick)
         sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
         results = ResultsFile(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
@@ -393,26 +396,26 @@ def _tell(results: ResultsFile, *lines: str) -> None:
 
 def _datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:
     """The sets; what is wrong with a name is said before the first one is worked on for hours."""
-    from slimdex.retrieval.encoders.hub import find_model
+    from slimdex.retrieval.encoders.opened import is_static
 
     from .data.datasets import load_dataset, names_of
 
     for model in models.split(","):
-        find_model(model)
+        is_static(model)
     return [load_dataset(name, data) for name in names_of(sets, data)]
 
 
 def _encoders(
     models: str, precision: str, pooling: str | None, max_length: int | None
-) -> Iterator[TransformerEncoder]:
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+) -> Iterator[OpenedEncoder]:
+    from slimdex.retrieval.encoders.opened import open_encoder
 
     for model in models.split(","):
-        yield TransformerEncoder(model, pooling=pooling, max_length=max_length, precision=precision)
+        yield open_encoder(model, pooling=pooling, max_length=max_length, precision=precision)
 
 
 def _tasks(
-    chosen: Sequence[Dataset], encoders: Iterable[TransformerEncoder], cache: Path, quick: bool
+    chosen: Sequence[Dataset], encoders: Iterable[OpenedEncoder], cache: Path, quick: bool
 ) -> Iterator[Task]:
     """Every set by every model, encoded."""
     from slimdex.retrieval.cli import console

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .retrieval.collection.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
+    from .retrieval.encoders.static import StaticEncoder as StaticEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
@@ -38,6 +39,7 @@ _HOMES = {
     "InputError": "indexes.errors",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
+    "StaticEncoder": "retrieval.encoders.static",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
 }
@@ -52,6 +54,7 @@ __all__ = [
     "InputError",
     "Settings",
     "SlimdexError",
+    "StaticEncoder",
     "TransformerEncoder",
     "Whitening",
     "__version__",

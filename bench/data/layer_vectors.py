@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.vector_file import VectorFile
+from slimdex.retrieval.encoders.opened import OpenedEncoder
 from slimdex.retrieval.encoders.pooling import WK
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 from .cached_vectors import WINDOW, content_key
 from .pairs import Pairs
@@ -58,7 +58,7 @@ class Layers:
 
 
 def encoded_layers(
-    encoder: TransformerEncoder,
+    encoder: OpenedEncoder,
     sentences: Sequence[str],
     mode: str,
     folder: Path,

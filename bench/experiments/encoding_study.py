@@ -23,7 +23,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.opened import is_static, open_encoder
 from slimdex.retrieval.evaluation import latency
 
 from ..data.datasets import Dataset
@@ -157,7 +157,7 @@ class Contender:
 
 
 def _slimdex(model: str, precision: str) -> Encodes:
-    return TransformerEncoder(model, precision=precision)
+    return open_encoder(model, precision=precision)
 
 
 CONTENDERS = (
@@ -185,6 +185,9 @@ CONTENDERS = (
     ),
 )
 """The first is slimdex as it encodes by default; the others are named where they are missing."""
+
+OTHER_PRECISIONS = ("slimdex fp32", "slimdex bf16", "slimdex int8")
+"""What makes a difference to a transformer."""
 
 
 class _Process:
@@ -258,6 +261,7 @@ class _Products:
 def missing_contenders(model: str) -> dict[str, str]:
     """Contenders that can't take part -> why."""
     missing = {}
+    has_one_precision = is_static(model)
     for contender in CONTENDERS:
         absent = [package for package in contender.packages if not _installed(package)]
         if absent:
@@ -266,6 +270,8 @@ def missing_contenders(model: str) -> dict[str, str]:
                 missing[contender.name] += f"; {install_command(PEERS)}"
         elif contender.only and contender.only != Path(model).name:
             missing[contender.name] = f"has {contender.only} only"
+        elif has_one_precision and contender.name in OTHER_PRECISIONS:
+            missing[contender.name] = "word vectors have one precision"
     return missing
 
 
@@ -285,7 +291,7 @@ def measure_encoders(
     ----------
     folder : of the model named `model`, for the other libraries.
     """
-    reference = TransformerEncoder(model, precision="fp32")
+    reference = open_encoder(model, precision="fp32")
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
     chosen = [contender for contender in CONTENDERS if contender.name not in missing]

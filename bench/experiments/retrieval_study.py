@@ -10,7 +10,7 @@ from typing import Any
 
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.opened import OpenedEncoder
 from slimdex.retrieval.evaluation import latency
 
 from ..data.cached_vectors import encoded
@@ -44,7 +44,7 @@ class Task:
 
     @classmethod
     def encoded(
-        cls, dataset: Dataset, encoder: TransformerEncoder, cache: Path, progress: Progress = silent
+        cls, dataset: Dataset, encoder: OpenedEncoder, cache: Path, progress: Progress = silent
     ) -> Task:
         """Encode what is not in the cache yet."""
         model = Path(encoder.spec()["model"]).name

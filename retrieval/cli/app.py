@@ -109,7 +109,10 @@ def build(
     out: Annotated[Path, typer.Option(help="A new folder for the index.")],
     model: Annotated[
         str | None,
-        typer.Option(help="A folder or a hub id; default: all-MiniLM-L6-v2, none with --vectors."),
+        typer.Option(
+            help="A folder, a file of word vectors or a hub id; default: all-MiniLM-L6-v2, none "
+            "with --vectors."
+        ),
     ] = None,
     pooling: Annotated[str | None, typer.Option(help=POOLINGS)] = None,
     max_length: Annotated[
@@ -146,7 +149,7 @@ def build(
     from ..building import build as build_index
     from ..encoders.base import Encoder
     from ..encoders.hub import DEFAULT_MODEL
-    from ..encoders.transformer import TransformerEncoder
+    from ..encoders.opened import open_encoder
     from ..sources.given_vectors import GivenEncoder
     from . import console
 
@@ -157,7 +160,7 @@ def build(
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
             return GivenEncoder(opened.vectors.dim)
-        return TransformerEncoder(
+        return open_encoder(
             model or DEFAULT_MODEL,
             pooling=pooling,
             max_length=max_length,
@@ -359,7 +362,7 @@ def repair(
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="Where the encoder's model is from now on: a folder or a hub id."),
+        typer.Option(help="Where the encoder's model is from now on: a folder, file or hub id."),
     ] = None,
     wait: Wait = 0,
     as_json: Json = False,
@@ -420,6 +423,70 @@ def reduce(
         for line in notes:
             console.note(line)
         console.show_index(collection, None, as_json)
+
+
+@app.command()
+def distill(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A transformer, or word vectors: as --model.")
+    ],
+    out: Annotated[Path, typer.Option(help="A new folder, for --model.")],
+    dim: Annotated[
+        int | None,
+        typer.Option(help="Dimensions, by PCA; default: 256, and all of word vectors."),
+    ] = None,
+    sif: Annotated[
+        bool,
+        typer.Option(
+            "--sif",
+            help="Weigh words by how frequent they are in --corpus, and take away what its texts "
+            "have in common.",
+        ),
+    ] = False,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(help="Texts like those to be searched, as for build: give it again for more."),
+    ] = None,
+    frequencies: Annotated[
+        Path | None, typer.Option(help="Lines of a word and its count, in place of --corpus's.")
+    ] = None,
+    text: Text = None,
+    id: Id = None,
+    title: Title = None,
+    trust_remote_code: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Make static vectors of a transformer: less exact, and many times as fast."""
+    from slimdex.indexes.errors import InputError
+
+    from ..encoders.distillation import distill as distilled
+    from ..encoders.static_folder import check_new
+    from . import console
+
+    if sif != bool(corpus or frequencies):
+        raise InputError(
+            "distill: expected --sif with --corpus or --frequencies, or none of the three"
+        )
+    check_new(out)
+    texts = None
+    if corpus:
+        opened = _open(corpus, _names(text, id, title, None), None, None, None)
+        texts = (document.content for document in opened.documents())
+    with console.progress() as progress:
+        encoder = distilled(
+            model,
+            out,
+            dim=dim,
+            texts=texts,
+            frequencies=frequencies,
+            trust_remote_code=trust_remote_code,
+            progress=progress,
+        )
+    facts = {"tokens": encoder.vectors.tokens, "dimensions": encoder.dim, "folder": str(out)}
+    if as_json:
+        console.print_json(facts)
+    else:
+        console.line(f"{facts['tokens']:,} tokens of {encoder.dim} dimensions in {out}")
 
 
 @app.command("eval")

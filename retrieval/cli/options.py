@@ -12,7 +12,8 @@ from slimdex.indexes import choices, kinds
 DEFAULTS = choices.Choices()
 KINDS = f"{', '.join(kinds.KINDS)} or any FAISS factory string"
 POOLINGS = (
-    "cls, mean, max, last, pooler or wk, @ layers: mean@1,-1; default: the model's own, or mean@-1."
+    "cls, mean, max, last, pooler or wk, @ layers: mean@1,-1; default: the model's own, or "
+    "mean@-1. Of word vectors: mean or sif."
 )
 REDUCERS = f"{', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}"
 SOURCES = (
@@ -45,7 +46,9 @@ Trust = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Where the encoder's model is now, if it has moved: a folder or a hub id."),
+    typer.Option(
+        help="Where the encoder's model is now, if it has moved: a folder, a file or a hub id."
+    ),
 ]
 Wait = Annotated[
     float,

@@ -29,7 +29,8 @@ from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import PLACE, Encoder, encode_queries, is_same_encoder
-from ..encoders.transformer import TransformerEncoder, encoder_from_spec
+from ..encoders.opened import encoder_from_spec
+from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import reencoding, staging, writer
@@ -87,8 +88,9 @@ class Collection:
         ----------
         path : a folder that does not exist yet.
         encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for any other model, a
-            `SentenceTransformer` as it is, or any function from a list of texts to their vectors
-            (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
+            `StaticEncoder` for word vectors, a `SentenceTransformer` as it is, or any function
+            from a list of texts to their vectors (n, dim); `GivenEncoder(dim)` for vectors from
+            elsewhere.
         settings : how vectors are kept and compared; by default `Settings()`.
 
         Raises

@@ -37,6 +37,11 @@ class Tokenizer:
             tokenizer.no_padding()
             tokenizer.enable_truncation(max_length, direction=side)
 
+    @property
+    def wrapped(self) -> Any:
+        """The tokenizer inside."""
+        return self._tokenizer
+
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Token ids of each text; one padding token for a text that has none."""
         return [ids for ids, _ in self.ids_and_lengths(texts, prefix)]

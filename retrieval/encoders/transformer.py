@@ -130,6 +130,16 @@ class TransformerEncoder:
         """Two for each weight that a token is multiplied with; attention's own are left out."""
         return self._facts.flops_per_token
 
+    @property
+    def tokenizer(self) -> Any:
+        """A tokenizer of `tokenizers`, or of transformers if it is written in Python."""
+        return self._tokenizer.wrapped
+
+    @property
+    def lower_case(self) -> bool:
+        """Whether texts are put in lower case before the tokenizer sees them."""
+        return self._folder.lower_case
+
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Tokens that are read of the texts, special ones included."""
         texts = several(texts)
@@ -167,6 +177,14 @@ class TransformerEncoder:
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         lengths = np.zeros((len(texts), 2), dtype=np.int64)
         return self._run(self._runtime, texts, self._prompts.document, out, lengths), lengths
+
+    def encode_ids(self, ids: Sequence[list[int]]) -> Matrix:
+        """Vectors (n, dim) of texts that are token ids already, special ones included."""
+        out = np.empty((len(ids), self.dim), dtype=np.float32)
+        rows = list(token_batches([len(one) for one in ids], self.batch_tokens))
+        for vectors, batch in zip(self._runtime.run(self._padded(ids, rows)), rows, strict=True):
+            out[batch] = vectors
+        return out
 
     def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
         """Vectors (n, dim) of queries, which a model may prompt otherwise than documents."""

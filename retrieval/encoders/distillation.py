@@ -1,0 +1,176 @@
+"""Distillation: a transformer's vocabulary, each token encoded alone, as static vectors.
+
+What model2vec does (Tulkens and van Dongen 2024, https://github.com/MinishLab/model2vec): every
+token between the special ones through the network, the mean of the last layer, PCA, and weights by
+Zipf's law.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+
+from .opened import is_static
+from .static import StaticEncoder
+from .static_folder import StaticVectors, check_new
+from .transformer import TransformerEncoder
+from .word_pieces import unknown_id
+from .word_weights import sif_weights, zipf
+
+DIMENSIONS = 256
+MODEL2VEC_A = 1e-4
+"""What model2vec has for SIF's a, where words are weighted by Zipf's law."""
+UNUSED = re.compile(r"\[unused\d+\]")
+AT_ONCE = 2048
+"""Tokens encoded between two reports of progress."""
+
+
+def distill(
+    model: str,
+    out: str | Path,
+    *,
+    dim: int | None = None,
+    texts: Iterable[str] | None = None,
+    frequencies: str | Path | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress = silent,
+) -> StaticEncoder:
+    """Write a folder of static vectors, and return the encoder that reads it.
+
+    The same model and texts give the same folder, byte for byte on one machine.
+
+    Parameters
+    ----------
+    model : a transformer; or word vectors, whose rows are taken as they are.
+    out : a folder that does not exist yet.
+    dim : kept by PCA; by default 256, or all if there are fewer, and all of word vectors.
+    texts, frequencies : if given, SIF is fitted on them (`StaticEncoder.fitted`); otherwise
+        weights are those of Zipf's law, as in model2vec, or none for word vectors.
+
+    Raises
+    ------
+    InputError
+        If `out` is there, there is no such model, or it has fewer dimensions.
+    """
+    check_new(Path(out))
+    if dim is not None and dim < 1:
+        raise InputError(f"dim={dim}; expected 1 or more")
+    if is_static(model):
+        vectors = StaticEncoder(model).vectors
+        if dim is not None:
+            known = np.arange(len(vectors.vectors)) != vectors.dropped
+            vectors = replace(vectors, vectors=_reduced(vectors.vectors, dim, known))
+            vectors = replace(vectors, known_sha256=None)
+    else:
+        vectors = _of_transformer(
+            TransformerEncoder(
+                model,
+                pooling="mean@-1",
+                precision="fp32",
+                trust_remote_code=trust_remote_code,
+            ),
+            dim,
+            progress,
+        )
+    encoder = StaticEncoder.of(vectors)
+    if texts is not None or frequencies is not None:
+        encoder = encoder.fitted(texts or (), frequencies=frequencies)
+    return encoder.save(out)
+
+
+def _of_transformer(
+    encoder: TransformerEncoder, dim: int | None, progress: Progress
+) -> StaticVectors:
+    from tokenizers import Tokenizer
+
+    if not hasattr(encoder.tokenizer, "to_str"):
+        raise InputError(
+            f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "
+            "of the library tokenizers"
+        )
+    _checked(dim, encoder.dim)  # before a minute's work
+    before, after = _around(encoder.tokenizer)
+    definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.lower_case)
+    rows = np.zeros((len(ids), encoder.dim), dtype=np.float32)
+    chosen = np.flatnonzero(known)
+    for part in batches(len(chosen), AT_ONCE):
+        tokens = [[*before, ids[i], *after] for i in chosen[part].tolist()]
+        rows[chosen[part]] = encoder.encode_ids(tokens)
+        progress("distilling", part.stop, len(chosen))
+    tokenizer = Tokenizer.from_str(definition)
+    p = np.zeros(len(ids))
+    p[known] = zipf(len(chosen))
+    return StaticVectors(
+        _reduced(rows, min(DIMENSIONS, encoder.dim) if dim is None else dim, known),
+        tokenizer,
+        weights=np.where(known, sif_weights(p, MODEL2VEC_A), 0).astype(np.float32),
+        dropped=unknown_id(tokenizer),
+        normalize=True,
+        definition=definition,
+    )
+
+
+def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Special tokens before and after those of a text."""
+    found = tokenizer.encode("a")
+    own = [i for i, special in enumerate(found.special_tokens_mask) if not special]
+    if not own:
+        return found.ids, []
+    return found.ids[: own[0]], found.ids[own[-1] + 1 :]
+
+
+def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], Any]:
+    """A tokenizer for texts alone, as JSON; of each token its id in the model, and if it counts.
+
+    Special and unused tokens are left out. Only a WordPiece's list can be made shorter without
+    another effect: elsewhere their rows are zero.
+    """
+    said = json.loads(tokenizer.to_str())
+    special = {token["id"] for token in said["added_tokens"] if token["special"]}
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    by_id = sorted((id, token) for token, id in vocabulary.items())
+    plain = {id for id, token in by_id if id not in special and not UNUSED.fullmatch(token)}
+    said |= {"post_processor": None, "truncation": None, "padding": None}
+    unknown = said["model"].get("unk_token")
+    plain -= {vocabulary.get(unknown, -1)}
+    if said["model"]["type"] == "WordPiece":
+        by_id = [(id, token) for id, token in by_id if id in plain or token == unknown]
+        said["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
+        said["added_tokens"] = []
+    else:
+        missing = sorted(set(range(by_id[-1][0] + 1)) - {id for id, _ in by_id})
+        by_id = sorted([*by_id, *((id, "") for id in missing)])
+    if lower_case:
+        parts = [{"type": "Lowercase"}, *filter(None, [said["normalizer"]])]
+        said["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    ids = [id for id, _ in by_id]
+    definition = json.dumps(said, ensure_ascii=False)
+    return definition, ids, np.array([id in plain for id in ids])
+
+
+def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
+    """Principal components (n, dim) of rows, fitted on those that count; the others are zero."""
+    _checked(dim, rows.shape[1])
+    exact = rows[known].astype(np.float64)
+    exact -= exact.mean(axis=0)
+    _, axes = np.linalg.eigh(exact.T @ exact)
+    found = exact @ axes[:, ::-1][:, :dim]
+    signs = np.sign(found[np.argmax(np.abs(found), axis=0), np.arange(dim)])
+    out = np.zeros((len(rows), dim), dtype=np.float32)
+    out[known] = found * np.where(signs == 0, 1, signs)
+    return out
+
+
+def _checked(dim: int | None, width: int) -> None:
+    if dim is not None and dim > width:
+        raise InputError(f"dim={dim}; expected 1 to the model's {width}")

@@ -1,0 +1,291 @@
+"""Folders of static vectors: model2vec's, sentence-transformers' StaticEmbedding, and our own.
+
+All have a matrix in safetensors and a ``tokenizer.json``. Ours are model2vec's: its `StaticModel`
+reads them, and so does sentence-transformers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import InputError
+
+from ..atomic_files import sync
+from .folder_checks import read_json
+from .sentence_folder import MODULES
+from .word_pieces import unknown_id
+
+WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+PLACES = ("", "0_StaticEmbedding")
+"""Where in a folder the two files lie."""
+MODEL2VEC, SENTENCE_TRANSFORMERS = "embeddings", "embedding.weight"
+"""What the matrix is called by whom."""
+OWN_KEY = "slimdex"
+"""Of what stands in `config.json` for slimdex alone."""
+
+
+@dataclass(frozen=True)
+class StaticVectors:
+    """A vector for each token, and what makes tokens of a text.
+
+    Attributes
+    ----------
+    vectors : (rows, d) float32.
+    tokenizer : of `tokenizers`.
+    weights : (tokens,), what each token's vector is multiplied with.
+    mapping : (tokens,), the row of each token; None if that is its own number.
+    dropped : the token that is left out of texts.
+    normalize : whether a text's vector is of unit length.
+    definition : the tokenizer as JSON, if it came so.
+    known_sha256 : of files of words, which are hashed as they are parsed.
+    """
+
+    vectors: Matrix
+    tokenizer: Any
+    weights: NDArray[np.float32] | None = None
+    mapping: Rows | None = None
+    dropped: int | None = None
+    normalize: bool = False
+    definition: str | None = None
+    known_sha256: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """How many there are, the one that is dropped among them."""
+        return len(self.vectors) if self.mapping is None else len(self.mapping)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of everything that decides a vector."""
+        if self.known_sha256:
+            return self.known_sha256
+        facts = [self.normalize, self.dropped, self.vectors.shape]
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        digest.update((self.definition or self.tokenizer.to_str()).encode())
+        arrays: list[NDArray[Any] | None] = [self.vectors, self.weights, self.mapping]
+        for array in arrays:
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+            digest.update(b"|")
+        return digest.hexdigest()
+
+    def as_in_a_folder(self) -> StaticVectors:
+        """With a row for each token, and a tokenizer that can be written."""
+        count = self.tokenizer.get_vocab_size(with_added_tokens=True)
+        missing = count - self.tokens if self.mapping is None else 0
+        vectors, weights = self.vectors, self.weights
+        if missing:
+            vectors = np.pad(vectors, ((0, missing), (0, 0)))
+            weights = None if weights is None else np.pad(weights, (0, missing))
+        return replace(
+            self,
+            vectors=vectors,
+            weights=weights,
+            definition=self.definition or self.tokenizer.to_str(),
+            known_sha256=None,
+        )
+
+
+def static_place(folder: Path) -> Path | None:
+    """Where in a model's folder static vectors lie; None if it is of another kind."""
+    for place in (folder / name for name in PLACES):
+        if (place / WEIGHTS).is_file() and _matrix_name(place / WEIGHTS):
+            return place
+    return None
+
+
+def read_static(folder: Path) -> StaticVectors:
+    """Static vectors of a folder.
+
+    Raises
+    ------
+    InputError
+        If it holds none, a file is broken, or numbers do not fit to each other.
+    """
+    place = static_place(folder)
+    if place is None:
+        raise InputError(
+            f"model {str(folder)!r}: no {WEIGHTS} with {MODEL2VEC!r} or {SENTENCE_TRANSFORMERS!r}; "
+            "expected static vectors of model2vec or sentence-transformers"
+        )
+    path, name = place / WEIGHTS, _matrix_name(place / WEIGHTS) or ""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {
+                key: file.get_tensor(key)
+                for key in (name, "weights", "mapping")
+                if key in file.keys()  # noqa: SIM118
+            }
+    except (SafetensorError, TypeError, ValueError) as error:  # numpy has no type for some tensors
+        raise InputError(f"{path}: {error}; expected tensors of numbers") from error
+    vectors = _float32(path, name, arrays[name], 2)
+    definition, tokenizer = _tokenizer(place / TOKENIZER)
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    normalizes = _normalizes(folder) or config.get("normalize") is True
+    own = config.get(OWN_KEY)
+    keeps_unknown = isinstance(own, dict) and own.get("keeps_unknown") is True
+    has_no_unknown = name == SENTENCE_TRANSFORMERS or keeps_unknown
+    count = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    mapping = _mapping(path, arrays.get("mapping"), len(vectors))
+    weights = arrays.get("weights")
+    rows = {"mapping": mapping, "weights": weights}
+    sizes = {key: len(array) for key, array in rows.items() if array is not None and array.ndim}
+    for what, size in (sizes if mapping is not None else {name: len(vectors)} | sizes).items():
+        if size < count or not count:
+            raise InputError(
+                f"{path}: {size:,} rows of {what!r}; expected {count:,}, one for each token in "
+                f"{place / TOKENIZER}"
+            )
+    return StaticVectors(
+        vectors,
+        tokenizer,
+        None if weights is None else _float32(path, "weights", weights, 1),
+        mapping,
+        None if has_no_unknown else unknown_id(tokenizer),
+        normalizes,
+        definition,
+    )
+
+
+def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) -> None:
+    """A new folder, whole or not there; `about` is kept in its `config.json`.
+
+    Raises
+    ------
+    InputError
+        If there is something by that name.
+    """
+    check_new(folder)
+    whole = vectors.as_in_a_folder()
+    arrays: dict[str, NDArray[Any]] = {MODEL2VEC: np.ascontiguousarray(whole.vectors)}
+    if whole.weights is not None:
+        arrays["weights"] = whole.weights
+    if whole.mapping is not None:
+        arrays["mapping"] = whole.mapping
+    keeps = {"keeps_unknown": True} if whole.dropped is None else {}
+    config = {
+        "model_type": "model2vec",
+        "architectures": ["StaticModel"],
+        "hidden_dim": whole.vectors.shape[1],
+        "embedding_dtype": "float32",
+        "normalize": whole.normalize,
+        "max_length": None,
+        OWN_KEY: about | keeps,
+    }
+    kinds = ["StaticEmbedding", *(["Normalize"] if whole.normalize else [])]
+    modules = [
+        {
+            "idx": i,
+            "name": str(i),
+            "path": f"{i}_{kind}" if i else ".",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for i, kind in enumerate(kinds)
+    ]
+
+    def write(new: Path) -> None:
+        save_file(arrays, new / WEIGHTS)
+        (new / TOKENIZER).write_text(whole.definition or "", encoding="utf-8")
+        (new / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
+        (new / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
+        (new / WEIGHTS).chmod((new / CONFIG).stat().st_mode)  # safetensors makes it private
+
+    publish_folder(folder, write)
+
+
+def check_new(folder: Path) -> None:
+    """Raise `InputError` unless a folder can be made by this name."""
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"{folder} exists; expected a new folder")
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"{folder}: no folder {folder.absolute().parent}; expected it to be there")
+
+
+def publish_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a folder beside it, make that durable, and give it its name."""
+    new = folder.absolute().with_name(f".{folder.name}-{secrets.token_hex(4)}")
+    new.mkdir()
+    try:
+        write(new)
+        for path in new.iterdir():
+            sync(path)
+        sync(new)
+        check_new(folder)  # a rename would take the place of an empty one
+        new.rename(folder)
+        sync(folder.absolute().parent)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _matrix_name(path: Path) -> str | None:
+    """What the matrix is called in a file, None if there is none, or no safetensors."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+    except (SafetensorError, OSError):
+        return None
+    return next((name for name in (MODEL2VEC, SENTENCE_TRANSFORMERS) if name in names), None)
+
+
+def _tokenizer(path: Path) -> tuple[str, Any]:
+    from tokenizers import Tokenizer
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, Tokenizer.from_str(text)
+    except Exception as error:  # the library raises plain ones
+        raise InputError(f"{path}: {error}; expected a tokenizer") from error
+
+
+def _normalizes(folder: Path) -> bool:
+    """Whether `modules.json`, if there is one, has a Normalize; others are refused."""
+    if not (folder / MODULES).is_file():
+        return False
+    modules = read_json(folder / MODULES, list)
+    types = [str(module.get("type")) if isinstance(module, dict) else "" for module in modules]
+    kinds = [kind.rpartition(".")[2] for kind in types]
+    if kinds not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
+        raise InputError(
+            f"{folder / MODULES}: {', '.join(kinds)}; expected StaticEmbedding, or that and "
+            "Normalize"
+        )
+    return len(kinds) == 2
+
+
+def _float32(path: Path, name: str, array: NDArray[Any], ndim: int) -> NDArray[np.float32]:
+    if array.ndim != ndim or 0 in array.shape or array.dtype.kind not in "fi":
+        raise InputError(
+            f"{path}: {name!r} is {array.dtype} {array.shape}; expected numbers, {ndim}-dimensional"
+        )
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(found).all():
+        raise InputError(f"{path}: {name!r} has NaN or infinity; expected finite numbers")
+    return found
+
+
+def _mapping(path: Path, array: NDArray[Any] | None, rows: int) -> Rows | None:
+    if array is None:
+        return None
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"{path}: 'mapping' is {array.dtype} {array.shape}; expected row numbers")
+    found: Rows = array.astype(np.int64)
+    if len(found) and not 0 <= found.min() <= found.max() < rows:
+        raise InputError(
+            f"{path}: 'mapping' has rows {found.min()} to {found.max()}; expected 0 to {rows - 1}"
+        )
+    return found

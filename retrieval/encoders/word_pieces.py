@@ -1,0 +1,150 @@
+"""Texts to the numbers of their tokens, as fast as words repeat: each is split up once.
+
+A tokenizer that never looks across a space gives a text the tokens of its pieces between spaces,
+one after the other. Most pieces have been seen before, and then a text takes a look-up for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+
+MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
+"""What is remembered; then it is begun anew."""
+LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents")
+LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
+LOCAL_MODELS = ("WordPiece", "WordLevel")
+WORDS = r"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)+(?!\w)|\w+|[^\w\s]"
+"""Words, numbers and punctuation in a text, with English contractions as GloVe has them."""
+
+
+def word_tokenizer(words: Sequence[str]) -> Any:
+    """A tokenizer of `tokenizers` whose tokens are words, by their place; in lower case if all are.
+
+    >>> tokenizer = word_tokenizer(["do", "n't", "go", "3.5"])
+    >>> tokenizer.encode("Do or don't: 3.5, go").ids
+    [0, 4, 0, 1, 4, 3, 4, 2]
+    """
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+    vocabulary = {word: i for i, word in enumerate(words)}
+    unknown = "[UNK]"
+    while unknown in vocabulary:
+        unknown += "]"
+    vocabulary[unknown] = len(words)
+    made: Any = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "removed", invert=True)
+    if all(word == word.lower() for word in words):
+        made.normalizer = normalizers.Lowercase()
+    return made
+
+
+def unknown_id(tokenizer: Any) -> int | None:
+    """The token that stands for what a tokenizer does not know."""
+    model = tokenizer.model
+    if hasattr(model, "unk_token"):
+        return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)
+    found = json.loads(tokenizer.to_str())["model"].get("unk_id")
+    return found if isinstance(found, int) else None
+
+
+def splits_at_spaces(tokenizer: Any) -> bool:
+    """Whether a text's tokens are known to be those of its pieces between spaces."""
+    text = json.loads(tokenizer.to_str()) if len(tokenizer.get_vocab()) < 1 << 17 else None
+    if text is None:  # words of a file, which may be millions
+        return _is_own(tokenizer)
+    return (
+        text["model"]["type"] in LOCAL_MODELS
+        and all(" " not in token["content"] for token in text["added_tokens"])
+        and all(kind in LOCAL_NORMALIZERS for kind in _kinds(text["normalizer"], "normalizers"))
+        and (splitters := _kinds(text["pre_tokenizer"], "pretokenizers")) != []
+        and (all(kind in LOCAL_SPLITTERS for kind in splitters) or _is_own(tokenizer))
+    )
+
+
+def _is_own(tokenizer: Any) -> bool:
+    """Whether it is `word_tokenizer`'s."""
+    kind = type(tokenizer.model).__name__
+    return kind == "WordLevel" and "n't" in repr(tokenizer.pre_tokenizer)
+
+
+def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
+    """The types of a part of a tokenizer, which may be a sequence."""
+    if part is None:
+        return []
+    if part["type"] == "Sequence":
+        return [kind for one in part[name] for kind in _kinds(one, name)]
+    return [part["type"]]
+
+
+class WordPieces:
+    """Texts to the ids of their tokens.
+
+    Parameters
+    ----------
+    tokenizer : of `tokenizers`; without padding, truncation and special tokens from now on.
+    dropped : an id that is left out of every text, None for none.
+    """
+
+    def __init__(self, tokenizer: Any, dropped: int | None) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer, self._dropped = tokenizer, dropped
+        self._is_local, self._lock = splits_at_spaces(tokenizer), Lock()
+        self._forget()
+
+    def ids(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        """The ids of all tokens, text after text; and how many each text has."""
+        if not self._is_local:
+            return self._encoded(texts)
+        pieces = [text.split(" ") for text in texts]
+        with self._lock:
+            unseen = set(chain.from_iterable(pieces)).difference(self._number)
+            if unseen:
+                self._learn(sorted(unseen))
+            count = sum(map(len, pieces))
+            found = map(self._number.__getitem__, chain.from_iterable(pieces))
+            numbers = np.fromiter(found, np.int64, count)
+            lengths, starts, known = self._lengths[numbers], self._starts[numbers], self._ids
+            if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
+                self._forget()
+        ends = np.cumsum(lengths)
+        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
+        last = np.cumsum([len(part) for part in pieces]) - 1
+        return known[places], np.diff(ends[last], prepend=0)
+
+    def _forget(self) -> None:
+        self._number: dict[str, int] = {}
+        self._characters = 0
+        self._ids, self._lengths, self._starts = (np.empty(0, dtype=np.int64) for _ in range(3))
+
+    def _learn(self, pieces: Sequence[str]) -> None:
+        ids, lengths = self._encoded(pieces)
+        before, first = len(self._ids), len(self._number)
+        self._starts = np.append(self._starts, before + np.cumsum(lengths) - lengths)
+        self._lengths = np.append(self._lengths, lengths)
+        self._ids = np.append(self._ids, ids)
+        self._number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
+        self._characters += sum(map(len, pieces))
+
+    def _encoded(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        if len(texts) == 1:  # the pool of threads is not worth waking
+            encodings = [self._tokenizer.encode(texts[0], add_special_tokens=False)]
+        else:
+            encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        parts = [encoding.ids for encoding in encodings]
+        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(parts), np.int64, int(lengths.sum()))
+        if self._dropped is None:
+            return ids, lengths
+        kept = ids != self._dropped
+        counted = np.append(0, np.cumsum(kept))
+        ends = np.cumsum(lengths)
+        return ids[kept], counted[ends] - counted[ends - lengths]

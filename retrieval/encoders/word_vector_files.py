@@ -1,0 +1,238 @@
+"""Files of word vectors: text of GloVe, word2vec and fastText (.vec), word2vec's binary; gzip, too.
+
+Read as a stream: of a file of any size a part at a time is in memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.errors import InputError, shortened
+
+Word = tuple[str, NDArray[np.float32]]
+"""A word, and its vector (d,)."""
+
+Opened = IO[bytes] | gzip.GzipFile
+
+LONGEST_LINE = 1 << 20
+LONGEST_WORD = 1 << 12
+"""Bytes; what is longer is no word vectors, and is not read to its end."""
+MOST_DIMENSIONS = 1 << 14
+CHUNK = 1 << 22
+EXPECTED = "expected word vectors, a word and its numbers a line"
+OTHERS = {
+    b"PK\x03\x04": "a zip archive; expected the file that is in it",
+    b"\xba\x16\x4f\x2f": "a model of fastText's own; expected its .vec file",
+}
+"""How files begin that people have beside those that are read."""
+HEADER = re.compile(rb"(\d{1,18})[ \t](\d{1,18})")
+_NOT_TEXT = re.compile(rb"[^\t\n\r -~]")
+
+
+def words_of(path: Path) -> Iterator[Word]:
+    """Every word with its vector, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If the file is none of the four, is cut off, or says other things of itself than it holds;
+        the line says which file, where in it, what stands there and what was expected.
+    """
+    try:
+        with _opened(path) as file:
+            yield from _words(path, file)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: {error}; expected a whole gzip file") from error
+
+
+def _opened(path: Path) -> Opened:
+    with path.open("rb") as file:
+        start = file.read(4)
+    if said := OTHERS.get(start):
+        raise InputError(f"{path}: {said}")
+    if start[:2] == b"\x1f\x8b":
+        return gzip.open(path, "rb")
+    return path.open("rb", buffering=CHUNK)
+
+
+def _words(path: Path, file: Opened) -> Iterator[Word]:
+    line = _line(path, file, 1)
+    if not line.strip():
+        raise InputError(f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED}")
+    header = HEADER.fullmatch(line.strip())
+    if header is None:
+        dim = _dimensions(path, line)
+        yield from _text_words(path, file, line, 1, dim)
+        return
+    count, dim = (int(part) for part in header.groups())
+    if not count or not 1 <= dim <= MOST_DIMENSIONS:
+        raise InputError(
+            f"{path}: line 1: {count} words of {dim} dimensions; expected 1 or more, of 1 to "
+            f"{MOST_DIMENSIONS}"
+        )
+    first = file.read(min(CHUNK, LONGEST_WORD + 4 * dim))
+    if _is_binary(path, first, dim):
+        if path.suffix != ".gz":
+            _check_size(path, len(line), count, dim)
+        yield from _binary_words(path, file, first, count, dim)
+        return
+    rest = _Rest(first, file)
+    found = 0
+    for found, word in enumerate(_text_words(path, rest, _line(path, rest, 2), 2, dim), 1):
+        if found > count:
+            raise InputError(
+                f"{path}: line {found + 1}: one more word; expected {count}, as line 1 says"
+            )
+        yield word
+    if found < count:
+        raise InputError(f"{path}: {found} words; expected {count}, as line 1 says")
+
+
+class _Rest:
+    """A file, and what was read of it already."""
+
+    def __init__(self, first: bytes, file: Opened) -> None:
+        self._first, self._file = first, file
+
+    def readline(self, most: int) -> bytes:
+        """As a file does."""
+        if not self._first:
+            return self._file.readline(most)
+        end = self._first.find(b"\n") + 1
+        if end:
+            line, self._first = self._first[:end], self._first[end:]
+            return line
+        line, self._first = self._first, b""
+        return line + self._file.readline(most - len(line))
+
+
+def _line(path: Path, file: Opened | _Rest, number: int) -> bytes:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+        raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED}")
+    return line
+
+
+def _dimensions(path: Path, line: bytes) -> int:
+    """Numbers at the end of the first line, all but one field at the most."""
+    fields = _fields(line)
+    dim = 0
+    while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
+        dim += 1
+    if not 1 <= dim <= MOST_DIMENSIONS:
+        raise InputError(f"{path}: line 1: {_said(line)}; {EXPECTED}")
+    return dim
+
+
+def _text_words(
+    path: Path, file: Opened | _Rest, line: bytes, number: int, dim: int
+) -> Iterator[Word]:
+    """Words of a text: the numbers are the last `dim` fields, since a word may hold spaces."""
+    while line:
+        fields = _fields(line)
+        if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
+            numbers = sum(map(_is_number, fields[1:]))
+            raise InputError(f"{path}: line {number}: {numbers} numbers; expected a word and {dim}")
+        vector = _vector(fields[-dim:])
+        if vector is None:
+            wrong = next(field for field in fields[-dim:] if not _is_finite(field))
+            raise InputError(f"{path}: line {number}: {_said(wrong)}; expected a finite number")
+        yield _decoded(path, b" ".join(fields[:-dim]), f"line {number}"), vector
+        number += 1
+        line = _line(path, file, number)
+
+
+def _binary_words(path: Path, file: Opened, data: bytes, count: int, dim: int) -> Iterator[Word]:
+    """Words of word2vec's binary: a word, a space, float32s; perhaps a line's end."""
+    at = 0
+    for number in range(1, count + 1):
+        if len(data) - at < LONGEST_WORD + 4 * dim:
+            data, at = data[at:] + file.read(CHUNK), 0
+        space = data.find(b" ", at, at + LONGEST_WORD)
+        if space < 0 and len(data) - at >= LONGEST_WORD:
+            raise InputError(
+                f"{path}: word {number:,} is longer than {LONGEST_WORD:,} bytes; expected word "
+                "vectors in binary"
+            )
+        end = space + 1 + 4 * dim
+        if space < 0 or len(data) < end:
+            raise InputError(
+                f"{path}: ends in word {number:,}; expected {count:,} words, as line 1 says"
+            )
+        vector = np.frombuffer(data[space + 1 : end], dtype="<f4").astype(np.float32)
+        if not np.isfinite(vector).all():
+            wrong = vector[~np.isfinite(vector)][0]
+            raise InputError(f"{path}: word {number:,}: {wrong}; expected finite numbers")
+        yield _decoded(path, data[at:space].lstrip(b"\n"), f"word {number:,}"), vector
+        at = end
+    if (data[at:] + file.read(64)).strip():
+        raise InputError(f"{path}: more words; expected {count:,}, as line 1 says")
+
+
+def _is_binary(path: Path, first: bytes, dim: int) -> bool:
+    """Whether numbers after the first word are bytes: float32s are hardly ever text."""
+    space = first.find(b" ")
+    numbers = first[space + 1 : space + 1 + 4 * dim]
+    return path.suffix == ".bin" or (space >= 0 and bool(_NOT_TEXT.search(numbers)))
+
+
+def _check_size(path: Path, header: int, count: int, dim: int) -> None:
+    least, size = header + count * (4 * dim + 2), path.stat().st_size
+    if size < least:
+        raise InputError(
+            f"{path}: {size:,} bytes; expected {least:,} or more, for {count:,} words of {dim} "
+            "dimensions as line 1 says"
+        )
+
+
+def _decoded(path: Path, word: bytes, place: str) -> str:
+    try:
+        text = word.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {place}: {_said(word)}; expected UTF-8") from error
+    if not text or "\n" in text:
+        raise InputError(f"{path}: {place}: {text!r}; expected a word")
+    return text
+
+
+def _fields(line: bytes) -> list[bytes]:
+    stripped = line.rstrip(b" \r\n")
+    return stripped.split(b"\t" if b"\t" in stripped and b" " not in stripped else b" ")
+
+
+def _vector(fields: list[bytes]) -> NDArray[np.float32] | None:
+    """Numbers as they are written, None if one is none or not finite."""
+    if any(b"_" in field for field in fields):  # Python's own way to write 1_000
+        return None
+    try:
+        exact = np.array([*map(float, fields)], dtype=np.float64)
+    except ValueError:
+        return None
+    with np.errstate(over="ignore"):
+        vector = exact.astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return b"_" not in field
+
+
+def _is_finite(field: bytes) -> bool:
+    with np.errstate(over="ignore"):
+        return _is_number(field) and bool(np.isfinite(np.float32(float(field))))
+
+
+def _said(data: bytes) -> str:
+    return shortened(data.strip().decode(errors="backslashreplace"), 60)
