@@ -141,7 +141,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
         f"Own metric: of the ten nearest by exact search over {report['own_metric']}, the share "
         "that is found. Only compression differs.",
         "Encoder's order: the same over the encoder's vectors as they are, whose order whitening "
-        "changes on purpose. Whether for the better, labels tell (--queries and --qrels).",
+        "changes on purpose. Whether for the better, labels tell.",
     ]
 
 

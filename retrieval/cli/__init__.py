@@ -1,6 +1,6 @@
 """The command line: `slimdex`. Words in, one line or table out, an exit code.
 
 `app` has the commands; heavy modules are imported by the commands that need them.
-Files import only what is above them: safe_text, errors, excerpts, demo, console, answers,
-options, app.
+Files import only what is above them: safe_text, errors, excerpts, demo, console, queries,
+answers, options, app.
 """

@@ -11,9 +11,9 @@ from rich.text import Text
 from slimdex.indexes.errors import InputError
 
 from ..documents import Hit
-from ..sources.queries import Queries
 from .console import hanging, hit_json, line
 from .excerpts import beginning, on_one_line, shortened
+from .queries import Queries
 from .safe_text import visible
 
 LONGEST_ID = 1000

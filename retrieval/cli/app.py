@@ -207,9 +207,9 @@ def search(
 ) -> None:
     """Find the documents nearest in meaning."""
     from ..collection.collection import Collection
-    from ..sources.queries import Queries
     from . import answers, console
     from .excerpts import beginning, nearest_passages
+    from .queries import Queries
 
     asked = Queries.asked(words, query, queries, query_vector)
     opened = Collection.open(

@@ -29,6 +29,7 @@ from rich.text import Text
 from slimdex.indexes.progress import Progress
 
 from ..documents import Hit
+from .errors import in_options
 from .safe_text import json_escaped, visible
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class _Lines:
 
 def note(text: str) -> None:
     """One line beside the answer."""
-    err.print(Text(f"note: {visible(text)}"), soft_wrap=True)
+    err.print(Text(f"note: {visible(in_options(text))}"), soft_wrap=True)
 
 
 def line(text: str, style: str = "") -> None:

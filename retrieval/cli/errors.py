@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,21 @@ OPTIONS = {
     "for good by `move_model`": "for good: `slimdex repair DIR --model PATH`",
 }
 """What errors advise to Python's users, in the words of the command line."""
+ARGUMENTS = re.compile(
+    r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors)=(?='))"
+)
+"""Arguments of those who read sources, as messages call them."""
+
+
+def in_options(line: str) -> str:
+    """A message of the library in the words of the command line.
+
+    >>> in_options("year='soon'; expected BIGINT (types=year=VARCHAR, or wait=30)")
+    "year='soon'; expected BIGINT (--types year=VARCHAR, or --wait 30)"
+    """
+    for argument, option in OPTIONS.items():
+        line = line.replace(argument, option)
+    return ARGUMENTS.sub(lambda found: f"--{found[found.lastindex or 0]} ", line)
 
 
 def explained(error: Exception) -> str | None:
@@ -64,10 +80,7 @@ def explained(error: Exception) -> str | None:
     from slimdex.indexes.errors import SlimdexError
 
     if isinstance(error, SlimdexError):
-        line = str(error)
-        for argument, option in OPTIONS.items():
-            line = line.replace(argument, option)
-        return line
+        return in_options(str(error))
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
         return f"the disk is full ({error}); free some space and run the same command again"
     return str(error) if isinstance(error, OSError) else None

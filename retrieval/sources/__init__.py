@@ -2,5 +2,5 @@
 
 `source` opens any of them; a new format begins in `tables`, if DuckDB reads it.
 Files import only what is above them: text_files, docstrings, given_vectors, duckdb_readers,
-tables, records, source, column_agreement, queries.
+tables, records, source, column_agreement.
 """

@@ -26,7 +26,7 @@ def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
     for name in types:
         if name != EVERY_COLUMN and name not in found:
             columns = ", ".join(dict.fromkeys(found)) or "none"
-            raise InputError(f"--types: no column {name!r}; expected one of {columns}")
+            raise InputError(f"types: no column {name!r}; expected one of {columns}")
 
 
 def agree(sources: Sequence[Source]) -> list[str]:
@@ -99,8 +99,8 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
         table.keep_as(name, "VARCHAR" if misfit else own)
         return [which] if misfit else []
     raise InputError(
-        f"{which}: column {name!r} holds {own}; the new values are {type_} (--types "
-        f"{name}=VARCHAR makes the whole column text, --types {name}={own} reads what is so)"
+        f"{which}: column {name!r} holds {own}; the new values are {type_} (types="
+        f"{name}=VARCHAR makes the whole column text, types={name}={own} reads what is so)"
     )
 
 

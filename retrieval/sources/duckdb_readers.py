@@ -79,13 +79,13 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
     for pair in (pair for word in words for pair in re.split(r",(?![^(]*\))", word)):
         name, equals, type_ = pair.strip().rpartition("=")
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
-            raise InputError(f"--types {pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
+            raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
         try:
             with duckdb.connect() as scratch:
                 ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
         except duckdb.Error as error:
             raise InputError(
-                f"--types {pair!r}: {str(error).splitlines()[0]}; expected a type of DuckDB's, "
+                f"types={pair!r}: {str(error).splitlines()[0]}; expected a type of DuckDB's, "
                 "as VARCHAR, BIGINT, DOUBLE or DATE"
             ) from error
     return types

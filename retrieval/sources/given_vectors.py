@@ -58,7 +58,7 @@ class GivenEncoder:
         """Raises `InputError`: only whoever made the vectors can."""
         raise InputError(
             f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
-            f"expected vectors of {self.dim} dimensions (--vectors, --query-vector)"
+            f"expected vectors of {self.dim} dimensions"
         )
 
     def spec(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
         paths = [Path(source) for source in sources]
         if other := [path for path in paths if path.suffix != ".parquet" or not path.is_file()]:
             raise InputError(
-                f"--vectors {spec!r}, source {str(other[0])!r}; expected a .npy file, or a column "
+                f"vectors={spec!r}, source {str(other[0])!r}; expected a .npy file, or a column "
                 "of Parquet sources"
             )
         return ColumnVectors(paths, spec)

@@ -86,7 +86,7 @@ def open_source(
     if file.ending not in READERS:
         raise InputError(
             f"{spec}: ending {file.ending!r}; expected {', '.join(READERS)}, .txt (also with .gz), "
-            "--format, a BEIR folder, python: or python:PACKAGE"
+            "format=NAME, a BEIR folder, python: or python:PACKAGE"
         )
     return TableSource(file, names)
 

@@ -286,7 +286,7 @@ class TableSource:
         for column in (self._text, self._id, self._title):
             if column and types.get(column, "VARCHAR") != "VARCHAR":
                 raise InputError(
-                    f"{self.name}: --types {column}={types[column]}; expected VARCHAR for text, id "
+                    f"{self.name}: types={column}={types[column]}; expected VARCHAR for text, id "
                     "and title"
                 )
         asked = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._own}
@@ -309,14 +309,14 @@ class TableSource:
         if type_ in MOMENTS:
             return "can be read in several ways; a date is written 2024-12-31"
         return (
-            f"is not what {type_} gives back (--types {self._original[name.lower()]}={type_} "
+            f"is not what {type_} gives back (types={self._original[name.lower()]}={type_} "
             "reads it all the same)"
         )
 
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
         if given is not None and given not in self._types:
             found = ", ".join(self._types)
-            raise InputError(f"{self.name}: no column {given!r} for --{role}; it has {found}")
+            raise InputError(f"{self.name}: no column {given!r} for the {role}; it has {found}")
         lowered = {c.lower(): c for c in self._types}
         return given or next((lowered[name] for name in usual if name in lowered), None)
 
@@ -325,7 +325,7 @@ class TableSource:
         if len(texts) == 1:
             return texts[0]
         found = ", ".join(self._types)
-        raise InputError(f"{self.name}: which column is the text? Name one with --text: {found}")
+        raise InputError(f"{self.name}: which column is the text? Name one by text=NAME: {found}")
 
     def _table(self, texts: Set[str] = frozenset()) -> str:
         """The table as SQL; these columns are read as text."""
@@ -397,7 +397,7 @@ class TableSource:
                     row, value = found
                     return (
                         f"row {row}: {shortened(value, 40)} in column {column!r}; expected {type_} "
-                        f"(--types {column}={type_})"
+                        f"(types={column}={type_})"
                     )
         return None
 

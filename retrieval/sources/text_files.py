@@ -143,7 +143,7 @@ def unreadable(path: Path, error: Exception) -> str:
             for _ in _decoded(path, "utf-8"):
                 pass
         except UndecodableError as found:
-            return f", {found}; expected UTF-8, or --encoding with latin-1, cp1252 or another"
+            return f", {found}; expected UTF-8, or encoding=latin-1, cp1252 or another"
         except UNREADABLE as other:
             error = other
     return f": can't be read ({error})"
@@ -249,7 +249,7 @@ def _standard_input(given: FileFormat) -> InputFile:
     file.ending = _ending(file.path, given) if given.format else _guessed(_beginning(file.path))
     if given.format is None:
         kind = file.ending.removeprefix(".")
-        file.notes.append(f"read as {kind}, by its first bytes; --format names another")
+        file.notes.append(f"read as {kind}, by its first bytes; format=NAME names another")
     return file
 
 
@@ -285,7 +285,7 @@ def _transcode(file: InputFile, encoding: str) -> None:
             for text in _decoded(original, encoding):
                 copy.write(text.encode("utf-8", "surrogatepass"))
     except UndecodableError as error:
-        raise InputError(f"{file.name}, {error}; expected another --encoding") from error
+        raise InputError(f"{file.name}, {error}; expected another encoding") from error
     except UNREADABLE as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 

@@ -424,7 +424,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
     [
         (("build", "none.jsonl", "--out", "new"), "none.jsonl: no such file"),
         (("build", "empty.txt", "--out", "new"), "no documents; expected at least one"),
-        ((*BUILD, "--text", "body"), "no column 'body' for --text; it has id, text, year, kind"),
+        ((*BUILD, "--text", "body"), "no column 'body' for the text; it has id, text, year, kind"),
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
         (
             ("build", "twice.jsonl", "--out", "new"),

@@ -180,7 +180,7 @@ def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -
         add(collection, opened(source))
     assert str(raised.value) == (
         "b.csv, row 2: 'many' in column 'v' is no BIGINT: column 'v' holds BIGINT; the new values "
-        "are VARCHAR (--types v=VARCHAR makes the whole column text, --types v=BIGINT reads what "
+        "are VARCHAR (types=v=VARCHAR makes the whole column text, types=v=BIGINT reads what "
         "is so)"
     )
     with pytest.raises(InputError, match=r"b\.csv, row 2: 'many' in column 'v'; expected BIGINT"):
@@ -231,11 +231,11 @@ def test_types_that_the_user_names() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ("w=VARCHAR", "--types: no column 'w'; expected one of id, text, v"),
-        ("v=NOPE", "--types 'v=NOPE': Catalog Error: Type with name NOPE does not exist!"),
-        ("v", "--types 'v'; expected COLUMN=TYPE"),
+        ("w=VARCHAR", "types: no column 'w'; expected one of id, text, v"),
+        ("v=NOPE", "types='v=NOPE': Catalog Error: Type with name NOPE does not exist!"),
+        ("v", "types='v'; expected COLUMN=TYPE"),
         ("v=INT; DROP TABLE x", "expected COLUMN=TYPE"),
-        ("text=BIGINT", "a.csv: --types text=BIGINT; expected VARCHAR for text, id and title"),
+        ("text=BIGINT", "a.csv: types=text=BIGINT; expected VARCHAR for text, id and title"),
     ],
 )
 def test_types_that_are_refused(types: str, message: str) -> None:
@@ -254,7 +254,7 @@ def test_a_value_that_is_not_of_the_type_named(name: str) -> None:
     with pytest.raises(InputError) as raised:
         list(sources.documents())
     assert str(raised.value) == (
-        f"{name}, row 2: 'soon' in column 'v'; expected DATE (--types v=DATE)"
+        f"{name}, row 2: 'soon' in column 'v'; expected DATE (types=v=DATE)"
     )
 
 

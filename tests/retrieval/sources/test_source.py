@@ -269,7 +269,7 @@ def test_rows_that_begin_with_a_hash_are_rows(tmp_path: Path) -> None:
         (["01/02/2024", "13/04/2024", "04/25/2024"], "VARCHAR", "can be read in several ways"),
         (["01/02/2024 10:00:00"], "VARCHAR", "can be read in several ways"),
         (["2024-02-01", "2024-12-31"], "DATE", None),
-        (["yes", "no"], "VARCHAR", "'no' is not what BOOLEAN gives back (--types a=BOOLEAN"),
+        (["yes", "no"], "VARCHAR", "'no' is not what BOOLEAN gives back (types=a=BOOLEAN"),
         (["true", "False"], "BOOLEAN", None),
     ],
 )
@@ -327,7 +327,7 @@ def test_latin_1_and_utf_16(tmp_path: Path) -> None:
         read(tmp_path / "a.csv")
     assert str(raised.value) == (
         f"{tmp_path}/a.csv, line 2: not UTF-8 text (invalid continuation byte, byte 14 of the "
-        "file); expected UTF-8, or --encoding with latin-1, cp1252 or another"
+        "file); expected UTF-8, or encoding=latin-1, cp1252 or another"
     )
     assert [d.text for d in read(tmp_path / "a.csv", latin)] == ["café", "thé"]
     (tmp_path / "b.csv").write_bytes(csv.encode("utf-16"))
@@ -462,14 +462,14 @@ def test_an_installed_package_is_read_and_not_imported() -> None:
         (
             "a.jsonl",
             '{"a": "x", "b": "y"}\n',
-            "which column is the text? Name one with --text: a, b",
+            "which column is the text? Name one by text=NAME: a, b",
         ),
         ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
         ("a.txt", b"one\ntwo\xff", "a.txt, line 2: not UTF-8 text (invalid start byte, byte 8"),
         ("a.txt", b"\xff\xfe\x00", "a.txt, line 1: not UTF-16 text (truncated data, byte 3"),
         ("a.json", b'[{"text": "\xe9"}]', "a.json, line 1: not UTF-8 text"),
         ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "line 3: not UTF-8 text"),
-        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "--encoding with latin-1"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "encoding=latin-1"),
         ("a.csv", b'id,tex\x00\x00\x00\x00a,"', "a.csv"),
         ("a.csv", 'id,text,"n', "line 1: broken CSV (unexpected end of data)"),
         ("a.csv", 'id,text\n1,"' + "x" * 200_000 + '"\n2\n', "line 3: 1 columns; expected 2"),
@@ -494,7 +494,7 @@ def test_things_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no installed package 'nosuchpackage'"):
         read("python:nosuchpackage")
     path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x"})
-    with pytest.raises(InputError, match="no column 'body' for --text; it has id, text"):
+    with pytest.raises(InputError, match="no column 'body' for the text; it has id, text"):
         read(path, text="body")
 
 

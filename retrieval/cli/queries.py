@@ -10,8 +10,8 @@ from typing import Self
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from .given_vectors import read_query_vectors
-from .source import read_pairs
+from ..sources.given_vectors import read_query_vectors
+from ..sources.source import read_pairs
 
 WAYS = "QUERY, --query, --queries or --query-vector"
 
