@@ -233,13 +233,17 @@ class Flow:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote; raises `CorruptError` for anything else."""
         kind, params, arrays = load_tensors(path)
-        if kind != cls.name or "0.centre" not in arrays:
+        if kind != cls.name:
             raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
+        if "0.centre" not in arrays:
+            raise CorruptError(f"{path}: no array 0.centre; expected those of a flow")
         try:
             flow = cls(**params)
         except TypeError as error:
             raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
         k, d = flow.n_components, arrays["0.centre"].size
+        if type(k) is not int or not 1 <= k <= d:
+            raise CorruptError(f"{path}: n_components={k!r}; expected 1 to {d}")
         cut = {} if k == d else {"cut.shift": (d,), "cut.components": (d, k)}
         sizes = (flow.levels, flow.depth, flow.width)
         # Not more steps than there are arrays: a number from a file may be of any size.

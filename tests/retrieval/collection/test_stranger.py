@@ -322,6 +322,7 @@ def test_arrays_that_do_not_fit(
         ({"n_components": "24"}, "whitening"),
         ({"n_components": 24, "x": 1}, "whitening"),
         ({"n_components": [24]}, "autoencoder"),
+        ({"n_components": [24]}, "flow"),
         ([24], "whitening"),
         ({}, "identity"),
         ({}, "os.system"),
