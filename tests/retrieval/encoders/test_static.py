@@ -209,7 +209,7 @@ def test_weights_and_a_mapping(tmp_path: Path, folder: Path) -> None:
     tokens = tokenizer.get_vocab_size()
     rows, weights = some_vectors(100, 8), rng.random(tokens).astype(np.float32)
     mapping = rng.integers(0, 100, tokens)
-    arrays = {"embeddings": rows, "weights": weights, "mapping": mapping}
+    arrays: dict[str, Any] = {"embeddings": rows, "weights": weights, "mapping": mapping}
     save_file(arrays, tmp_path / "model.safetensors")
     shutil.copy(folder / "tokenizer.json", tmp_path)
     tokenizer.no_padding()
@@ -422,7 +422,9 @@ def expected_distilled(model: Path, dim: int) -> tuple[list[str], Any]:
     tokenizer = AutoTokenizer.from_pretrained(model)
     network = AutoModel.from_pretrained(model).eval()
     special = {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"}
-    tokens = sorted(set(tokenizer.get_vocab()) - special, key=tokenizer.get_vocab().get)
+    tokens = sorted(
+        set(tokenizer.get_vocab()) - special, key=lambda token: tokenizer.get_vocab()[token]
+    )
     rows = []
     for token in tokens:
         ids = [tokenizer.cls_token_id, tokenizer.get_vocab()[token], tokenizer.sep_token_id]
