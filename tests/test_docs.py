@@ -25,7 +25,7 @@ PAGES = {
         ["boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"],
         "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
     ),
-    "docs/encoders.md": (["4 documents in given.index"], ""),
+    "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
 
@@ -100,7 +100,7 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
-    assert len(names) == 12
+    assert len(names) == 13
     for name in [*names, "bench"]:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
@@ -117,6 +117,7 @@ def test_readme_names_every_command_and_kind() -> None:
         "verify",
         "repair",
         "reduce",
+        "distill",
         "upgrade",
         "eval",
         "bench",

@@ -47,7 +47,8 @@ def distill(
 ) -> StaticEncoder:
     """Write a folder of static vectors, and return the encoder that reads it.
 
-    The same model and texts give the same folder, byte for byte on one machine.
+    The same model and texts give the same vectors to rounding, and on one machine the same folder
+    byte for byte, once OpenVINO's conversion of the model is kept.
 
     Parameters
     ----------

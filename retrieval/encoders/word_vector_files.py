@@ -180,7 +180,7 @@ def _binary_words(path: Path, file: Opened, data: bytes, count: int, dim: int) -
 def _is_binary(path: Path, first: bytes, dim: int) -> bool:
     """Whether numbers after the first word are bytes: float32s are hardly ever text."""
     space = first.find(b" ")
-    numbers = first[space + 1 : space + 1 + 4 * dim]
+    numbers = first[space + 1 : space + 2 * dim]  # of a text still in the first word's line
     return path.suffix == ".bin" or (space >= 0 and bool(_NOT_TEXT.search(numbers)))
 
 

@@ -1,0 +1,491 @@
+"""StaticEncoder: means and SIF against cases by hand and the paper's formulas, folders, indexes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+
+from slimdex import Collection, Document, InputError, StaticEncoder, TransformerEncoder
+from slimdex.indexes.arrays import normalize_rows
+from slimdex.retrieval.encoders import word_pieces
+from slimdex.retrieval.encoders.base import is_same_encoder
+from slimdex.retrieval.encoders.opened import encoder_from_spec, is_static, open_encoder
+from slimdex.retrieval.encoders.word_pieces import WordPieces, splits_at_spaces
+from tests.slow import slow
+
+from .static_files import FORMATS, Writer, glove, some_vectors
+
+WORDS = ["the", "cat", "sat", "on", "mat", ".", "dog", "n't", "do", "rain"]
+TEXTS = ["The cat sat on the mat.", "A dog, a cat", "don't rain", "rain rain", "the"]
+TOKENS = [
+    ["the", "cat", "sat", "on", "the", "mat", "."],
+    ["dog", "cat"],
+    ["do", "n't", "rain"],
+    ["rain", "rain"],
+    ["the"],
+]
+VECTORS = some_vectors(len(WORDS), 6)
+ROW = dict(zip(WORDS, VECTORS.astype(np.float64), strict=True))
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    return glove(tmp_path / "glove", WORDS, VECTORS)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    """The folder of the packaged model: a real vocabulary and real vectors of its tokens."""
+    from slimdex.retrieval.encoders.hub import find_model
+
+    return find_model("all-MiniLM-L6-v2").folder
+
+
+@pytest.fixture(scope="module")
+def folder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As model2vec writes one, of MiniLM's own input vectors, in float16."""
+    path = tmp_path_factory.mktemp("model2vec")
+    rows = load_file(minilm / "model.safetensors")["embeddings.word_embeddings.weight"]
+    save_file({"embeddings": rows[:, :64].astype(np.float16)}, path / "model.safetensors")
+    shutil.copy(minilm / "tokenizer.json", path)
+    (path / "config.json").write_text('{"model_type": "model2vec", "normalize": true}')
+    return path
+
+
+def test_the_mean_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("cat 1 0\ndog 0 1\n, 4 4\n")
+    encoder = StaticEncoder(tmp_path / "v.txt")
+    assert encoder.encode(["Cat dog cat yes", "cat,dog", "yes", ""]).tolist() == [
+        [np.float32(2 / 3), np.float32(1 / 3)],
+        [np.float32(5 / 3), np.float32(5 / 3)],
+        [0, 0],
+        [0, 0],
+    ]
+    assert encoder.encode("dog").tolist() == [[0, 1]]
+    assert encoder.encode([]).shape == (0, 2)
+    assert encoder.count_tokens(["cat,dog", "no"]) == 3
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+def test_every_format_gives_the_same_vectors(tmp_path: Path, write: Writer) -> None:
+    encoder = StaticEncoder(write(tmp_path / "v", WORDS, VECTORS))
+    expected = [np.mean([ROW[word] for word in tokens], axis=0) for tokens in TOKENS]
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-6)
+    other = StaticEncoder(glove(tmp_path / "other", WORDS, VECTORS))
+    assert is_same_encoder(encoder.spec(), other.spec())
+
+
+def test_capitals_count_where_there_are_any(tmp_path: Path) -> None:
+    encoder = StaticEncoder(glove(tmp_path / "v", ["Apple", "apple"], np.eye(2, dtype=np.float32)))
+    assert encoder.encode(["Apple", "apple", "APPLE"]).tolist() == [[1, 0], [0, 1], [0, 0]]
+
+
+def sif_oracle(p: dict[str, float], a: float, component: bool) -> Any:
+    """Arora et al. 2017, algorithm 1, as it is written: X has a sentence in each column."""
+    v = np.array(
+        [sum(a / (a + p.get(w, 0)) * ROW[w] for w in tokens) / len(tokens) for tokens in TOKENS]
+    )
+    if not component:
+        return v
+    u = np.linalg.svd(v.T, full_matrices=False)[0][:, 0]
+    return v - v @ np.outer(u, u)
+
+
+def test_sif_is_the_papers(words: Path) -> None:
+    seen = [word for tokens in TOKENS for word in tokens]
+    p = {word: seen.count(word) / len(seen) for word in WORDS}
+    encoder = StaticEncoder(words).fitted(iter(TEXTS))
+    np.testing.assert_allclose(encoder.encode(TEXTS), sif_oracle(p, 1e-3, True), atol=1e-5)
+
+
+def test_sif_by_frequencies_of_others(words: Path, tmp_path: Path) -> None:
+    counts = {"the": 60.0, "cat": 30.0, "unheard": 5.0, "rain": 10.0}
+    p = {word: count / 100 for word, count in counts.items()}  # those of known words
+    (tmp_path / "counts").write_text("the\t60\ncat 30\nunheard 5\n\nrain 10.0\n")
+    for given_ in (counts, tmp_path / "counts"):
+        alone = StaticEncoder(words).fitted(frequencies=given_)
+        np.testing.assert_allclose(alone.encode(TEXTS), sif_oracle(p, 1e-3, False), atol=1e-5)
+        both = StaticEncoder(words).fitted(TEXTS, frequencies=given_)
+        np.testing.assert_allclose(both.encode(TEXTS), sif_oracle(p, 1e-3, True), atol=1e-5)
+
+
+def test_sif_by_zipfs_law(words: Path) -> None:
+    total = sum(1 / rank for rank in range(2, len(WORDS) + 2))
+    p = {word: 1 / (i + 2) / total for i, word in enumerate(WORDS)}
+    encoder = StaticEncoder(words, pooling="sif")
+    np.testing.assert_allclose(encoder.encode(TEXTS), sif_oracle(p, 1e-3, False), atol=1e-5)
+    assert encoder.spec()["pooling"] == "sif"
+
+
+@pytest.mark.parametrize("line", ["the", "the x", "the -1", "the 1e5", "the nan", " 5", "\xff 1"])
+def test_bad_frequencies(words: Path, tmp_path: Path, line: str) -> None:
+    (tmp_path / "counts").write_bytes(b"cat 1\n" + line.encode("latin-1") + b"\n")
+    with pytest.raises(InputError, match=r"counts: line 2: .*expected"):
+        StaticEncoder(words).fitted(frequencies=tmp_path / "counts")
+
+
+def test_nothing_to_fit_on(words: Path) -> None:
+    for texts in ([], ["zzz", ""]):
+        with pytest.raises(InputError, match="no known word in the texts or frequencies"):
+            StaticEncoder(words).fitted(texts)
+
+
+@pytest.mark.parametrize("pooling", [None, "mean", "sif", "fitted"])
+def test_what_is_saved_gives_the_same_vectors(
+    words: Path, tmp_path: Path, pooling: str | None
+) -> None:
+    encoder = (
+        StaticEncoder(words).fitted(TEXTS)
+        if pooling == "fitted"
+        else StaticEncoder(words, pooling=pooling)
+    )
+    saved = encoder.save(tmp_path / "out")
+    np.testing.assert_array_equal(saved.encode(TEXTS), encoder.encode(TEXTS))
+    if pooling == "fitted":
+        assert encoder.spec()["model"] is None
+        assert is_same_encoder(encoder.spec(), saved.spec())
+    again = saved.save(tmp_path / "again")
+    assert is_same_encoder(again.spec(), saved.spec())
+    with pytest.raises(InputError, match="out exists; expected a new folder"):
+        saved.save(tmp_path / "out")
+    with pytest.raises(InputError, match=r"no folder .*none; expected it to be there"):
+        saved.save(tmp_path / "none" / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "glove.txt", "out"]
+
+
+def test_a_folder_that_can_not_be_written_leaves_nothing(
+    words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slimdex.retrieval.encoders import static_folder
+
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(static_folder, "sync", fail)
+    with pytest.raises(OSError, match="No space"):
+        StaticEncoder(words).save(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["glove.txt"]
+
+
+SENTENCES = [
+    "Hello, World! It's a test — naïve café, 日本語 text...",
+    "tab\there\nand newline  two spaces",
+    "don't U.S.A. 3.14 #tag @user http://x.y/z?q=1",
+    "[MASK] ##ing [UNK] unaffable",
+    " leading",
+    "",
+    "x" * 300,
+]
+
+
+def test_a_folder_of_model2vec(folder: Path) -> None:
+    """The mean of the rows that the tokenizer says, of unit length; what is unknown left out."""
+    encoder = StaticEncoder(folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    rows = load_file(folder / "model.safetensors")["embeddings"].astype(np.float64)
+    tokenizer.no_padding()
+    unknown = tokenizer.token_to_id("[UNK]")
+    for text, vector in zip(SENTENCES, encoder.encode(SENTENCES), strict=True):
+        ids = [i for i in tokenizer.encode(text, add_special_tokens=False).ids if i != unknown]
+        expected = rows[ids].mean(axis=0) if ids else np.zeros(64)
+        expected /= np.linalg.norm(expected) or 1
+        np.testing.assert_allclose(vector, expected, atol=1e-6)
+
+
+def test_weights_and_a_mapping(tmp_path: Path, folder: Path) -> None:
+    """As newer releases of model2vec write them."""
+    rng = np.random.default_rng(1)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokens = tokenizer.get_vocab_size()
+    rows, weights = some_vectors(100, 8), rng.random(tokens).astype(np.float32)
+    mapping = rng.integers(0, 100, tokens)
+    arrays: dict[str, Any] = {"embeddings": rows, "weights": weights, "mapping": mapping}
+    save_file(arrays, tmp_path / "model.safetensors")
+    shutil.copy(folder / "tokenizer.json", tmp_path)
+    tokenizer.no_padding()
+    ids = tokenizer.encode("a white cat", add_special_tokens=False).ids
+    expected = np.mean([weights[i] * rows[mapping[i]] for i in ids], axis=0)
+    encoder = StaticEncoder(tmp_path)
+    np.testing.assert_allclose(encoder.encode("a white cat")[0], expected, atol=1e-6)
+    saved = encoder.save(tmp_path / "saved")
+    np.testing.assert_array_equal(saved.encode(SENTENCES), encoder.encode(SENTENCES))
+    plain = StaticEncoder(tmp_path, pooling="mean").encode("a white cat")[0]
+    np.testing.assert_allclose(plain, rows[mapping[ids]].mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.slow
+def test_sentence_transformers_reads_and_is_read(tmp_path: Path, folder: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = StaticEncoder(folder)
+    saved = encoder.fitted(SENTENCES).save(tmp_path / "ours")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    known = [text for text in SENTENCES if "日" not in text and "[UNK]" not in text and text]
+    known = [text for text in known if len(text) < 100]  # unknown words count there
+    np.testing.assert_allclose(theirs.encode(known), saved.encode(known), atol=1e-6)
+    theirs.save(str(tmp_path / "theirs"))
+    np.testing.assert_allclose(
+        StaticEncoder(tmp_path / "theirs").encode(SENTENCES), theirs.encode(SENTENCES), atol=1e-6
+    )
+
+
+def test_model2vec_reads_and_is_read(tmp_path: Path, folder: Path, words: Path) -> None:
+    model2vec = pytest.importorskip("model2vec", reason="model2vec is not installed")
+    for encoder in (
+        StaticEncoder(folder),
+        StaticEncoder(folder).fitted(SENTENCES),
+        StaticEncoder(words).fitted(TEXTS),
+    ):
+        saved = encoder.save(tmp_path / f"{len(list(tmp_path.iterdir()))}")
+        place = saved.spec()["model"]
+        theirs = model2vec.StaticModel.from_pretrained(place)
+        texts = [*SENTENCES, *TEXTS]
+        np.testing.assert_allclose(theirs.encode(texts), saved.encode(texts), atol=1e-6)
+        theirs.save_pretrained(f"{place}-theirs")
+        back = StaticEncoder(f"{place}-theirs")
+        np.testing.assert_allclose(back.encode(texts), saved.encode(texts), atol=1e-6)
+
+
+text = st.text(st.sampled_from(" abcZéß'.,\t\n\u00a0\u0301日1-[]#"), max_size=40)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(folder: Path) -> list[Any]:
+    """MiniLM's, and one of words."""
+    of_words = word_pieces.word_tokenizer(["a", "b", "c", "n't", "ab", ".", "1,1", "é"])
+    found = [Tokenizer.from_file(str(folder / "tokenizer.json")), of_words]
+    assert all(map(splits_at_spaces, found))
+    return found
+
+
+@given(st.lists(text, min_size=1, max_size=6))
+def test_pieces_have_the_tokens_of_whole_texts(tokenizers: list[Any], texts: list[str]) -> None:
+    for tokenizer in tokenizers:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(word_pieces, "splits_at_spaces", lambda _: True)  # asked above
+            pieces = WordPieces(tokenizer, word_pieces.unknown_id(tokenizer))
+            patched.setattr(word_pieces, "splits_at_spaces", lambda _: False)
+            whole = WordPieces(tokenizer, word_pieces.unknown_id(tokenizer))
+        for ours, theirs in zip(pieces.ids(texts), whole.ids(texts), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_is_remembered_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = StaticEncoder(folder)
+    expected = encoder.encode(SENTENCES)
+    monkeypatch.setattr(word_pieces, "MOST_PIECES", 3)
+    fresh = StaticEncoder(folder)
+    for one, vector in zip(SENTENCES, expected, strict=True):
+        np.testing.assert_array_equal(fresh.encode(one)[0], vector)
+        assert len(fresh._pieces._number) <= 3
+
+
+def test_long_texts_are_read_to_their_end(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = StaticEncoder(words)
+    texts = ["cat " * 50 + "dog", "rain", "cat dog"]
+    expected = encoder.encode(texts)
+    np.testing.assert_allclose(expected[0], (50 * ROW["cat"] + ROW["dog"]) / 51, atol=1e-5)
+    monkeypatch.setattr("slimdex.retrieval.encoders.static.AT_ONCE", 18)
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
+
+
+BAD_FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
+    "nan": ({"embeddings": np.full((12, 2), np.nan, np.float32)}, "'embeddings' has NaN or inf"),
+    "few rows": (
+        {"embeddings": np.ones((5, 2), np.float32)},
+        "5 rows of 'embeddings'; expected 11",
+    ),
+    "flat": ({"embeddings": np.ones(12, np.float32)}, r"float32 \(12,\); expected numbers, 2-dim"),
+    "no numbers": ({"embeddings": np.ones((12, 2), np.bool_)}, "'embeddings' is bool"),
+    "weights": (
+        {"embeddings": np.ones((12, 2), np.float32), "weights": np.ones(3, np.float32)},
+        "3 rows of 'weights'; expected 11",
+    ),
+    "mapping": (
+        {"embeddings": np.ones((12, 2), np.float32), "mapping": np.full(12, 12)},
+        "'mapping' has rows 12 to 12; expected 0 to 11",
+    ),
+    "mapping of floats": (
+        {"embeddings": np.ones((12, 2), np.float32), "mapping": np.ones(12)},
+        "'mapping' is float64",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FOLDERS)
+def test_numbers_that_do_not_fit(tmp_path: Path, words: Path, name: str) -> None:
+    arrays, message = BAD_FOLDERS[name]
+    StaticEncoder(words).save(tmp_path / "m")
+    save_file(arrays, tmp_path / "m" / "model.safetensors")
+    with pytest.raises(InputError, match=message):
+        StaticEncoder(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("tokenizer.json", "{}", "tokenizer.json: .*; expected a tokenizer"),
+        ("tokenizer.json", None, "tokenizer.json: .*; expected a tokenizer"),
+        ("config.json", "[", "config.json: .*; expected JSON"),
+        (
+            "modules.json",
+            '[{"type": "sentence_transformers.models.StaticEmbedding"}, {"type": "x.Dense"}]',
+            "StaticEmbedding, Dense; expected StaticEmbedding, or that and Normalize",
+        ),
+        ("model.safetensors", "x" * 20, "no model.safetensors with 'embeddings' or 'embedding.w"),
+        ("model.safetensors", None, "no model.safetensors with"),
+    ],
+)
+def test_files_that_are_broken(
+    tmp_path: Path, words: Path, file: str, content: str | None, message: str
+) -> None:
+    StaticEncoder(words).save(tmp_path / "m")
+    (tmp_path / "m" / file).unlink()
+    if content is not None:
+        (tmp_path / "m" / file).write_text(content)
+    with pytest.raises(InputError, match=message):
+        StaticEncoder(tmp_path / "m")
+
+
+def test_what_is_opened_is_what_the_path_holds(tiny_bert: Path, words: Path, folder: Path) -> None:
+    assert isinstance(open_encoder(str(words), pooling="sif"), StaticEncoder)
+    assert isinstance(open_encoder(str(folder), precision="fp32"), StaticEncoder)
+    assert isinstance(open_encoder(str(tiny_bert), max_length=16), TransformerEncoder)
+    assert not is_static(str(tiny_bert))
+    with pytest.raises(InputError, match=r"no model.safetensors in that folder"):
+        open_encoder(str(words.parent))
+    with pytest.raises(InputError, match="no such folder"):
+        open_encoder(str(words.parent / "none"))
+    with pytest.raises(InputError, match="pooling='cls'; expected mean or sif for word vectors"):
+        open_encoder(str(words), pooling="cls")
+    options: dict[str, Any] = {"max_length": 9, "precision": "int8", "query_prompt": "q: "}
+    for name, value in options.items():
+        with pytest.raises(InputError, match=f"{name}={value!r}; expected none for word vectors"):
+            open_encoder(str(words), **{name: value})
+
+
+def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
+    documents = [Document(str(i), one) for i, one in enumerate([*TEXTS, "zzz", ""])]
+    with Collection.create(tmp_path / "i", StaticEncoder(words)) as made:
+        made.add(documents)
+    with Collection.open(tmp_path / "i", read_only=True) as opened:
+        assert opened.search("rain", limit=1)[0].id == "3"
+        assert opened.search("Dog cat", limit=1)[0].id == "1"
+        scores = {hit.id: hit.score for hit in opened.search("rain", limit=9)}
+        assert np.isfinite([*scores.values()]).all()
+        assert scores.get("5", 0) == 0  # no word of it is known
+        assert len(opened.search("qqq", limit=3)) == 3
+        assert opened.verify() == []
+    words.rename(tmp_path / "moved.txt")
+    with pytest.raises(InputError, match=r"no such file or folder; if it has moved, say where"):
+        Collection.open(tmp_path / "i").search("rain")
+    with Collection.open(tmp_path / "i", model=str(tmp_path / "moved.txt")) as opened:
+        assert opened.search("rain", limit=1)[0].id == "3"
+        opened.move_model(str(tmp_path / "moved.txt"))
+    with Collection.open(tmp_path / "i", read_only=True) as opened:
+        assert opened.search("rain", limit=1)[0].id == "3"
+    other = glove(tmp_path / "other", WORDS, VECTORS + 1)
+    with pytest.raises(InputError, match=r"has sha256 .*; the index was built with"):
+        Collection.open(tmp_path / "i", model=str(other)).search("rain")
+
+
+def test_an_index_of_a_fitted_encoder(words: Path, tmp_path: Path) -> None:
+    encoder = StaticEncoder(words).fitted(TEXTS)
+    with Collection.create(tmp_path / "i", encoder) as made:
+        made.add([Document(str(i), one) for i, one in enumerate(TEXTS)])
+    with pytest.raises(InputError, match="with a StaticEncoder that was fitted: pass it to open"):
+        Collection.open(tmp_path / "i").search("rain")
+    encoder.save(tmp_path / "saved")
+    with Collection.open(tmp_path / "i") as opened:
+        opened.move_model(str(tmp_path / "saved"))
+    with Collection.open(tmp_path / "i", StaticEncoder(tmp_path / "saved")) as opened:
+        assert opened.search("rain", limit=1)[0].id == "3"
+    assert isinstance(
+        encoder_from_spec(encoder.spec(), model=str(tmp_path / "saved")), StaticEncoder
+    )
+
+
+def expected_distilled(model: Path, dim: int) -> tuple[list[str], Any]:
+    """Tokens and rows by transformers and numpy alone."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AutoModel.from_pretrained(model).eval()
+    special = {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"}
+    tokens = sorted(
+        set(tokenizer.get_vocab()) - special, key=lambda token: tokenizer.get_vocab()[token]
+    )
+    rows = []
+    for token in tokens:
+        ids = [tokenizer.cls_token_id, tokenizer.get_vocab()[token], tokenizer.sep_token_id]
+        with torch.no_grad():
+            rows.append(network(torch.tensor([ids])).last_hidden_state[0].mean(dim=0).numpy())
+    x = np.array(rows, dtype=np.float64)
+    x -= x.mean(axis=0)
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return tokens, (u * s)[:, :dim]
+
+
+@pytest.mark.parametrize("dim", [8, *slow([32])])
+def test_distilled_vectors_are_as_said(tiny_bert: Path, tmp_path: Path, dim: int) -> None:
+    from slimdex.retrieval.encoders.distillation import distill
+
+    said: list[tuple[str, int, int]] = []
+    encoder = distill(str(tiny_bert), tmp_path / "d", dim=dim, progress=lambda *at: said.append(at))
+    tokens, rows = expected_distilled(tiny_bert, dim)
+    assert said[-1] == ("distilling", len(tokens), len(tokens))
+    weights = 1e-4 / (
+        1e-4
+        + 1 / np.arange(2, len(tokens) + 2) / sum(1 / rank for rank in range(2, len(tokens) + 2))
+    )
+    ours = load_file(tmp_path / "d" / "model.safetensors")
+    assert ours["embeddings"].shape == (len(tokens) + 1, dim)  # and the unknown one
+    np.testing.assert_allclose(np.abs(ours["embeddings"][1:]), np.abs(rows), atol=1e-3)
+    np.testing.assert_allclose(ours["weights"][1:], weights, rtol=1e-5)
+    vocabulary = json.loads((tmp_path / "d" / "tokenizer.json").read_text())["model"]["vocab"]
+    assert [*vocabulary] == ["[UNK]", *tokens]
+    pair = [tokens.index("cat"), tokens.index("dog")]
+    signed = ours["embeddings"][1:][pair] * weights[pair, None]
+    expected = normalize_rows(signed.mean(axis=0, keepdims=True).astype(np.float32))
+    np.testing.assert_allclose(encoder.encode("Cat dog"), expected, atol=1e-5)
+    for name in ("again", "third"):  # by the conversion that is kept now
+        distill(str(tiny_bert), tmp_path / name, dim=dim)
+    for path in (tmp_path / "again").iterdir():
+        assert path.read_bytes() == (tmp_path / "third" / path.name).read_bytes()
+    again = load_file(tmp_path / "again" / "model.safetensors")["embeddings"]
+    np.testing.assert_allclose(again[:, :8], ours["embeddings"][:, :8], atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["roberta", "t5", "gpt2"])
+def test_other_architectures_are_distilled(tmp_path: Path, architecture: str) -> None:
+    from slimdex.retrieval.encoders.distillation import distill
+    from tests.encoders import make_tiny_model
+
+    make_tiny_model(architecture, tmp_path / "m")
+    encoder = distill(str(tmp_path / "m"), tmp_path / "d")
+    assert encoder.dim == 32
+    np.testing.assert_allclose(np.linalg.norm(encoder.encode("cat rain")), 1, atol=1e-5)
+
+
+def test_word_vectors_are_distilled_too(words: Path, tmp_path: Path) -> None:
+    from slimdex.retrieval.encoders.distillation import distill
+
+    made = distill(str(words), tmp_path / "d", texts=TEXTS)
+    assert is_same_encoder(made.spec(), StaticEncoder(words).fitted(TEXTS).spec())
+    small = distill(str(words), tmp_path / "small", dim=3)
+    assert small.encode(TEXTS).shape == (len(TEXTS), 3)
+    for dim, expected in ((7, "dim=7; expected 1 to the model's 6"), (0, "dim=0; expected 1 or")):
+        with pytest.raises(InputError, match=re.escape(expected)):
+            distill(str(words), tmp_path / "none", dim=dim)
+    assert not (tmp_path / "none").exists()
