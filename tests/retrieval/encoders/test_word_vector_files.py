@@ -127,7 +127,7 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data[:-30], r"bytes; expected \d+ or more, for 9 words of 7 dimensions"),
+        (lambda data: data[:-60], r"bytes; expected \d+ or more, for 9 words of 7 dimensions"),
         (lambda data: data + b"more", "more words; expected 9, as line 1 says"),
         (lambda data: data.replace(b"9 7\n", b"9 6\n"), "v.bin: "),
         (lambda data: data.replace(b"9 7\n", b"8 7\n"), "more words; expected 8, as line 1 says"),
