@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .retrieval.collection.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
-    from .retrieval.encoders.static import StaticEncoder as StaticEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
+    from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
     __version__: str
@@ -39,7 +39,7 @@ _HOMES = {
     "InputError": "indexes.errors",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
-    "StaticEncoder": "retrieval.encoders.static",
+    "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
 }

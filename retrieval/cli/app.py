@@ -460,7 +460,7 @@ def distill(
     from slimdex.indexes.errors import InputError
 
     from ..encoders.distillation import distill as distilled
-    from ..encoders.static_folder import check_new
+    from ..encoders.word_vectors.folder import check_new
     from . import console
 
     if sif != bool(corpus or frequencies):

@@ -21,11 +21,11 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
 from .opened import is_static
-from .static import StaticEncoder
-from .static_folder import StaticVectors, check_new
 from .transformer import TransformerEncoder
-from .word_pieces import unknown_id
-from .word_weights import sif_weights, zipf
+from .word_vectors.folder import StaticVectors, check_new
+from .word_vectors.pieces import unknown_id
+from .word_vectors.static_encoder import StaticEncoder
+from .word_vectors.weights import sif_weights, zipf
 
 DIMENSIONS = 256
 MODEL2VEC_A = 1e-4

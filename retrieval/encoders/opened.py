@@ -8,10 +8,10 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 
 from .hub import find_model
-from .static import StaticEncoder, static_from_spec
-from .static_folder import static_place
 from .transformer import TransformerEncoder
 from .transformer import encoder_from_spec as transformer_from_spec
+from .word_vectors.folder import static_place
+from .word_vectors.static_encoder import StaticEncoder, static_from_spec
 
 OpenedEncoder = TransformerEncoder | StaticEncoder
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders import word_vector_cache
 from slimdex.retrieval.encoders.cache import cache_folder
-from slimdex.retrieval.encoders.word_vector_cache import read_word_vectors
-from slimdex.retrieval.encoders.word_vector_files import LONGEST_LINE, words_of
+from slimdex.retrieval.encoders.word_vectors import parsed_files
+from slimdex.retrieval.encoders.word_vectors.files import LONGEST_LINE, words_of
+from slimdex.retrieval.encoders.word_vectors.parsed_files import read_word_vectors
 
-from .static_files import FORMATS, Writer, binary, glove, some_vectors, word2vec
+from .written_files import FORMATS, Writer, binary, glove, some_vectors, word2vec
 
 WORDS = ["the", ",", "Zürich", "n't", "日本", "a_b", "</s>", "\u00a0", "1,5"]
 GLOVE = b"the 0.5 1 -2\ncat 1e-3 2 3\n"
@@ -183,7 +183,7 @@ def test_parsed_once_and_anew_when_it_changes(
     path.write_bytes(GLOVE)
     first = read_word_vectors(path)
     with monkeypatch.context() as patched:
-        patched.setattr(word_vector_cache, "words_of", None)  # it would be an error
+        patched.setattr(parsed_files, "words_of", None)  # it would be an error
         again = read_word_vectors(path)
     assert (again.words, again.sha256) == (first.words, first.sha256)
     np.testing.assert_array_equal(again.vectors, first.vectors)

@@ -18,8 +18,8 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from .cache import cache_folder
-from .word_vector_files import words_of
+from ..cache import cache_folder
+from .files import words_of
 
 LAYOUT = 1
 FACTS, WORDS, VECTORS = "facts.json", "words.txt", "vectors.f32"

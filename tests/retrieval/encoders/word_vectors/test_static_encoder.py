@@ -17,13 +17,13 @@ from tokenizers import Tokenizer
 
 from slimdex import Collection, Document, InputError, StaticEncoder, TransformerEncoder
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.retrieval.encoders import word_pieces
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.opened import encoder_from_spec, is_static, open_encoder
-from slimdex.retrieval.encoders.word_pieces import WordPieces, splits_at_spaces
+from slimdex.retrieval.encoders.word_vectors import pieces as word_pieces
+from slimdex.retrieval.encoders.word_vectors.pieces import WordPieces, splits_at_spaces
 from tests.slow import slow
 
-from .static_files import FORMATS, Writer, glove, some_vectors
+from .written_files import FORMATS, Writer, glove, some_vectors
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "dog", "n't", "do", "rain"]
 TEXTS = ["The cat sat on the mat.", "A dog, a cat", "don't rain", "rain rain", "the"]
@@ -166,7 +166,7 @@ def test_what_is_saved_gives_the_same_vectors(
 def test_a_folder_that_can_not_be_written_leaves_nothing(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slimdex.retrieval.encoders import static_folder
+    from slimdex.retrieval.encoders.word_vectors import folder as static_folder
 
     def fail(*_: object) -> None:
         raise OSError("No space left on device")
@@ -294,7 +294,7 @@ def test_long_texts_are_read_to_their_end(words: Path, monkeypatch: pytest.Monke
     texts = ["cat " * 50 + "dog", "rain", "cat dog"]
     expected = encoder.encode(texts)
     np.testing.assert_allclose(expected[0], (50 * ROW["cat"] + ROW["dog"]) / 51, atol=1e-5)
-    monkeypatch.setattr("slimdex.retrieval.encoders.static.AT_ONCE", 18)
+    monkeypatch.setattr("slimdex.retrieval.encoders.word_vectors.static_encoder.AT_ONCE", 18)
     np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-6)
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 
-from .base import several
-from .hub import find_model
-from .static_folder import StaticVectors, read_static, write_static
-from .tokens import GROUP_TEXTS, groups
-from .word_pieces import WordPieces, word_tokenizer
-from .word_vector_cache import read_word_vectors
-from .word_weights import (
+from ..base import several
+from ..hub import find_model
+from ..tokens import GROUP_TEXTS, groups
+from .folder import StaticVectors, read_static, write_static
+from .parsed_files import read_word_vectors
+from .pieces import WordPieces, word_tokenizer
+from .weights import (
     first_component,
     read_frequencies,
     sif_weights,

@@ -24,10 +24,10 @@ from safetensors.numpy import save_file
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 
-from ..atomic_files import sync
-from .folder_checks import read_json
-from .sentence_folder import MODULES
-from .word_pieces import unknown_id
+from ...atomic_files import sync
+from ..folder_checks import read_json
+from ..sentence_folder import MODULES
+from .pieces import unknown_id
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 PLACES = ("", "0_StaticEmbedding")
