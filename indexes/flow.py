@@ -303,7 +303,14 @@ class Flow:
             standard[part] = (X[part] - mean) / deviation
         rows = torch.from_numpy(standard)[torch.randperm(n, generator=generator)]
         held = held_out(n)
-        best = self._train(rows[held:], rows[:held], parameters, generator, progress)
+        threads = torch.get_num_threads()
+        # Its matrices are so small that threads wait for each other more than they help: on cores
+        # that others use, too, training took ten times as long with two.
+        torch.set_num_threads(1)
+        try:
+            best = self._train(rows[held:], rows[:held], parameters, generator, progress)
+        finally:
+            torch.set_num_threads(threads)
         self.steps_ = [_step(tensors) for tensors in best]
         # What the data were standardised by becomes a part of the first step.
         first = self.steps_[0]
