@@ -74,20 +74,21 @@ class Step:
 
 
 class Flow:
-    """BERT-flow (Li et al. 2020, section 3.2 and appendix A): rows to those of a standard Gaussian.
+    """BERT-flow (Li et al. 2020): an invertible map of rows to those of a standard Gaussian.
 
-    A Glow (Kingma and Dhariwal 2018) as the paper's code has it: three levels of three steps; a
-    step standardises every dimension (actnorm, which starts from the data), turns their order
-    around and adds to the second half what a small network makes of the first (additive coupling,
-    two hidden layers of 32 ReLU units, which starts as zero). After each level half of the
-    dimensions are done with. Adam maximises the likelihood of the rows; it is stopped when that
-    of rows held out no longer rises. Vectors are taken as the model gives them, centred by the
-    flow itself and not brought to unit length.
+    A Glow (Kingma and Dhariwal 2018) as in the paper's code and its default, config_l3_d3_w32:
+    three levels of three steps; a step standardises every dimension (actnorm, which starts from
+    the data), turns their order around and adds to the second half what a small network makes of
+    the first (additive coupling, two hidden layers of 32 ReLU units, which starts as zero). After
+    each level half of the dimensions are done with. Adam maximises the likelihood of the rows; it
+    is stopped when that of rows held out no longer rises. Vectors are taken as the model gives
+    them, centred by the flow itself and not brought to unit length.
 
-    Where this differs from the paper's code: standardising starts from all rows, not from the
-    first batch. And a little noise is added in training: rows that span fewer dimensions than
-    they have, or of which one never varies, could otherwise be stretched without end, and become
-    likelier with every step. Deterministic under a seed on one machine.
+    Where this differs from that code: standardising starts from all rows, not from the first
+    batch; couplings have biases where that has actnorm; that makes one pass only. And a little
+    noise is added in training: rows that span fewer dimensions than they have, or of which one
+    never varies, could otherwise be stretched without end, and become likelier with every step.
+    Deterministic under a seed on one machine.
 
     A flow keeps all d dimensions. With fewer, PCA of its outputs follows: nearly all of them have
     variance 1, but they are not independent, as couplings only shift; the first axes are what
@@ -303,7 +304,14 @@ class Flow:
             standard[part] = (X[part] - mean) / deviation
         rows = torch.from_numpy(standard)[torch.randperm(n, generator=generator)]
         held = held_out(n)
-        best = self._train(rows[held:], rows[:held], parameters, generator, progress)
+        threads = torch.get_num_threads()
+        # Its matrices are so small that threads wait for each other more than they help: on cores
+        # that others use, too, training took ten times as long with two.
+        torch.set_num_threads(1)
+        try:
+            best = self._train(rows[held:], rows[:held], parameters, generator, progress)
+        finally:
+            torch.set_num_threads(threads)
         self.steps_ = [_step(tensors) for tensors in best]
         # What the data were standardised by becomes a part of the first step.
         first = self.steps_[0]
