@@ -206,6 +206,9 @@ def sts(
     ] = "mean,cls,wk",
     protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
     max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
+    curves: Annotated[
+        bool, typer.Option(help="What the papers' figures show, and other reducers, too.")
+    ] = True,
     out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     quick: Quick = False,
@@ -244,7 +247,7 @@ def sts(
             "sets": [pairs.name for pairs in sets],
         }
         chosen = [OWN] if own_only else modes.split(",")
-        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick)
+        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=curves)
         sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
         results = ResultsFile(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"

@@ -71,12 +71,22 @@ class Way:
         return row
 
 
-def study(layers: int, width: int, modes: Sequence[str], nli: bool, quick: bool) -> list[Way]:
+def study(
+    layers: int,
+    width: int,
+    modes: Sequence[str],
+    nli: bool,
+    quick: bool,
+    *,
+    curves: bool = True,
+) -> list[Way]:
     """The ways that are tried on a model, in the order of the papers' tables and figures.
 
     Parameters
     ----------
     layers : of the model, its embeddings among them.
+    quick : poolings and whitening only.
+    curves : whether what the figures show is tried, too, and other reducers.
     """
     fits = (TARGET, NLI) if nli else (TARGET,)
     parts = [_tables(modes, layers, width, fits)]
@@ -84,9 +94,10 @@ def study(layers: int, width: int, modes: Sequence[str], nli: bool, quick: bool)
         main = next((mode for mode in modes if mode not in WHOLE), OWN)
         for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
             base = Way(main, combination)
-            parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
             parts.append(_flows(base, width, fits))
-        if main != OWN:
+            if curves:
+                parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
+        if main != OWN and curves:
             parts.append(_layers(main, layers))
     return list(dict.fromkeys(way for part in parts for way in part))
 

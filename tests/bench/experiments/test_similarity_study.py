@@ -108,6 +108,9 @@ def test_protocols_over_subtasks(pairs: Pairs, rng: np.random.Generator) -> None
 
 def test_a_study_has_every_way_once_and_every_pair_of_layers() -> None:
     ways = study(4, 12, ["mean", "cls"], nli=True, quick=False)
+    tables = study(4, 12, ["mean", "cls"], nli=True, quick=False, curves=False)
+    assert {*study(4, 12, ["mean", "cls"], nli=True, quick=True)} < {*tables} < {*ways}
+    assert {way.reducer for way in tables} == {"whitening", "flow"}
     assert len(set(ways)) == len(ways)
     plain = {
         way.layers for way in ways if not way.fit and len(way.layers) == 2 and -1 not in way.layers
