@@ -105,7 +105,8 @@ COLUMNS = (
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),
-    Column("processor|system|commit|date", (str,), "where and when"),
+    Column("processor|system|date", (str,), "where and when"),
+    Column("commit", (str, NoneType), "of slimdex, where it is a checkout"),
     Column("threads", (int,), "of the machine"),
 )
 
