@@ -70,8 +70,7 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
     rows = [row for file in files for row in ResultsFile(file).rows.values()]
     if needed and not rows:
         raise InputError(
-            f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from "
-            f"`slimdex bench {experiment}`"
+            f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from `slimdex bench`"
         )
     return rows
 

@@ -21,11 +21,11 @@ INDEXES = ("duckdb", "faiss-cpu", "numpy")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One command of `slimdex bench` that leaves rows.
+    """What a command of `slimdex bench` leaves rows of.
 
     Attributes
     ----------
-    name : of the command, and how its files of rows begin.
+    name : how its files of rows begin; of the command, unless that is said.
     tables : rows -> tables.
     libraries : whose versions are said beneath the tables in README and docs.
     section : in the marks of README and docs.
@@ -33,6 +33,7 @@ class Experiment:
         of its rows, together with others'.
     line : the rows of one table -> what they come to, in a sentence.
     by : columns that the title of a table says.
+    command : that measures it, among others.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Experiment:
     title: str = ""
     line: Callable[[Sequence[Row]], str] | None = None
     by: Sequence[str] = ()
+    command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
         """Tables with what they are of, and what their rows come to before what they say."""
@@ -64,7 +66,7 @@ EXPERIMENTS = (
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
     ),
-    Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment"),
+    Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
 )
@@ -81,7 +83,8 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
     names = [experiment.name for experiment in EXPERIMENTS]
     rows = {name: read_rows(folder, name, needed=False) for name in names}
     if not any(rows.values()):
-        others = f"{', '.join(names[1:-1])} and {names[-1]}"
+        commands = list(dict.fromkeys(e.command or e.name for e in EXPERIMENTS))
+        others = f"{', '.join(commands[1:-1])} and {commands[-1]}"
         there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
         raise InputError(
             f"{folder}: no rows of results; `slimdex bench {names[0]} --quick{there}` "

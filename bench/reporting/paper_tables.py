@@ -77,15 +77,17 @@ class Published:
 @cache
 def published() -> Published:
     """What published.toml says."""
-    found = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    document = tomllib.loads(FILE.read_text(encoding="utf-8"))
     tables = []
-    for table in found["table"]:
+    for table in document["table"]:
         systems = [
-            System(row["name"], row["figures"], row.get("ours", {}), row.get("missing", ""))
-            for row in table.pop("row")
+            System(line["name"], line["figures"], line.get("ours", {}), line.get("missing", ""))
+            for line in table.pop("row")
         ]
         tables.append(PublishedTable(**table, systems=systems))
-    return Published(found["sources"], tables, [PublishedFigure(**f) for f in found["figure"]])
+    return Published(
+        document["sources"], tables, [PublishedFigure(**f) for f in document["figure"]]
+    )
 
 
 def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.columns import COLUMNS, check_row, column_of
+from slimdex.bench.machine import provenance
 from slimdex.bench.reporting.experiments import EXPERIMENTS
 from slimdex.bench.rows import FOLDER, read_rows
 
@@ -60,3 +61,8 @@ def test_reports_read_columns_that_there_are() -> None:
 def test_what_is_no_column(row: dict[str, object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         check_row(row)
+
+
+def test_where_it_was_measured_in_a_checkout_and_out_of_one() -> None:
+    check_row(provenance(["duckdb"]))
+    check_row(provenance() | {"commit": None})
