@@ -66,7 +66,7 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
     InputError
         If there are none and they are needed.
     """
-    files = sorted(folder.glob(f"{experiment}*.jsonl"))
+    files = sorted(folder.glob(f"{experiment}*.jsonl"), key=lambda file: file.stem)
     rows = [row for file in files for row in ResultsFile(file).rows.values()]
     if needed and not rows:
         raise InputError(

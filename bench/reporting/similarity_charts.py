@@ -22,6 +22,10 @@ TIP = [
 ]
 
 
+FEWEST = 4
+"""Values of k, or reducers, that are worth a panel: tables show fewer."""
+
+
 def study_charts(rows: Sequence[Row]) -> dict[str, Figure]:
     """Name of the picture -> the figure: a panel for each model."""
     drawn = {
@@ -58,7 +62,7 @@ def _k_curve(rows: Sequence[Row]) -> Chart | None:
     shown = ("(0, 0)", "(0, 0.25)", "(1, 1)")
     main = _main_pooling(rows)
     own = [r for r in rows if r["fit"] == TARGET and r["name"] in shown and r["pooling"] in main]
-    if not own:
+    if len({r["k"] for r in own}) < FEWEST:
         return None
     plain = [r for r in rows if not r["fit"] and r["pooling"] in main]
     y = alt.Y("average:Q", title=AVERAGE, scale=alt.Scale(zero=False))
@@ -166,7 +170,7 @@ def _reducers(rows: Sequence[Row]) -> Chart | None:
     pooling = _main_pooling(rows)[0]
     quarter = round(rows[0]["width"] / 4 / 4) * 4
     own = [r for r in rows if r["fit"] == TARGET and r["k"] == quarter and r["pooling"] == pooling]
-    if not any(r["reducer"] not in ("whitening", "none") for r in own):
+    if len({r["reducer"] for r in own}) < FEWEST:
         return None
     plain = [r for r in rows if not r["fit"] and r["pooling"] == pooling]
     title = [AVERAGE, f"({pooling}, k={quarter}; dashed: none)"]
