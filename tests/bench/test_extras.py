@@ -16,7 +16,7 @@ CHECKOUT = {"dir_info": {"editable": True}}
 
 
 def installation(folder: Path, source: dict[str, Any]) -> None:
-    """A folder for sys.path with slimdex's metadata, and a jinja2 that is not there."""
+    """A folder for sys.path with slimdex's metadata, and without the libraries of its extras."""
     metadata = folder / "slimdex-9.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slimdex\nVersion: 9\n")
@@ -46,19 +46,19 @@ def test_in_a_checkout_the_extra_is_the_checkouts(checkout: Path, tmp_path: Path
     for name, source, editable in (("e", CHECKOUT, "-e "), ("c", {"dir_info": {}}, "")):
         installation(tmp_path / name, {"url": url, **source})
         inside = advice(tmp_path / name, checkout)
-        assert inside == f"'jinja2': pip install {editable}'.[bench]'"
+        assert inside == f"'scipy': pip install {editable}'.[bench]'"
         outside = advice(tmp_path / name, tmp_path)
-        assert outside == f"'jinja2': pip install {editable}'{checkout}[bench]'"
+        assert outside == f"'scipy': pip install {editable}'{checkout}[bench]'"
 
 
 @pytest.mark.slow
 def test_from_a_wheel_the_extra_is_the_packages(tmp_path: Path) -> None:
     wheel = {"url": "file:///x/slimdex-9-py3-none-any.whl", "archive_info": {}}
     installation(tmp_path / "wheel", wheel)
-    assert advice(tmp_path / "wheel", tmp_path) == "'jinja2': pip install 'slimdex[bench]'"
+    assert advice(tmp_path / "wheel", tmp_path) == "'scipy': pip install 'slimdex[bench]'"
     gone = {"url": (tmp_path / "removed").as_uri(), **CHECKOUT}
     installation(tmp_path / "gone", gone)
-    assert advice(tmp_path / "gone", tmp_path) == "'jinja2': pip install 'slimdex[bench]'"
+    assert advice(tmp_path / "gone", tmp_path) == "'scipy': pip install 'slimdex[bench]'"
 
 
 def test_a_peers_module_is_in_the_extra_peers() -> None:

@@ -185,4 +185,4 @@ def test_quick_is_a_command(tmp_path: Path) -> None:
     rows = read_rows(tmp_path, "sts")
     plain = next(row for row in rows if row["pooling"] == "mean@-1" and not row["fit"])
     assert plain["STS-B"] == pytest.approx(82.03, abs=0.02)
-    assert {row["mode"] for row in rows} == {"mean", "cls"}
+    assert {row["mode"] for row in rows} == {"mean", "cls", "wk"}
