@@ -18,17 +18,22 @@ Rows = NDArray[np.int64]
 LARGEST = float(np.finfo(np.float16).max)
 SMALLEST = float(np.finfo(np.float16).smallest_normal)
 """What a number of a vector on disk can be; squares of what is much more overflow."""
+FLOAT32_SQUARED = float(np.finfo(np.float32).max)
+"""A sum of squares that is finite in float32."""
 SCAN_ROWS = 8192
 """Rows read at a time when a whole file is gone through: 12 MB of float32 at 384 dimensions."""
 
 
-def as_matrix(X: Any, *, dim: int | None = None, name: str = "vectors") -> Matrix:
+def as_matrix(
+    X: Any, *, dim: int | None = None, name: str = "vectors", largest: float | None = None
+) -> Matrix:
     """Check and convert to a C-contiguous float32 matrix.
 
     Raises
     ------
     InputError
-        If `X` is not two-dimensional, has not `dim` columns, or holds NaN or infinity.
+        If `X` is not two-dimensional, has not `dim` columns, holds NaN or infinity, or a number
+        whose magnitude is more than `largest`.
 
     >>> as_matrix([[1, 2], [3, 4]]).dtype
     dtype('float32')
@@ -37,26 +42,45 @@ def as_matrix(X: Any, *, dim: int | None = None, name: str = "vectors") -> Matri
     ...
     slimdex.indexes.errors.InputError: vectors: row 0, column 1 is nan; expected finite numbers
     """
-    try:
-        if np.iscomplexobj(X):
-            raise TypeError("complex numbers")
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-            out = np.ascontiguousarray(X, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{name}: expected rows of numbers, all of one length ({error})"
-        ) from error
+    out = X if _is_ready(X) else _converted(X, name)
     if out.ndim != 2:
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
-    finite = np.isfinite(out)
+    # No number can be larger than the root of the sum of their squares, which takes one pass.
+    squares = float(np.vdot(out, out))
+    if not squares <= (FLOAT32_SQUARED if largest is None else largest**2):
+        _check_numbers(out, name, largest)
+    return out
+
+
+def _is_ready(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
+
+
+def _converted(X: Any, name: str) -> Matrix:
+    try:
+        if np.iscomplexobj(X):
+            raise TypeError("complex numbers")
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            return np.ascontiguousarray(X, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{name}: expected rows of numbers, all of one length ({error})"
+        ) from error
+
+
+def _check_numbers(X: Matrix, name: str, largest: float | None) -> None:
+    finite = np.isfinite(X)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         raise InputError(
-            f"{name}: row {row}, column {column} is {out[row, column]}; expected finite numbers"
+            f"{name}: row {row}, column {column} is {X[row, column]}; expected finite numbers"
         )
-    return out
+    if largest is not None and (found := float(np.abs(X).max(initial=0.0))) > largest:
+        raise InputError(
+            f"{name}: value {found:g}; expected up to {largest:g}, as vectors on disk have"
+        )
 
 
 def normalize_rows(X: Matrix) -> Matrix:
@@ -65,7 +89,10 @@ def normalize_rows(X: Matrix) -> Matrix:
     >>> normalize_rows(np.array([[3, 4], [0, 0]], dtype=np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    norms = np.sqrt(np.vecdot(X, X))[:, None]
+    if norms.all():
+        rows: Matrix = X / norms
+        return rows
     out: Matrix = np.divide(X, norms, out=np.zeros_like(X), where=norms > 0)
     return out
 

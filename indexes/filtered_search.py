@@ -20,7 +20,7 @@ import numpy as np
 from .arrays import Matrix, Rows, batches, normalize_rows
 from .ranking import top_k
 from .reducer import Reducer
-from .rescoring import Metric
+from .rescoring import Metric, Probes
 from .search_costs import TIMED_QUERIES, Costs
 from .vector_index import VectorIndex
 
@@ -102,9 +102,10 @@ class FilteredSearch:
         `codes` and `found` are scores and rows (m,) of the first lot.
         """
         start, scored = perf_counter(), np.empty(0, dtype=np.float32)
+        probe = self.metric.probes(query)
         seen = min(self._sample(k), len(found))
         while perf_counter() - start <= patience:
-            scored = np.append(scored, self._scores(query, found[len(scored) : seen]))
+            scored = np.append(scored, self._scores(probe, found[len(scored) : seen]))
             needed = int((codes >= _least_code(codes[:seen], scored, k)).sum())
             if needed > seen:
                 seen = needed
@@ -127,11 +128,11 @@ class FilteredSearch:
         new = ~np.isin(more, found, assume_unique=True)
         return np.append(codes, scores[new]), np.append(found, more[new])
 
-    def _scores(self, query: Matrix, rows: Rows) -> Matrix:
+    def _scores(self, probe: Probes, rows: Rows) -> Matrix:
         """Cosines (n,) of one query with rows, which are read in the order they lie on disk."""
         order = np.argsort(rows)
         out = np.empty(len(rows), dtype=np.float32)
-        out[order] = self.metric.scores(query, rows[order])[0]
+        out[order] = self.metric.scores(probe, rows[order])[0]
         return out
 
     def _sample(self, k: int) -> int:

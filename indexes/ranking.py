@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows
 
+SORTED_AT_ONCE = 500
+"""So many scores are sorted sooner than parted."""
+
 
 def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     """The k best of scores (q, n) that belong to `rows` (n,), best first.
@@ -18,8 +21,12 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     """
     k = min(k, scores.shape[1])
     if len(scores) == 1 and k:  # the usual case, which plain indexing serves twice as fast
-        nearest = np.argpartition(-scores[0], k - 1)[:k]
-        nearest = nearest[np.argsort(-scores[0, nearest], kind="stable")]
+        falling = -scores[0]
+        if len(falling) > SORTED_AT_ONCE:
+            nearest = np.argpartition(falling, k - 1)[:k]
+            nearest = nearest[np.argsort(falling[nearest], kind="stable")]
+        else:
+            nearest = np.argsort(falling, kind="stable")[:k]
         return scores[:, nearest], rows[nearest][None]
     best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
     found = np.take_along_axis(scores, best, axis=1)

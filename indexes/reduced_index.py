@@ -15,7 +15,7 @@ from .kinds import Kind
 from .progress import Progress, silent
 from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
-from .rescoring import Metric
+from .rescoring import Metric, Probes
 from .search_costs import Costs
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
@@ -107,11 +107,7 @@ class ReducedIndex:
         place of the index's own; with 0 the order of the codes is final.
         """
         metric, candidates = self._rescoring(candidates)
-        queries = as_matrix(queries, dim=self.vectors.dim, name="queries")
-        if (largest := float(np.abs(queries).max(initial=0.0))) > LARGEST:
-            raise InputError(
-                f"queries: value {largest:g}; expected up to {LARGEST:g}, as vectors on disk have"
-            )
+        queries = as_matrix(queries, dim=self.vectors.dim, name="queries", largest=LARGEST)
         k = min(k, len(self))
         if not k or not len(queries):
             return best_of([], len(queries), k)
@@ -121,8 +117,8 @@ class ReducedIndex:
             return self._nearest_codes(queries, k, exclude)
         candidates = min(max(candidates, k), len(self))
         _, found = self._nearest_codes(queries, candidates, exclude)
-        each = zip(queries, found, strict=True)
-        return _stack([_rescored(metric, query[None], rows, k) for query, rows in each], k)
+        each = zip(metric.probes(queries).each(), found, strict=True)
+        return _stack([_rescored(metric, probe, rows, k) for probe, rows in each], k)
 
     def filtered(self, candidates: int | None = None) -> FilteredSearch:
         """The search among given rows, for an index that rescores."""
@@ -178,6 +174,8 @@ class ReducedIndex:
         ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
             scores, found = self.index.search(short, min(ask, total + later))
+            if ask == count and not len(exclude) and found.min() >= 0 and found.max() < total:
+                return scores, found
             hidden = (found >= total) | contains(exclude, found)
             if not (len(exclude) or hidden.any() or (found[:, :count] < 0).any()):
                 return scores[:, :count], found[:, :count]
@@ -211,9 +209,11 @@ def trained(
     return index.train(np.concatenate(sample))
 
 
-def _rescored(metric: Metric, query: Matrix, found: Rows, k: int) -> tuple[Matrix, Rows]:
-    rows = np.sort(found[found >= 0])  # in the order they lie on disk
-    return top_k(metric.scores(query, rows), rows, k)
+def _rescored(metric: Metric, probe: Probes, found: Rows, k: int) -> tuple[Matrix, Rows]:
+    rows = np.sort(found)  # in the order they lie on disk
+    if rows[0] < 0:
+        rows = rows[rows >= 0]
+    return top_k(metric.scores(probe, rows), rows, k)
 
 
 def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:

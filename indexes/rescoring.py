@@ -9,8 +9,10 @@ rotation and M M^T the identity, which is neither kept nor multiplied with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,36 @@ from .vector_file import VectorFile
 
 PIECE_BYTES = 1 << 20
 """Of float32 rows scored at a time: more leaves the processor's cache and wakes BLAS's threads."""
+
+
+class Probes(NamedTuple):
+    """Queries in a metric.
+
+    Attributes
+    ----------
+    vectors : (q, d), ``a`` in the text above.
+    shifts : (q,), what the metric's own shift adds to each product.
+    lengths : (q,), of the queries in the metric.
+    """
+
+    vectors: Matrix
+    shifts: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def each(self) -> Iterator[Probes]:
+        """One query at a time."""
+        for i in range(len(self.lengths)):
+            yield Probes(*(values[i : i + 1] for values in self))
+
+    def scores(self, X: Matrix, norms: Matrix) -> Matrix:
+        """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
+        products = self.vectors @ X.T
+        products -= self.shifts[:, None]
+        scale = self.lengths[:, None] * norms[:, 0]
+        if not scale.all():
+            scale[scale == 0.0] = np.inf  # nothing resembles a row or a query of no length
+        products /= scale
+        return products
 
 
 class Rescorer:
@@ -55,17 +87,12 @@ class Rescorer:
         norms: Matrix = np.sqrt(np.maximum(squares, 0.0))[:, None].astype(np.float32)
         return norms
 
-    def scores(self, queries: Matrix, X: Matrix, norms: Matrix) -> Matrix:
-        """Cosines (q, n) of queries (q, d) with rows X (n, d) whose lengths are norms (n, 1)."""
+    def probes(self, queries: Matrix) -> Probes:
+        """Queries (q, d) as rows are scored by them; it takes the one product with the metric."""
         centred = queries - self.shift
-        probes = self._times_gram(centred)
-        lengths = np.sqrt(np.maximum(np.vecdot(probes, centred), 0.0))
-        products = probes @ X.T
-        products -= (probes @ self.shift)[:, None]
-        scale = lengths[:, None] * norms[:, 0]
-        scale[scale == 0.0] = np.inf  # nothing resembles a row or a query of no length
-        products /= scale
-        return products.astype(np.float32, copy=False)
+        gram = self._times_gram(centred)
+        lengths = np.sqrt(np.maximum(np.vecdot(gram, centred), 0.0))
+        return Probes(gram, gram @ self.shift, lengths)
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
@@ -100,15 +127,21 @@ class Metric:
         """The metric over a vector file that has grown; this one's norms stay as they are."""
         return replace(self, vectors=vectors, norms=self.norms.reopened())
 
-    def scores(self, queries: Matrix, rows: Rows) -> Matrix:
-        """Cosines (q, n) of queries (q, d) with the given rows (n,)."""
-        out = np.empty((len(queries), len(rows)), dtype=np.float32)
+    def probes(self, queries: Matrix) -> Probes:
+        """What `scores` takes, of queries (q, d)."""
+        return self.rescorer.probes(queries)
+
+    def scores(self, probes: Probes, rows: Rows) -> Matrix:
+        """Cosines (q, n) of queries with the given rows (n,)."""
+        self.vectors.expect(rows)
+        self.norms.expect(rows)
+        out = np.empty((len(probes.lengths), len(rows)), dtype=np.float32)
         for part in batches(len(rows), max(PIECE_BYTES // (4 * self.vectors.dim), 1)):
             vectors, norms = self.vectors.take(rows[part]), self.norms.take(rows[part])
-            out[:, part] = self.rescorer.scores(queries, vectors, norms)
+            out[:, part] = probes.scores(vectors, norms)
         return out
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of the nearest of the given rows (n,), padded with -inf and -1."""
-        chunks = (rows[part] for part in batches(len(rows)))
-        return best_of(((self.scores(queries, chunk), chunk) for chunk in chunks), len(queries), k)
+        probes, chunks = self.probes(queries), (rows[part] for part in batches(len(rows)))
+        return best_of(((self.scores(probes, chunk), chunk) for chunk in chunks), len(queries), k)

@@ -7,15 +7,21 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches
 from .errors import CorruptError, InputError
+from .half_precision import widened
 
 BLOCK_BYTES = 1 << 22
 """Checksums are kept for blocks of 4 MiB, so that an append hashes no more than its own."""
+COLD_ROW_S = 3e-6
+"""Seconds a row beyond which it came from the disk: one in memory takes a tenth of that."""
+FEW_ROWS = 32
+"""Fewer rows are no measure: a single one takes longer to ask for than to read."""
 
 
 class VectorFile:
@@ -45,7 +51,8 @@ class VectorFile:
         size = path.stat().st_size if path.exists() else 0
         if size < self.nbytes:
             raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
-        self._map: NDArray[np.generic] | None = None
+        self._map: tuple[mmap.mmap | None, NDArray[np.generic]] | None = None
+        self._cold = True  # whether the last rows came from the disk, as far as is known
 
     def __len__(self) -> int:
         return self.rows
@@ -114,7 +121,28 @@ class VectorFile:
 
     def take(self, rows: Rows) -> Matrix:
         """The given rows (n, dim) as float32, read through a memory map."""
-        return _widened(self.map().take(rows, axis=0))
+        start = perf_counter()
+        found = self.map().take(rows, axis=0)
+        self._cold = perf_counter() - start > COLD_ROW_S * max(len(rows), FEW_ROWS)
+        return widened(found)
+
+    def expect(self, rows: Rows) -> None:
+        """Ask the system for rows that will be taken, if the last ones came from the disk.
+
+        It reads them all at once then, and not one after the other as they are touched, which
+        takes four times as long. In memory they need no asking, which is a call for each.
+        """
+        if not self._cold or not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        mapped, _ = self._mapping()
+        if mapped is None:
+            return
+        starts = rows * self.row_bytes
+        firsts = starts // mmap.PAGESIZE * mmap.PAGESIZE
+        for first, length in zip(
+            firsts.tolist(), (starts + self.row_bytes - firsts).tolist(), strict=True
+        ):
+            mapped.madvise(mmap.MADV_WILLNEED, first, length)
 
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
         """Rows start .. stop in chunks of float32, read so that no page stays mapped."""
@@ -126,7 +154,7 @@ class VectorFile:
             for part in batches(stop, SCAN_ROWS, start):
                 count = (part.stop - part.start) * self.dim
                 chunk = np.fromfile(file, dtype=self.dtype, count=count)
-                yield _widened(chunk.reshape(-1, self.dim))
+                yield widened(chunk.reshape(-1, self.dim))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
         """(number, SHA-256) of each block from `first` on; the last one may be short."""
@@ -140,34 +168,20 @@ class VectorFile:
 
     def map(self) -> NDArray[np.generic]:
         """The rows (n, dim) in a memory map, which outlives the file's name."""
-        mapped = self._map  # another thread's append may forget it at any time
-        if mapped is None:
-            mapped = self._map = self._mapped()
-        return mapped
+        return self._mapping()[1]
 
-    def _mapped(self) -> NDArray[np.generic]:
+    def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+        mapping = self._map  # another thread's append may forget it at any time
+        if mapping is None:
+            mapping = self._map = self._mapped()
+        return mapping
+
+    def _mapped(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         if self.rows == 0:
-            return np.zeros((0, self.dim), dtype=self.dtype)
+            return None, np.zeros((0, self.dim), dtype=self.dtype)
         with self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
             # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
             mapped.madvise(mmap.MADV_RANDOM)
-        return np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)
-
-
-def _widened(X: NDArray[np.generic]) -> Matrix:
-    """Finite float16 to float32 by shifting bits, four times as fast as `astype` does it.
-
-    Exponent and fraction move to their places in a float32, the sign to the bits above them, of
-    which all but the first are cleared. Multiplying by 2^112 corrects the exponent's bias, and
-    makes subnormal numbers right too.
-    """
-    if X.dtype != np.float16:
-        return X.astype(np.float32)
-    bits = X.view(np.int16).astype(np.int32)
-    bits <<= 13
-    bits &= np.int32(-0x70002000)
-    out = bits.view(np.float32)
-    out *= np.float32(2.0**112)
-    return out
+        return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)

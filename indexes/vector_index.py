@@ -155,8 +155,11 @@ class FaissIndex:
         With `rows`, only those are looked at, and all of them are.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
-        with _refusals(), self._lock.shared():
-            return self._search(queries, k, rows)
+        try:
+            with self._lock.shared():
+                return self._search(queries, k, rows)
+        except RuntimeError as error:
+            raise _refusal("this kind of index", error) from error
 
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
@@ -321,11 +324,17 @@ def _refusals(what: str = "this kind of index") -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise InputError(f"{what}: FAISS says {_reason(error)}; try another kind") from error
+        raise _refusal(what, error) from error
+
+
+def _refusal(what: str, error: RuntimeError) -> InputError:
+    return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
 
 
 def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
-    scores[rows < 0] = -np.inf
+    """Scores of -inf where FAISS has found no more; those places are the last."""
+    if rows.size and rows[:, -1].min() < 0:
+        scores[rows < 0] = -np.inf
     return scores, rows
 
 

@@ -104,7 +104,7 @@ def test_components_beyond_the_rank_do_no_harm(
     np.testing.assert_allclose(whole.transform(X[:5])[:, rank:], 0, atol=1e-3)
     # Any row's cosines are those of the metric that rescores, which spans all dimensions.
     probe, metric = X[5:9], Rescorer.fit(Moments(12).update(X[:5]), beta, gamma)
-    expected = metric.scores(probe, X[:5], metric.norms(X[:5]))
+    expected = metric.probes(probe).scores(X[:5], metric.norms(X[:5]))
     ours = normalize_rows(whole.transform(probe)) @ normalize_rows(whole.transform(X[:5])).T
     np.testing.assert_allclose(ours, expected, atol=1e-4)
 
@@ -141,7 +141,7 @@ def test_rescorer_is_the_cosine_after_whitening(X: Matrix, beta: float, gamma: f
     expected = (
         normalize_rows(whitening.transform(queries)) @ normalize_rows(whitening.transform(X)).T
     )
-    ours = rescorer.scores(queries, X, rescorer.norms(X))
+    ours = rescorer.probes(queries).scores(X, rescorer.norms(X))
     np.testing.assert_allclose(ours, expected, atol=2e-5)
 
 
@@ -149,14 +149,14 @@ def test_rescorer_keeps_cosines_of_data_that_span_less(X: Matrix, tmp_path: Path
     rescorer = Rescorer.fit(Moments(12).update(X[:5]), 0.0, 0.0)
     rescorer.save(tmp_path / "r")
     loaded = Rescorer.load(tmp_path / "r")
-    ours = loaded.scores(X[:3], X, loaded.norms(X))
+    ours = loaded.probes(X[:3]).scores(X, loaded.norms(X))
     np.testing.assert_allclose(ours, cosines(X)[:3], atol=1e-5)
 
 
 def test_rescorer_gives_zero_rows_a_zero(X: Matrix) -> None:
     rescorer = Rescorer.fit(Moments(12).update(X), 0.0, 0.25)
     zeros = np.zeros((2, 12), dtype=np.float32)
-    assert rescorer.scores(X[:1], zeros, rescorer.norms(zeros)).tolist() == [[0.0, 0.0]]
+    assert rescorer.probes(X[:1]).scores(zeros, rescorer.norms(zeros)).tolist() == [[0.0, 0.0]]
 
 
 def test_truncate_keeps_the_first_dimensions(X: Matrix) -> None:

@@ -79,3 +79,27 @@ def test_bad_input(tmp_path: Path, X: np.ndarray) -> None:
     file.append(X)
     with pytest.raises(CorruptError, match="600 bytes; expected 612 for 51 rows"):
         VectorFile(tmp_path / "v.f16", 6, rows=51)
+
+
+def test_rows_that_were_asked_for_are_the_rows(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.normal(size=(3000, 7)).astype(np.float16).astype(np.float32)
+    file = VectorFile(tmp_path / "v.f16", dim=7)
+    file.expect(np.empty(0, dtype=np.int64))  # nothing is there yet
+    file.append(X)
+    for rows in (np.array([0, 2999]), rng.permutation(3000), np.array([], dtype=np.int64)):
+        file._cold = True  # as far as is known the rows are on the disk
+        file.expect(rows)
+        np.testing.assert_array_equal(file.take(rows), X[rows])
+
+
+def test_only_rows_on_the_disk_are_asked_for(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = VectorFile(tmp_path / "v.f16", dim=8)
+    file.append(rng.normal(size=(64, 8)).astype(np.float32))
+    clock = iter([0.0, 1e-6, 0.0, 1.0])  # the first rows are in memory, the others are not
+    monkeypatch.setattr("slimdex.indexes.vector_file.perf_counter", lambda: next(clock))
+    file.take(np.arange(64))
+    assert not file._cold
+    file.take(np.arange(64))
+    assert file._cold
