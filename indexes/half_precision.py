@@ -13,19 +13,20 @@ except ImportError:  # no wheel for this machine
     numkong = None  # type: ignore[assignment]
 
 
-def widened(X: NDArray[np.generic]) -> Matrix:
-    """Finite rows (n, d), C-contiguous, as float32; no number changes.
+def widened(X: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
+    """Finite rows (n, d), C-contiguous, as float32, in `out` if that is given; no number changes.
 
     >>> widened(np.array([[1.5, -0.1]], dtype=np.float16)).tolist()
     [[1.5, -0.0999755859375]]
     """
-    if X.dtype != np.float16 or not X.size:
-        return X.astype(np.float32)
-    if numkong is None:
-        return widened_by_shifts(X)
-    out = np.empty(X.shape, dtype=np.float32)
-    numkong.astype(X, "float32", out=out)
-    return out
+    if X.dtype == np.float16 and X.size and numkong is not None:
+        out = np.empty(X.shape, dtype=np.float32) if out is None else out
+        numkong.astype(X, "float32", out=out)
+        return out
+    wide: Matrix = widened_by_shifts(X) if X.dtype == np.float16 else X.astype(np.float32)
+    if out is not None:
+        out[:] = wide
+    return wide if out is None else out
 
 
 def widened_by_shifts(X: NDArray[np.generic]) -> Matrix:

@@ -34,28 +34,27 @@ class Probes(NamedTuple):
 
     Attributes
     ----------
-    vectors : (q, d), ``a`` in the text above.
-    shifts : (q,), what the metric's own shift adds to each product.
-    lengths : (q,), of the queries in the metric.
+    vectors : (q, d), ``a`` in the text above, divided by the query's own length in the metric.
+    shifts : (q,), what the metric's own shift adds to each product; None if that is nothing.
     """
 
     vectors: Matrix
-    shifts: NDArray[np.float32]
-    lengths: NDArray[np.float32]
+    shifts: NDArray[np.float32] | None
 
     def each(self) -> Iterator[Probes]:
         """One query at a time."""
-        for i in range(len(self.lengths)):
-            yield Probes(*(values[i : i + 1] for values in self))
+        for i in range(len(self.vectors)):
+            shifts = None if self.shifts is None else self.shifts[i : i + 1]
+            yield Probes(self.vectors[i : i + 1], shifts)
 
     def scores(self, X: Matrix, norms: Matrix) -> Matrix:
         """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
         products = self.vectors @ X.T
-        products -= self.shifts[:, None]
-        scale = self.lengths[:, None] * norms[:, 0]
-        if not scale.all():
-            scale[scale == 0.0] = np.inf  # nothing resembles a row or a query of no length
-        products /= scale
+        if self.shifts is not None:
+            products -= self.shifts[:, None]
+        if not norms.all():
+            norms = np.where(norms == 0.0, np.float32(np.inf), norms)  # they resemble nothing
+        products /= norms[:, 0]
         return products
 
 
@@ -64,6 +63,7 @@ class Rescorer:
 
     def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
         self.gram, self.shift = gram, shift
+        self._shifts = bool(shift.any())
 
     @classmethod
     def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
@@ -89,10 +89,13 @@ class Rescorer:
 
     def probes(self, queries: Matrix) -> Probes:
         """Queries (q, d) as rows are scored by them; it takes the one product with the metric."""
-        centred = queries - self.shift
-        gram = self._times_gram(centred)
-        lengths = np.sqrt(np.maximum(np.vecdot(gram, centred), 0.0))
-        return Probes(gram, gram @ self.shift, lengths)
+        centred = queries - self.shift if self._shifts else queries
+        vectors = self._times_gram(centred)
+        lengths = np.sqrt(np.maximum(np.vecdot(vectors, centred), 0.0))[:, None]
+        if not lengths.all():
+            lengths[lengths == 0.0] = np.inf  # nothing resembles a query of no length
+        vectors = vectors / lengths
+        return Probes(vectors, vectors @ self.shift if self._shifts else None)
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
@@ -135,11 +138,16 @@ class Metric:
         """Cosines (q, n) of queries with the given rows (n,)."""
         self.vectors.expect(rows)
         self.norms.expect(rows)
-        out = np.empty((len(probes.lengths), len(rows)), dtype=np.float32)
-        for part in batches(len(rows), max(PIECE_BYTES // (4 * self.vectors.dim), 1)):
-            vectors, norms = self.vectors.take(rows[part]), self.norms.take(rows[part])
-            out[:, part] = probes.scores(vectors, norms)
+        at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
+        if len(rows) <= at_once:
+            return self._scores(probes, rows)
+        out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
+        for part in batches(len(rows), at_once):
+            out[:, part] = self._scores(probes, rows[part])
         return out
+
+    def _scores(self, probes: Probes, rows: Rows) -> Matrix:
+        return probes.scores(self.vectors.take_briefly(rows), self.norms.take(rows))
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of the nearest of the given rows (n,), padded with -inf and -1."""

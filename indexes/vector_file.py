@@ -7,6 +7,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import local
 from time import perf_counter
 
 import numpy as np
@@ -123,8 +124,26 @@ class VectorFile:
         """The given rows (n, dim) as float32, read through a memory map."""
         start = perf_counter()
         found = self.map().take(rows, axis=0)
-        self._cold = perf_counter() - start > COLD_ROW_S * max(len(rows), FEW_ROWS)
+        self._see(rows, start)
         return widened(found)
+
+    def take_briefly(self, rows: Rows) -> Matrix:
+        """What `take` gives, in memory that this thread's next call uses again.
+
+        To ask the system for new memory, and to give it back, takes as long as reading the rows.
+        Their numbers are not checked.
+        """
+        size = len(rows) * self.dim
+        raw, wide = _scratch.arrays(size, self.dtype)
+        start = perf_counter()
+        found = raw[:size].reshape(-1, self.dim)
+        self.map().take(rows, axis=0, out=found, mode="clip")  # other modes take a copy first
+        self._see(rows, start)
+        return widened(found, wide[:size].reshape(-1, self.dim))
+
+    def _see(self, rows: Rows, start: float) -> None:
+        """Learn from how long they took where the last rows came from."""
+        self._cold = perf_counter() - start > COLD_ROW_S * max(len(rows), FEW_ROWS)
 
     def expect(self, rows: Rows) -> None:
         """Ask the system for rows that will be taken, if the last ones came from the disk.
@@ -185,3 +204,23 @@ class VectorFile:
             # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
             mapped.madvise(mmap.MADV_RANDOM)
         return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)
+
+
+class _Scratch(local):
+    """Memory of each thread that rows are read into, as large as the most that it has read."""
+
+    def __init__(self) -> None:
+        self._raw: dict[np.dtype[np.generic], NDArray[np.generic]] = {}
+        self._wide = np.empty(0, dtype=np.float32)
+
+    def arrays(self, size: int, dtype: np.dtype[np.generic]) -> tuple[NDArray[np.generic], Matrix]:
+        """Room for so many numbers as they are on disk, and as float32."""
+        raw = self._raw.get(dtype)
+        if raw is None or len(raw) < size:
+            raw = self._raw[dtype] = np.empty(size, dtype=dtype)
+        if len(self._wide) < size:
+            self._wide = np.empty(size, dtype=np.float32)
+        return raw, self._wide
+
+
+_scratch = _Scratch()

@@ -152,9 +152,9 @@ class Counting(VectorFile):
 
     taken = 0
 
-    def take(self, rows: Rows) -> Matrix:
+    def take_briefly(self, rows: Rows) -> Matrix:
         self.taken += len(rows)
-        return super().take(rows)
+        return super().take_briefly(rows)
 
 
 def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:

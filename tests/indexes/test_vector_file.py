@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -103,3 +105,27 @@ def test_only_rows_on_the_disk_are_asked_for(
     assert not file._cold
     file.take(np.arange(64))
     assert file._cold
+
+
+def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray) -> None:
+    file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
+    other = VectorFile(tmp_path / "n.f32", dim=1, dtype=np.float32)
+    file.append(X)
+    other.append(X[:, :1])
+    for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
+        np.testing.assert_array_equal(file.take_briefly(rows), file.take(rows))
+        np.testing.assert_array_equal(other.take_briefly(rows), X[rows, :1])
+
+
+def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:
+    file = VectorFile(tmp_path / "v.f16", dim=1)
+    file.append(np.arange(64, dtype=np.float32)[:, None])
+    together = Barrier(2)
+
+    def taken(row: int) -> float:
+        found = file.take_briefly(np.array([row]))
+        together.wait()  # the other thread has taken its row by now
+        return float(found[0, 0])
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(taken, [3, 40])) == [3.0, 40.0]
