@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distributions
 from pathlib import Path
 from shlex import quote
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from slimdex.indexes.errors import InputError
 
@@ -60,6 +57,9 @@ def missing_ones_told() -> Iterator[None]:
 
 def _source() -> tuple[Path | None, bool]:
     """The checkout that slimdex was installed from and whether in place; None from elsewhere."""
+    from urllib.parse import urlsplit  # these take longer to import than all of this folder
+    from urllib.request import url2pathname
+
     for source in _recorded():
         if "dir_info" not in source:
             return None, False
@@ -71,5 +71,7 @@ def _source() -> tuple[Path | None, bool]:
 
 def _recorded() -> list[dict[str, Any]]:
     """What pip noted of slimdex's source: a checkout's own egg-info, which is first, has none."""
+    from importlib.metadata import distributions
+
     texts = (found.read_text("direct_url.json") for found in distributions(name="slimdex"))
     return [json.loads(text) for text in texts if text]
