@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from zlib import crc32
 
 from slimdex.indexes.errors import CorruptError
@@ -18,11 +18,13 @@ from slimdex.indexes.vector_file import block_digests
 
 from ..catalog.state import Lines
 from ..column_types import restored
-from ..document_lines import line_of, values_of
+from ..document_lines import UnwritableError, line_of, values_of
 from ..documents import Document
 
-ENTRY = Struct("<QI")
-"""What the offsets have of a row: where its line ends, in bytes, and the line's CRC-32."""
+ENTRY = Struct("<QII")
+"""What the offsets have of a row: where its line begins, its length in bytes, and its CRC-32."""
+LONGEST_LINE = (1 << 32) - 1
+"""Bytes: what the length has room for."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,12 @@ def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
     )
 
 
-class _Place(NamedTuple):
-    """Where a row's line is, in bytes, and its CRC-32."""
-
-    start: int
-    stop: int
-    crc: int
-
-
 class DocumentFile:
-    """What the catalog has of documents, as lines of JSON back to back, and where each ends.
+    """What the catalog has of documents, as lines of JSON back to back, and where each begins.
 
-    It is a copy of what the catalog holds, for those who look for a few documents: ten lines are
-    read in less time than DuckDB takes to begin. Both files may be longer than what counts: what
+    It is a copy of what the catalog holds, for who looks for a few documents: ten lines are read
+    in less time than DuckDB takes to begin. They are not compressed: that costs more time than it
+    saves room. Both files may be longer than what counts: what
     an interrupted append left is ignored, and overwritten by the next one.
 
     Attributes
@@ -139,10 +134,12 @@ class DocumentFile:
         with _written(self._documents) as texts, _written(self._offsets) as offsets:
             for values in documents:
                 line = line_of(values)
+                if len(line) > LONGEST_LINE:
+                    raise UnwritableError(f"a document of {len(line)} bytes")
+                texts.write(line)
+                offsets.write(ENTRY.pack(end, len(line), crc32(line)))
                 end += len(line)
                 rows += 1
-                texts.write(line)
-                offsets.write(ENTRY.pack(end, crc32(line)))
         lines = replace(self.lines, bytes=end, columns=dict(columns))
         return DocumentFile(self._folder, lines, rows)
 
@@ -161,40 +158,32 @@ class DocumentFile:
         """
         lines, offsets = self._maps
         # All pages are asked for before the first is read: a cold disk fetches them together.
-        for row in rows:
-            _fetch(offsets, max(row - 1, 0) * ENTRY.size, (row + 1) * ENTRY.size)
-        places = [self._place(offsets, row) for row in rows]
-        for place in places:
-            _fetch(lines, place.start, place.stop)
-        return {
-            row: self._document(lines, place, columns)
-            for row, place in zip(rows, places, strict=True)
-        }
+        _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
+        entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
+        _fetch(lines, ((start, length) for start, length, _ in entries))
+        has_json, found = "JSON" in columns.values(), {}
+        for row, (start, length, crc) in zip(rows, entries, strict=True):
+            line = lines[start : start + length]
+            try:
+                if len(line) != length or crc32(line) != crc:
+                    raise ValueError("another checksum")
+                found[row] = _document(line, columns, has_json)
+            except (ValueError, TypeError) as error:
+                raise CorruptError(
+                    f"{self._documents.path}: row {row} is damaged, at byte {start} ({error})"
+                    f"{self._documents.way_out}"
+                ) from error
+        return found
 
-    def _place(self, offsets: mmap.mmap | bytes, row: int) -> _Place:
-        stop, crc = ENTRY.unpack_from(offsets, row * ENTRY.size)
-        start = ENTRY.unpack_from(offsets, (row - 1) * ENTRY.size)[0] if row else 0
-        if not start <= stop <= self.lines.bytes:
-            raise CorruptError(f"{self._offsets.path}: row {row} is damaged{self._offsets.way_out}")
-        return _Place(start, stop, crc)
 
-    def _document(
-        self, lines: mmap.mmap | bytes, place: _Place, columns: Mapping[str, str]
-    ) -> Document:
-        line = lines[place.start : place.stop]
-        try:
-            if crc32(line) != place.crc:
-                raise ValueError("another checksum")
-            id, title, text, *own = values_of(line)
-            if not all(isinstance(word, str) for word in (id, title, text)):
-                raise ValueError("expected an id, a title and a text")
-            own += [None] * (len(columns) - len(own))
-            return Document(id, text, title, restored(columns, own))
-        except (ValueError, TypeError) as error:
-            raise CorruptError(
-                f"{self._documents.path}: damaged in bytes {place.start} to {place.stop} "
-                f"({error}){self._documents.way_out}"
-            ) from error
+def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
+    id, title, text, *own = values_of(line)
+    if not type(id) is type(title) is type(text) is str:
+        raise ValueError("expected an id, a title and a text")
+    if len(own) < len(columns):
+        own += [None] * (len(columns) - len(own))
+    metadata = restored(columns, own) if has_json else dict(zip(columns, own, strict=True))
+    return Document(id, text, title, metadata)
 
 
 @contextmanager
@@ -209,9 +198,14 @@ def _written(part: Part) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
 
 
-def _fetch(mapped: mmap.mmap | bytes, start: int, stop: int) -> None:
-    """Have the system read some bytes of a map soon; it may have them already."""
-    if hasattr(mmap, "MADV_WILLNEED") and isinstance(mapped, mmap.mmap):
-        first = start - start % mmap.PAGESIZE
-        with suppress(OSError):  # it was no more than advice
-            mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
+def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Have the system read parts of a map soon, (start, length) each; it may have them already."""
+    if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
+        return
+    page = end = -1
+    with suppress(OSError, ValueError, OverflowError):  # it is no more than advice
+        for start, length in spans:
+            first, stop = start - start % mmap.PAGESIZE, start + length
+            if first != page or stop > end:  # neighbours are on the same page
+                mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
+                page, end = first, stop + -stop % mmap.PAGESIZE

@@ -362,7 +362,7 @@ def test_damage_to_a_document_that_nobody_asks_for_does_no_harm(
     (file,) = collection.path.glob("documents*")
     file.write_bytes(b"x" + file.read_bytes()[1:])
     assert collection.get(docstrings[7].id) == collection._store.documents([7])[7]
-    with pytest.raises(CorruptError, match="damaged in bytes 0 to"):
+    with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_or_missing(tmp_path: Path, which: int) -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_every_flipped_byte_is_noticed(tmp_path: Path, which: int) -> None:
-    """By who reads the row that it belongs to, or the next one, which begins where it ends."""
+    """By who reads its row: of the lines as of where they are."""
     file = empty(tmp_path).append(values(20), COLUMNS)
     path = file.parts[which].path
     whole = path.read_bytes()
@@ -137,7 +137,7 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path, which: int) -> None:
 def test_lines_that_we_would_not_write(tmp_path: Path, line: tuple[Any, ...]) -> None:
     """A stranger's checksums can be right."""
     file = empty(tmp_path).append([line], {"n": "JSON"})
-    with pytest.raises(CorruptError, match=r"documents-000001\.jsonl: damaged in bytes 0 to"):
+    with pytest.raises(CorruptError, match=r"documents-000001\.jsonl: row 0 is damaged, at byte 0"):
         file.documents([0], {"n": "JSON"})
 
 
