@@ -490,7 +490,7 @@ class Collection:
             before = self._store.columns
             unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
             notes = widened(before, self._store.columns)
-            self._current.shown = replace(self._snapshot, columns=self._store.columns)
+            self._current.shown = self._snapshot.with_columns(self._store.columns)
             if not self._state.unfinished:
                 return Added(0, 0, notes, unchanged)
             added = self._resume(progress, given)

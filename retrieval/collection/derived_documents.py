@@ -17,8 +17,8 @@ from ..document_lines import UnwritableError
 from .document_file import DocumentFile
 from .ledger import Grown, Ledger
 
-READ_AT_ONCE = 1024
-"""Documents read from the catalog at a time."""
+READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+"""Documents, and values of their columns, that are read from the catalog at a time."""
 
 
 def with_documents(
@@ -87,6 +87,7 @@ def _appended(
 def _values(
     ledger: Ledger, start: int, stop: int, progress: Progress, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    for part in batches(stop, READ_AT_ONCE, start):
+    columns = max(len(ledger.store.columns), 1)
+    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         yield from ledger.store.values(part.start, part.stop, live=live)
         progress("copying documents", part.stop - start, stop - start)

@@ -73,9 +73,9 @@ class DocumentFile:
     """What the catalog has of documents, as lines of JSON back to back, and where each begins.
 
     It is a copy of what the catalog holds, for who looks for a few documents: ten lines are read
-    in less time than DuckDB takes to begin. They are not compressed: that costs more time than it
-    saves room. Both files may be longer than what counts: what
-    an interrupted append left is ignored, and overwritten by the next one.
+    in less time than DuckDB takes to begin. They are not compressed: of abstracts, zlib halves the
+    bytes and doubles the time, and the vectors beside them are larger still. Both files may be
+    longer than what counts: what an interrupted append left is ignored, and overwritten.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class Snapshot:
     textless: Rows
     epoch: int
     columns: Mapping[str, str]
-    _documents: list[DocumentFile] = field(default_factory=list)  # one or none
+    _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until asked
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
 
@@ -75,6 +75,10 @@ class Snapshot:
         """The snapshot after a commit that only deleted some rows; it has the same index."""
         return replace(self, state=ledger.state, deleted=np.union1d(self.deleted, rows))
 
+    def with_columns(self, columns: Mapping[str, str]) -> Snapshot:
+        """The snapshot after a commit that changed no more than the documents' columns."""
+        return self if columns == self.columns else replace(self, columns=columns, _documents=[])
+
     def __len__(self) -> int:
         return self.state.rows - len(self.deleted)
 
@@ -85,11 +89,11 @@ class Snapshot:
 
     def documents(self) -> DocumentFile | None:
         """The documents by row; None where only the catalog has them as they are by now."""
-        lines = self.state.lines
-        if lines is None or not lines.fit(self.columns):
-            return None
         if not self._documents:  # two threads may do so at once: one file is as good as the other
-            self._documents.append(DocumentFile(self.path, lines, self.state.rows).open())
+            lines, file = self.state.lines, None
+            if lines is not None and lines.fit(self.columns):
+                file = DocumentFile(self.path, lines, self.state.rows).open()
+            self._documents.append(file)
         return self._documents[0]
 
     def with_documents(self) -> Snapshot:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder
 
@@ -424,3 +425,60 @@ def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
         hits = collection.search_many(vectors[:50], limit=10)
         assert [found[0].id for found in hits] == [f"d{i}" for i in range(50)]
         assert all(hit.text == f"text {hit.metadata['n']}" for found in hits for hit in found)
+
+
+@pytest.mark.parametrize("change", ["add", "compact"])
+def test_a_document_whose_row_the_snapshot_does_not_have(
+    collection: Collection, docstrings: list[Document], change: str
+) -> None:
+    """A change is committed, and its snapshot not shown yet: rows are those of another one."""
+    before = collection._snapshot.with_documents()
+    if change == "add":
+        collection.add(docstrings[300:303])
+    else:
+        collection.delete([d.id for d in docstrings[:100]])
+        collection.compact()
+    wanted = docstrings[301 if change == "add" else 299]
+    collection._current.shown = before
+    found = collection.get([wanted.id, docstrings[200].id])
+    assert [(d.id, d.text) for d in found] == [(d.id, d.text) for d in (wanted, docstrings[200])]
+    assert collection._snapshot is not before
+
+
+def test_threads_read_documents_while_they_change_places(tmp_path: Path) -> None:
+    def documents(first: int, count: int) -> list[Document]:
+        numbers = range(first, first + count)
+        return [Document(f"d{i}", f"text number {i}", metadata={"n": i}) for i in numbers]
+
+    def check(found: Iterable[Document | Hit]) -> int:
+        each = [(d.id, d.text, d.metadata["n"]) for d in found]
+        assert all((id, text) == (f"d{n}", f"text number {n}") for id, text, n in each)
+        return len(each)
+
+    def read() -> None:
+        try:
+            while not over.is_set():
+                counts.append(check(collection.search_many("text number", limit=500)[0]))
+                counts.append(check(collection))
+                check(collection.get(["d0", "d1"]))
+        except BaseException as error:
+            errors.append(error)
+
+    over, counts, errors = threading.Event(), list[int](), list[BaseException]()
+    with Collection.create(tmp_path / "x", WordEncoder(8)) as collection:
+        collection.add(documents(0, 100))
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for i in range(1, 9):
+            collection.add(documents(100 * i, 100))
+            collection.delete([f"d{n}" for n in range(100 * i, 100 * i + 50)])
+            collection.compact()
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(counts) > 8
+        assert {*counts} <= {*range(100, 601, 50)}  # whole commits
+        same(collection)
+    assert verify(tmp_path / "x") == []
