@@ -177,13 +177,7 @@ class VectorFile:
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
         """(number, SHA-256) of each block from `first` on; the last one may be short."""
-        if self.nbytes <= first * BLOCK_BYTES:
-            return
-        with self.path.open("rb") as file:
-            file.seek(first * BLOCK_BYTES)
-            for part in batches(self.nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
-                data = file.read(part.stop - part.start)
-                yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
+        return block_digests(self.path, self.nbytes, first)
 
     def map(self) -> NDArray[np.generic]:
         """The rows (n, dim) in a memory map, which outlives the file's name."""
@@ -204,6 +198,17 @@ class VectorFile:
             # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
             mapped.madvise(mmap.MADV_RANDOM)
         return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)
+
+
+def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
+    """(number, SHA-256) of each block of a file's first bytes, from `first` on."""
+    if nbytes <= first * BLOCK_BYTES:
+        return
+    with path.open("rb") as file:
+        file.seek(first * BLOCK_BYTES)
+        for part in batches(nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
+            data = file.read(part.stop - part.start)
+            yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
 
 
 class _Scratch(local):

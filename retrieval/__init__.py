@@ -1,5 +1,5 @@
 """Documents: text in, hits out.
 
-Files and folders import only what is above them: atomic_files, documents, sql, encoders,
-column_types, catalog, sources, collection, building, exact_search, evaluation, cli.
+Files and folders import only what is above them: atomic_files, documents, document_lines, sql,
+encoders, column_types, catalog, sources, collection, building, exact_search, evaluation, cli.
 """

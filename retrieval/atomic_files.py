@@ -15,6 +15,8 @@ CATALOG = "catalog.duckdb"
 ENDINGS = {
     "vectors": "f16",
     "norms": "f32",
+    "documents": "jsonl",
+    "offsets": "bin",
     "moments": "safetensors",
     "reducer": "safetensors",
     "rescorer": "safetensors",

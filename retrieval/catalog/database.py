@@ -165,8 +165,14 @@ class Database:
         finally:
             _close(self._held)  # last: it lets go of DuckDB's lock, too
 
-    def _ensure_open(self) -> None:
-        """Try again what a failing disk has prevented; raises `OSError` if it still does."""
+    def ensure_open(self) -> None:
+        """Try again what a failing disk has prevented; raises `OSError` if it still does.
+
+        Raises
+        ------
+        InputError
+            If it was closed, or is a writer's that another process has opened.
+        """
         if self._is_forked_writer:
             raise InputError(
                 f"{self.path.parent}: opened for writing by process {self._process}, of which this "
@@ -205,7 +211,7 @@ class Database:
             If the disk failed. The file was closed then, if that can be, and opened again: the
             tables say whether the journal had the transaction already.
         """
-        self._ensure_open()
+        self.ensure_open()
         committing = False
         try:
             self._connection.execute("BEGIN TRANSACTION")
@@ -288,7 +294,7 @@ class Database:
             if self._writer == threading.get_ident():
                 yield self._connection  # sees what this transaction has done
                 return
-            self._ensure_open()
+            self.ensure_open()
             with self._replacing.shared():
                 if epoch is not None and epoch != self.epoch:
                     raise RenumberedError

@@ -49,7 +49,16 @@ def _with_readings_and_origins(database: Database, state: dict[str, Any]) -> Non
     state["origins"] = {}
 
 
-STEPS: Mapping[int, Step] = {1: _without_views, 2: _with_readings_and_origins}
+def _with_lines(database: Database, state: dict[str, Any]) -> None:
+    """To format 4: documents by row have files of their own, which the next addition writes."""
+    state["lines"] = None
+
+
+STEPS: Mapping[int, Step] = {
+    1: _without_views,
+    2: _with_readings_and_origins,
+    3: _with_lines,
+}
 """The format that a step takes -> the step to the next one."""
 
 

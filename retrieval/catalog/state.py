@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -13,12 +14,38 @@ from slimdex.indexes.settings import Settings
 
 from ..atomic_files import OUR_FILES, FileRecord, file_name
 
-FORMAT = 3
+FORMAT = 4
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The documents by row, in two files that are rebuilt from the catalog at will.
+
+    Attributes
+    ----------
+    documents, offsets : names of the files.
+    bytes : of the documents' lines.
+    columns : name -> DuckDB type of the columns that the lines were written with.
+    """
+
+    documents: str
+    offsets: str
+    bytes: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        """Both names."""
+        return {self.documents, self.offsets}
+
+    def fit(self, columns: Mapping[str, str]) -> bool:
+        """Whether what a line has are values of the first of these columns."""
+        return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
 
 @dataclass(frozen=True)
@@ -39,6 +66,7 @@ class State:
     generation : grows with every commit that writes files; it numbers them.
     vectors : name of the vector file.
     norms : name of the file of norms, None without rescoring.
+    lines : the documents that exist for readers, by row; None where only the catalog has them.
     fitted : documents that the reducer has seen, None if an older slimdex fitted it.
     measured : whether it is known of all documents how much of their text was read.
     moments_outdated : whether those on disk have documents without text in them, too.
@@ -58,6 +86,7 @@ class State:
     generation: int = 1
     vectors: str = file_name("vectors", 1)
     norms: str | None = None
+    lines: Lines | None = None
     fitted: int | None = None
     measured: bool = True
     moments_outdated: bool = False
@@ -78,6 +107,7 @@ class State:
     def file_names(self) -> set[str]:
         """Every file beside the catalog that belongs to the index."""
         names = {record.name for record in self.files.values()} | {self.vectors}
+        names |= self.lines.names if self.lines else set()
         return names | ({self.norms} if self.norms else set())
 
     def new_name(self, held: str) -> str:
@@ -95,6 +125,7 @@ class State:
             values = parsed(text, READABLE)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
+            values["lines"] = values["lines"] and Lines(**values["lines"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             state = cls(**values)
             state._check()
@@ -129,6 +160,8 @@ class State:
         _check_name("vectors", self.vectors)
         if self.norms is not None:
             _check_name("norms", self.norms)
+        if self.lines is not None:
+            _check_lines(self.lines)
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)
@@ -148,6 +181,14 @@ def _check_name(role: str, name: Any) -> None:
     found = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
     if found is None or found[1] != role or found[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
+
+
+def _check_lines(lines: Lines) -> None:
+    _check_name("documents", lines.documents)
+    _check_name("offsets", lines.offsets)
+    _whole("bytes of documents", lines.bytes, 0)
+    if not all(isinstance(type_, str) for type_ in lines.columns.values()):
+        raise TypeError("columns of documents; expected names of types")
 
 
 def _check_settings(settings: Settings, dim: int) -> None:

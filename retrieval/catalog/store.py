@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,10 @@ class DocumentStore:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+    def ensure_open(self) -> None:
+        """Raise `InputError` if it was closed, or is that of a writer of which this is a fork."""
+        self._database.ensure_open()
 
     @property
     def epoch(self) -> int:
@@ -289,6 +294,24 @@ class DocumentStore:
         except InputError as error:  # none that we have written
             raise CorruptError(f"{self._database.path}: {error}") from error
 
+    def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
+        """Id, title, text and the user's columns of the rows start .. stop, in order.
+
+        Parameters
+        ----------
+        live : whether documents that are deleted are left out.
+        """
+        columns = ["id", "title", "text", *self._columns.committed]
+        which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
+        parts = []
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            own = ", ".join(identifier(column) for column in columns[few])
+            sql = f'SELECT {own} FROM documents WHERE {which} ORDER BY "row"'
+            parts.append(self._database.fetch(sql, [start, stop]))
+        if len(parts) == 1:
+            return parts[0]
+        return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+
     def _values(
         self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
     ) -> dict[int, list[Any]]:
@@ -340,9 +363,17 @@ class DocumentStore:
         """Live rows of the given ids, in order; raises `InputError` for an unknown one."""
         return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
 
-    def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """Id -> its live row; raises `InputError` for an unknown one."""
-        known = self.known(ids)
+    def row_by_id(self, ids: Sequence[str], epoch: int | None = None) -> dict[str, int]:
+        """Id -> its live row.
+
+        Raises
+        ------
+        InputError
+            If one is unknown.
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        known = dict(self._live(ids, epoch))
         if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
         return known
@@ -492,12 +523,12 @@ class DocumentStore:
             "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(keep)]
         )
 
-    def _live(self, ids: Sequence[str]) -> list[Any]:
+    def _live(self, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
         """(id, row) of the live documents that have one of the ids."""
         # A join with the table's own staged rows would read every text; a list of ids does not.
         sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
-        return [row for part in parts for row in self._database.fetch(sql, [part])]
+        return [row for part in parts for row in self._database.fetch(sql, [part], epoch)]
 
 
 def _stored(document: Document, value: Any, type_: str) -> Any:

@@ -323,8 +323,10 @@ class Collection:
         """
 
         def read(snapshot: Snapshot) -> list[Document]:
-            rows = self._store.row_by_id(wanted)
-            found = self._store.documents([rows[id] for id in wanted], snapshot.epoch)
+            rows = self._store.row_by_id(wanted, snapshot.epoch)
+            if max(rows.values(), default=-1) >= snapshot.state.rows:
+                raise RenumberedError  # added since: the next snapshot has them
+            found = self._documents(snapshot, [rows[id] for id in wanted])
             return [found[rows[id]] for id in wanted]
 
         wanted = [ids] if isinstance(ids, str) else [*ids]
@@ -344,15 +346,16 @@ class Collection:
     def __iter__(self) -> Iterator[Document]:
         """All documents, in the order in which they were added.
 
-        A compaction on the way ends this with `InputError`: documents change their places.
+        Changes on the way are not seen. Where only the catalog has the documents, since their
+        columns hold what `document_lines` can't, a compaction ends this with `InputError`.
         """
         if self._is_empty:
             return
-        snapshot = self._snapshot
+        snapshot = self._current.read(Snapshot.with_documents)
         rows = np.setdiff1d(np.arange(snapshot.state.rows), snapshot.deleted, assume_unique=True)
         for part in batches(len(rows), READ_AT_ONCE):
             try:
-                found = self._store.documents(rows[part].tolist(), snapshot.epoch)
+                found = self._documents(snapshot, rows[part].tolist())
             except RenumberedError as error:
                 raise InputError(f"{self.path} was compacted meanwhile; begin again") from error
             yield from (found[int(row)] for row in rows[part])
@@ -391,11 +394,19 @@ class Collection:
     ) -> list[list[Hit]]:
         scores, rows = self._nearest(snapshot, queries, k, where, candidates)
         found = sorted({int(row) for row in rows.flat if row >= 0})
-        documents = self._store.documents(found, snapshot.epoch)
+        documents = self._documents(snapshot, found)
         return [
             [_hit(documents[int(row)], score) for score, row in zip(s, r, strict=True) if row >= 0]
             for s, r in zip(scores, rows, strict=True)
         ]
+
+    def _documents(self, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
+        """Documents by row, from the file that has them so, or else from the catalog."""
+        self._store.ensure_open()
+        file = snapshot.documents()
+        if file is None:
+            return self._store.documents(rows, snapshot.epoch)
+        return file.documents(rows, snapshot.columns)
 
     def _nearest(
         self,
@@ -479,6 +490,7 @@ class Collection:
             before = self._store.columns
             unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
             notes = widened(before, self._store.columns)
+            self._current.shown = self._snapshot.with_columns(self._store.columns)
             if not self._state.unfinished:
                 return Added(0, 0, notes, unchanged)
             added = self._resume(progress, given)

@@ -47,7 +47,9 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     On disk are the vectors and what is derived from them; the documents are not counted.
     """
     index, rows = snapshot.index, max(snapshot.state.rows, 1)
-    disk = sum(_size(path / name) for name in snapshot.state.file_names)
+    state = snapshot.state
+    vectors = state.file_names - (state.lines.names if state.lines else set())
+    disk = sum(_size(path / name) for name in vectors)
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,

@@ -11,8 +11,9 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,29 @@ from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, sync
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
+
+
+class BlockFile(Protocol):
+    """A file that only grows, whose blocks have checksums in the catalog."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is; its name is the one in the catalog."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that count."""
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block from `first` on."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A file that a commit makes longer, and the first of its blocks that is new."""
+
+    file: BlockFile
+    first_block: int = 0
 
 
 class Ledger:
@@ -138,22 +162,21 @@ class Ledger:
         state: State,
         *,
         delete: Rows = NO_ROWS,
-        appended: VectorFile | None = None,
-        first_block: int = 0,
+        grown: Sequence[Grown] = (),
     ) -> None:
         """Make a state the truth.
 
         Parameters
         ----------
         delete : rows that are deleted with it.
-        appended : a file of rows whose blocks from `first_block` on are new.
+        grown : files that have new blocks.
         """
         with self.transaction():
             if len(delete):
                 self.store.delete_rows(delete)
-            if appended is not None:
-                blocks = list(appended.blocks(first_block))
-                self.store.set_blocks(appended.path.name, first_block, blocks)
+            for file, first_block in ((each.file, each.first_block) for each in grown):
+                blocks = list(file.blocks(first_block))
+                self.store.set_blocks(file.path.name, first_block, blocks)
             self.store.forget_blocks(state.file_names)
             self.set_state(state)
         self.remove_strays()
@@ -171,14 +194,14 @@ class Ledger:
         self.store.set_state(state)
         self._next = state
 
-    def commit_compacted(self, state: State, files: Sequence[VectorFile]) -> None:
+    def commit_compacted(self, state: State, files: Sequence[BlockFile]) -> None:
         """Make a state the truth whose rows, in new files, are those that are not deleted."""
         self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
         self.state = state
         self.remove_strays()
 
-    def check(self, file: VectorFile, first: int = 0, where: str = "") -> None:
-        """Raise `CorruptError` if a block of a file of rows, from `first` on, is damaged.
+    def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
+        """Raise `CorruptError` if a block of a file, from `first` on, is damaged.
 
         Who gives a block a new checksum must not vouch for old damage.
         """
@@ -186,7 +209,7 @@ class Ledger:
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
             raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
 
-    def check_tail(self, file: VectorFile) -> None:
+    def check_tail(self, file: BlockFile) -> None:
         """Raise `CorruptError` if the block that an append will change is damaged."""
         self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
 

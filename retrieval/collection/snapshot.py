@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
 from ..catalog.state import State
+from .document_file import DocumentFile
 from .index_files import load_index
 from .ledger import Ledger
 
@@ -40,6 +42,7 @@ class Snapshot:
     deleted : rows of deleted documents, in order.
     textless : rows of documents without text, in order.
     epoch : of the row numbers, see `DocumentStore.epoch`.
+    columns : the user's own: name -> DuckDB type.
     """
 
     path: Path
@@ -47,6 +50,8 @@ class Snapshot:
     deleted: Rows
     textless: Rows
     epoch: int
+    columns: Mapping[str, str]
+    _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until asked
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
 
@@ -56,11 +61,23 @@ class Snapshot:
         kept = [] if loaded is None else [loaded]
         textless = ledger.textless()
         textless = textless[textless < ledger.state.rows]
-        return cls(ledger.path, ledger.state, deleted, textless, ledger.store.epoch, kept)
+        return cls(
+            ledger.path,
+            ledger.state,
+            deleted,
+            textless,
+            ledger.store.epoch,
+            ledger.store.columns,
+            _loaded=kept,
+        )
 
     def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
         """The snapshot after a commit that only deleted some rows; it has the same index."""
         return replace(self, state=ledger.state, deleted=np.union1d(self.deleted, rows))
+
+    def with_columns(self, columns: Mapping[str, str]) -> Snapshot:
+        """The snapshot after a commit that changed no more than the documents' columns."""
+        return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
     def __len__(self) -> int:
         return self.state.rows - len(self.deleted)
@@ -69,6 +86,20 @@ class Snapshot:
     def hidden(self) -> Rows:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
+
+    def documents(self) -> DocumentFile | None:
+        """The documents by row; None where only the catalog has them as they are by now."""
+        if not self._documents:  # two threads may do so at once: one file is as good as the other
+            lines, file = self.state.lines, None
+            if lines is not None and lines.fit(self.columns):
+                file = DocumentFile(self.path, lines, self.state.rows).open()
+            self._documents.append(file)
+        return self._documents[0]
+
+    def with_documents(self) -> Snapshot:
+        """Itself, with the documents' files open, so that they can be read when they are gone."""
+        self.documents()
+        return self
 
     @property
     def index(self) -> ReducedIndex:

@@ -12,7 +12,8 @@ from slimdex.indexes.moments import Moments
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import CATALOG
-from .ledger import Ledger
+from .document_file import Part, parts
+from .ledger import BlockFile, Ledger
 from .snapshot import Snapshot
 
 
@@ -29,7 +30,7 @@ def vector_faults(ledger: Ledger) -> list[str]:
     """Faults of the vector file, block by block."""
     state = ledger.state
     path = ledger.path / state.vectors
-    return _block_faults(ledger, path, lambda: VectorFile(path, state.dim, state.encoded))
+    return _row_faults(ledger, path, lambda: VectorFile(path, state.dim, state.encoded))
 
 
 def catalog_faults(ledger: Ledger) -> list[str]:
@@ -47,7 +48,7 @@ def catalog_faults(ledger: Ledger) -> list[str]:
 
 
 def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
-    """Faults of what is rebuilt from the vectors: checksums, then numbers that disagree."""
+    """Faults of what can be rebuilt: checksums, then numbers that disagree."""
     state, faults = snapshot.state, list[str]()
     if state.settings is None:
         return faults
@@ -55,7 +56,10 @@ def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
         faults += _attempt(lambda record=record: record.check(ledger.path))  # type: ignore[misc]
     if state.norms:
         path = ledger.path / state.norms
-        faults += _block_faults(ledger, path, lambda: VectorFile(path, 1, state.rows, np.float32))
+        faults += _row_faults(ledger, path, lambda: VectorFile(path, 1, state.rows, np.float32))
+    if state.lines:
+        for part in parts(ledger.path, state.lines, state.rows):
+            faults += _attempt(part.check) or _part_faults(ledger, part)
     return faults or _attempt(lambda: _check_numbers(ledger, snapshot))
 
 
@@ -71,15 +75,31 @@ def _check_numbers(ledger: Ledger, snapshot: Snapshot) -> None:
         raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
 
 
-def _block_faults(ledger: Ledger, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
+def _row_faults(ledger: Ledger, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
     try:
         file = open_()
-        found = dict(file.blocks())
+        bad = _bad_blocks(ledger, file)
     except (CorruptError, OSError) as error:
         return [str(error) if path.name in str(error) else f"{path}: {error}"]
-    expected = ledger.store.blocks(path.name)
-    bad = sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
+
+
+def _part_faults(ledger: Ledger, part: Part) -> list[str]:
+    try:
+        bad = _bad_blocks(ledger, part)
+    except OSError as error:
+        return [f"{part.path}: {error}"]
+    return [
+        f"{part.path}: damaged in bytes {block * BLOCK_BYTES} to "
+        f"{min((block + 1) * BLOCK_BYTES, part.nbytes) - 1}"
+        for block in bad
+    ]
+
+
+def _bad_blocks(ledger: Ledger, file: BlockFile) -> list[int]:
+    """Numbers of the blocks whose checksum is not the catalog's."""
+    found, expected = dict(file.blocks()), ledger.store.blocks(file.path.name)
+    return sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
 
 
 def _rows(file: VectorFile, block: int) -> str:

@@ -6,6 +6,7 @@ under it, and its files stay readable for it when they are removed from the fold
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +21,9 @@ from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import publish
 from ..catalog.state import State
+from .derived_documents import with_documents, with_new_documents
 from .index_files import encode_rows, fit, save_codes
-from .ledger import Ledger
+from .ledger import BlockFile, Grown, Ledger
 from .refit_advice import fit_advice
 from .snapshot import Loaded, Snapshot
 
@@ -56,12 +58,13 @@ def add_pending(
     notes += _unread(ledger)
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
+    state, grown = with_documents(ledger, state, progress)
     if settings is None:
-        loaded = _extend(ledger, snapshot, state, vectors, replaced, progress)
+        loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
         notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
-        loaded = _encode(ledger, state, progress, replaced)
+        loaded = _encode(ledger, state, progress, grown, replaced)
     deleted = np.union1d(snapshot.deleted, replaced)
     added = Added(old.staged - old.rows, len(replaced), notes)
     return Snapshot.of(ledger, deleted, loaded), added
@@ -74,8 +77,9 @@ def refit(
     requested, moments = settings.checked(ledger.state.dim), ledger.moments()
     fitted, notes = requested.fitted(moments)
     state = replace(ledger.next_state(), requested=requested)
+    state, grown = with_documents(ledger, state, progress)
     state = fit(ledger.path, state, ledger.vectors(), moments, fitted, progress)
-    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress)), notes
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown)), notes
 
 
 def rebuild(
@@ -86,10 +90,12 @@ def rebuild(
     if settings is None:
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
-        ledger.commit(replace(ledger.next_state(), settings=None, norms=None, files={}))
+        state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
+        ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
+    state, grown = with_new_documents(ledger, state, progress)
     if fit_anew or not _fitted_files_are_whole(ledger):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_anew:
@@ -97,7 +103,7 @@ def rebuild(
         elif fitted != settings or not moments.n:  # what they were fitted on is still there
             moments = ledger.moments_from(0, ledger.vectors())
         state = fit(ledger.path, state, ledger.vectors(), moments, settings, progress)
-    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress))
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown))
 
 
 def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> Snapshot:
@@ -121,8 +127,8 @@ def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> 
 
 def _compacted(
     ledger: Ledger, snapshot: Snapshot, progress: Progress
-) -> tuple[State, list[VectorFile], Loaded | None]:
-    """The state that `compact` makes, its files of rows, and its index."""
+) -> tuple[State, list[BlockFile], Loaded | None]:
+    """The state that `compact` makes, its files that grow, and its index."""
     old, live = ledger.state, ledger.live_rows()
     gone, state = old.rows - len(live), ledger.next_state()
     encoded = ledger.vectors(old.encoded)
@@ -138,7 +144,9 @@ def _compacted(
     )
     if old.settings is None:
         return state, [vectors], None
-    files, norms, before = [vectors], None, snapshot.index
+    state, grown = with_new_documents(ledger, state, progress, live=True)
+    files = [vectors, *(each.file for each in grown)]
+    norms, before = None, snapshot.index
     if before.metric is not None:
         ledger.check(before.metric.norms)
         name = ledger.path / state.new_name("norms")
@@ -201,6 +209,7 @@ def _extend(
     state: State,
     vectors: VectorFile,
     replaced: Rows,
+    grown: Sequence[Grown],
     progress: Progress,
 ) -> Loaded:
     """Add the new rows to the codes and norms that there are, and commit."""
@@ -213,16 +222,24 @@ def _extend(
         ledger.check_tail(norms)
     index = loaded.index.grown(vectors, progress)
     state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
-    appended = index.metric.norms if index.metric else None
-    ledger.commit(state, delete=replaced, appended=appended, first_block=first_block)
+    if index.metric is not None:
+        grown = [*grown, Grown(index.metric.norms, first_block)]
+    ledger.commit(state, delete=replaced, grown=grown)
     return Loaded(index, saved_rows)
 
 
-def _encode(ledger: Ledger, state: State, progress: Progress, replaced: Rows = NO_ROWS) -> Loaded:
+def _encode(
+    ledger: Ledger,
+    state: State,
+    progress: Progress,
+    grown: Sequence[Grown],
+    replaced: Rows = NO_ROWS,
+) -> Loaded:
     """Code all rows by the fitted files that the state names, and commit."""
     index, state = encode_rows(ledger.path, state, ledger.vectors(state.rows), progress)
-    norms = index.metric.norms if index.metric else None
-    ledger.commit(state, delete=replaced, appended=norms)
+    if index.metric is not None:
+        grown = [*grown, Grown(index.metric.norms)]
+    ledger.commit(state, delete=replaced, grown=grown)
     return Loaded(index, len(index))
 
 

@@ -2,7 +2,8 @@
 
 data/format-1.tar.gz is a folder that the slimdex of format 1 wrote: 12 documents, one deleted, one
 replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and d7 have no
-text, d3 and d7 were deleted and d0 was replaced.
+text, d3 and d7 were deleted and d0 was replaced. data/format-3.tar.gz is one of format 3: 12
+documents, of which d4 has no text, d3 was deleted and d0 was replaced.
 """
 
 from __future__ import annotations
@@ -218,3 +219,44 @@ def test_moments_of_an_older_index_lose_its_documents_without_text(
             change == "replace"
         )
     assert verify(second) == []
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-3.tar.gz")) as archive:
+        archive.extractall(tmp_path / "third", filter="data")
+    return tmp_path / "third"
+
+
+@pytest.mark.parametrize("change", ["add", "reduce", "compact", "rebuild"])
+def test_documents_of_an_older_index_are_copied_by_the_next_change(
+    third: Path, change: str
+) -> None:
+    """Until then the catalog is asked for them."""
+    with pytest.raises(InputError, match=r"format 3, .* expected 4 .*slimdex upgrade"):
+        Collection.open(third, read_only=True)
+    with Collection.open(third, WordEncoder(8)) as collection:
+        assert collection._state.lines is None
+        assert collection.verify() == []
+        before = [*collection]
+        found = collection.search_many(["cat in the garden", "snow"], limit=5)
+        if change == "add":
+            collection.add([Document("new", "a flood", metadata={"n": 5})])
+        elif change == "reduce":
+            collection.reduce(Settings(kind="flat"))
+        elif change == "compact":
+            collection.compact()
+        else:
+            collection._rebuild()
+        assert collection._state.lines is not None
+        again = [document for document in collection if document.id != "new"]
+        names = sorted(path.name.split("-")[0] for path in third.iterdir())
+    assert [hit.id for hit in found[0]] == ["d8", "d6", "d1", "d11", "d2"]
+    assert [hit.score for hit in found[1]] == pytest.approx(
+        [0.67608, 0.48928, 0.2147, 0.21025, 0.1931], abs=1e-4
+    )
+    assert found[1][2].metadata == {"n": 100, "day": None, "tags": None, "more": 1.5}
+    assert repr(again) == repr(before)
+    assert before[0].metadata == {"n": 1, "day": date(2020, 1, 2), "tags": ["a", "1"], "more": None}
+    assert (names.count("documents"), names.count("offsets")) == (1, 1)
+    assert verify(third) == []

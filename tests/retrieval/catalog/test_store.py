@@ -10,7 +10,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import FileRecord
-from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.catalog.state import Lines, State
 from slimdex.retrieval.catalog.store import DocumentStore
 from slimdex.retrieval.documents import Document
 
@@ -223,9 +223,16 @@ def test_state_comes_back_as_it_was() -> None:
         Settings(kind="flat"),
         files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
         norms="norms-000001.f32",
+        lines=Lines("documents-000001.jsonl", "offsets-000001.bin", 70, {"n": "BIGINT"}),
     )
     assert State.from_json(state.to_json()) == state
-    assert state.file_names == {*names.values(), "norms-000001.f32", "vectors-000001.f16"}
+    more = {
+        "norms-000001.f32",
+        "vectors-000001.f16",
+        "documents-000001.jsonl",
+        "offsets-000001.bin",
+    }
+    assert state.file_names == {*names.values(), *more}
     with pytest.raises(CorruptError, match="state in the catalog"):
         State.from_json('{"dim": 3}')
 

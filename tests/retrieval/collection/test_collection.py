@@ -129,7 +129,7 @@ def test_a_small_collection_grows_into_what_was_asked_for(
     assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
     collection.add(docstrings[300:])
     assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
-    assert len(ours(path)) == 6
+    assert len(ours(path)) == 8
 
 
 def test_filters_are_exact(path: Path, docstrings: list[Document]) -> None:

@@ -88,7 +88,9 @@ def refused(path: Path, match: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [CATALOG, "vectors", "codes", "reducer", "norms", "moments"])
+@pytest.mark.parametrize(
+    "name", [CATALOG, "vectors", "codes", "reducer", "norms", "moments", "documents"]
+)
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_what_is_no_plain_file(path: Path, tmp_path: Path, name: str, kind: str) -> None:
     file = find(path, name)
@@ -216,6 +218,13 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("vectors", value="vectors-000001.f16.tmp"), "expected vectors-000001"),
         (put("vectors", value=None), "expected vectors-000001"),
         (put("norms", value="../norms-000001.f32"), "expected norms-000001"),
+        (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),
+        (put("lines", "offsets", value="documents-000002.jsonl"), "expected offsets-000001"),
+        (put("lines", "bytes", value=-1), "bytes of documents=-1"),
+        (put("lines", "columns", value={"a": 3}), "columns of documents"),
+        (put("lines", "columns", value=["a"]), "state in the catalog"),
+        (put("lines", "x", value=3), "unexpected keyword"),
+        (put("lines", value=[1]), "mapping"),
         (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
         (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
         (put("files", "codes", "bytes", value="many"), "bytes of codes='many'"),
@@ -377,9 +386,11 @@ def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
     for role in ("codes", "reducer", "rescorer", "moments"):
         find(path, role).write_bytes(b"poison")
         vouch(path, role)
+    for role in ("documents", "offsets"):
+        find(path, role).write_bytes(b"poison")
     names = {file.name for file in path.iterdir()}
     lines = repair(path, untrusted=True)
-    assert len(lines) == 5
+    assert len(lines) == 7
     assert all(line.endswith(": untrusted") for line in lines)
     assert verify(path) == []
     assert search(path) == search(made)

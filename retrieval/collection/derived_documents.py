@@ -1,0 +1,93 @@
+"""Derived documents: the files that have them by row, written from the catalog at will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.vector_file import BLOCK_BYTES
+
+from ..atomic_files import CATALOG, sync
+from ..catalog.state import Lines, State
+from ..document_lines import UnwritableError
+from .document_file import DocumentFile
+from .ledger import Grown, Ledger
+
+READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+"""Documents, and values of their columns, that are read from the catalog at a time."""
+
+
+def with_documents(
+    ledger: Ledger, state: State, progress: Progress = silent
+) -> tuple[State, list[Grown]]:
+    """The state with lines of all its documents: those that are missing are appended.
+
+    Should a column have another type by now, all are written anew: its older values are others,
+    too.
+
+    Raises
+    ------
+    CorruptError
+        If the block is damaged that an appended line would change.
+    """
+    lines, there = ledger.state.lines, ledger.state.rows
+    if lines is None or not lines.fit(ledger.store.columns):
+        return with_new_documents(ledger, state, progress)
+    if state.rows == there:
+        return state, []
+    file = DocumentFile(ledger.path, lines, there)
+    for part in file.parts:
+        ledger.check_tail(part)
+    return _appended(ledger, state, file, _values(ledger, there, state.rows, progress))
+
+
+def with_new_documents(
+    ledger: Ledger, state: State, progress: Progress = silent, *, live: bool = False
+) -> tuple[State, list[Grown]]:
+    """The state with lines of all its documents, in new files.
+
+    Parameters
+    ----------
+    live : whether the state numbers the documents that are not deleted anew, as `compact` does.
+    """
+    lines = Lines(state.new_name("documents"), state.new_name("offsets"))
+    stop = ledger.state.rows if live else state.rows
+    try:
+        for name in lines.names:
+            (ledger.path / name).unlink(missing_ok=True)  # of a commit that failed
+        values = _values(ledger, 0, stop, progress, live=live)
+        return _appended(ledger, state, DocumentFile(ledger.path, lines, 0), values)
+    except BaseException:
+        for name in lines.names:
+            (ledger.path / name).unlink(missing_ok=True)
+        raise
+
+
+def _appended(
+    ledger: Ledger, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+) -> tuple[State, list[Grown]]:
+    first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
+    try:
+        file = file.append(values, ledger.store.columns)
+    except UnwritableError:  # a column of times with zones, for example: DuckDB is asked for all
+        return replace(state, lines=None), []
+    if file.rows != state.rows:
+        raise CorruptError(
+            f"{ledger.path / CATALOG}: {file.rows} documents; expected {state.rows}, a row each"
+        )
+    sync(ledger.path)
+    grown = map(Grown, file.parts, first_blocks)
+    return replace(state, lines=file.lines), [*grown]
+
+
+def _values(
+    ledger: Ledger, start: int, stop: int, progress: Progress, *, live: bool = False
+) -> Iterator[Sequence[Any]]:
+    columns = max(len(ledger.store.columns), 1)
+    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
+        yield from ledger.store.values(part.start, part.stop, live=live)
+        progress("copying documents", part.stop - start, stop - start)

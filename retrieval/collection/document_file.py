@@ -1,0 +1,211 @@
+"""DocumentFile: documents on disk by row, appended once, read at random through a memory map."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from struct import Struct
+from typing import Any, BinaryIO
+from zlib import crc32
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.vector_file import block_digests
+
+from ..catalog.state import Lines
+from ..column_types import restored
+from ..document_lines import UnwritableError, line_of, values_of
+from ..documents import Document
+
+ENTRY = Struct("<QII")
+"""What the offsets have of a row: where its line begins, its length in bytes, and its CRC-32."""
+LONGEST_LINE = (1 << 32) - 1
+"""Bytes: what the length has room for."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the two files, and how many of its bytes count."""
+
+    path: Path
+    nbytes: int
+
+    def check(self) -> None:
+        """Raise `CorruptError` if there are fewer bytes than count."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block from `first` on; the last one may be short."""
+        return block_digests(self.path, self.nbytes, first)
+
+    def map(self) -> mmap.mmap | bytes:
+        """The bytes that count, in a memory map, which outlives the file's name."""
+        self.check()
+        if not self.nbytes:
+            return b""  # which can't be mapped
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)  # hits lie far apart: no read-ahead of 128 KiB each
+        return mapped
+
+    @property
+    def way_out(self) -> str:
+        """What to do if it is damaged, to end a message with."""
+        return f"; `slimdex repair {self.path.parent}` rebuilds it"
+
+
+def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
+    """The file of the lines and the one of the offsets."""
+    return (
+        Part(folder / lines.documents, lines.bytes),
+        Part(folder / lines.offsets, rows * ENTRY.size),
+    )
+
+
+class DocumentFile:
+    """What the catalog has of documents, as lines of JSON back to back, and where each begins.
+
+    It is a copy of what the catalog holds, for who looks for a few documents: ten lines are read
+    in less time than DuckDB takes to begin. They are not compressed: of abstracts, zlib halves the
+    bytes and doubles the time, and the vectors beside them are larger still. Both files may be
+    longer than what counts: what an interrupted append left is ignored, and overwritten.
+
+    Attributes
+    ----------
+    parts : the file of the lines and the one of the offsets.
+
+    Parameters
+    ----------
+    folder : of the index.
+    lines : the names of the two files, and what of them counts.
+    rows : how many documents.
+
+    Raises
+    ------
+    CorruptError
+        If a file is missing or too short.
+
+    >>> import tempfile
+    >>> empty = DocumentFile(Path(tempfile.mkdtemp()), Lines("documents", "offsets"), 0)
+    >>> file = empty.append([("7", "", "It rained.", 2001), ("8", "", "It snowed.")], {"n": "INT"})
+    >>> file.documents([0], {"n": "INT"})
+    {0: Document(id='7', text='It rained.', title='', metadata={'n': 2001})}
+    """
+
+    def __init__(self, folder: Path, lines: Lines, rows: int) -> None:
+        self.lines, self.rows, self._folder = lines, rows, folder
+        self.parts = self._documents, self._offsets = parts(folder, lines, rows)
+        for part in self.parts:
+            part.check()
+
+    @cached_property
+    def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
+        return self._documents.map(), self._offsets.map()
+
+    def open(self) -> DocumentFile:
+        """Map both files, so that they can be read when their names are gone; returns itself."""
+        _ = self._maps
+        return self
+
+    def append(
+        self, documents: Iterable[Sequence[Any]], columns: Mapping[str, str]
+    ) -> DocumentFile:
+        """Write documents after the last one, and fsync; this file stays what it is.
+
+        Parameters
+        ----------
+        documents : id, title, text and the columns' values of each, as DuckDB gives them.
+        columns : name -> DuckDB type of the values. Earlier lines may have fewer of them, not of
+            other types.
+
+        Raises
+        ------
+        UnwritableError
+            If there is a value that would not come back as it is.
+        """
+        end, rows = self.lines.bytes, self.rows
+        with _written(self._documents) as texts, _written(self._offsets) as offsets:
+            for values in documents:
+                line = line_of(values)
+                if len(line) > LONGEST_LINE:
+                    raise UnwritableError(f"a document of {len(line)} bytes")
+                texts.write(line)
+                offsets.write(ENTRY.pack(end, len(line), crc32(line)))
+                end += len(line)
+                rows += 1
+        lines = replace(self.lines, bytes=end, columns=dict(columns))
+        return DocumentFile(self._folder, lines, rows)
+
+    def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
+        """The documents of the given rows, by row.
+
+        Parameters
+        ----------
+        columns : name -> DuckDB type of the columns that there are by now; a line from before one
+            was added has no value of it.
+
+        Raises
+        ------
+        CorruptError
+            If a line is damaged.
+        """
+        lines, offsets = self._maps
+        # All pages are asked for before the first is read: a cold disk fetches them together.
+        _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
+        entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
+        _fetch(lines, ((start, length) for start, length, _ in entries))
+        has_json, found = "JSON" in columns.values(), {}
+        for row, (start, length, crc) in zip(rows, entries, strict=True):
+            line = lines[start : start + length]
+            try:
+                if len(line) != length or crc32(line) != crc:
+                    raise ValueError("another checksum")
+                found[row] = _document(line, columns, has_json)
+            except (ValueError, TypeError) as error:
+                raise CorruptError(
+                    f"{self._documents.path}: row {row} is damaged, at byte {start} ({error})"
+                    f"{self._documents.way_out}"
+                ) from error
+        return found
+
+
+def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
+    id, title, text, *own = values_of(line)
+    if not type(id) is type(title) is type(text) is str:
+        raise ValueError("expected an id, a title and a text")
+    if len(own) < len(columns):
+        own += [None] * (len(columns) - len(own))
+    metadata = restored(columns, own) if has_json else dict(zip(columns, own, strict=True))
+    return Document(id, text, title, metadata)
+
+
+@contextmanager
+def _written(part: Part) -> Iterator[BinaryIO]:
+    """A file to write to from the end of what counts, whole on disk at the end."""
+    descriptor = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o644)
+    with os.fdopen(descriptor, "r+b") as file:
+        file.truncate(part.nbytes)
+        file.seek(part.nbytes)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Have the system read parts of a map soon, (start, length) each; it may have them already."""
+    if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
+        return
+    page = end = -1
+    with suppress(OSError, ValueError, OverflowError):  # it is no more than advice
+        for start, length in spans:
+            first, stop = start - start % mmap.PAGESIZE, start + length
+            if first != page or stop > end:  # neighbours are on the same page
+                mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
+                page, end = first, stop + -stop % mmap.PAGESIZE

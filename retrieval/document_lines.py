@@ -1,0 +1,110 @@
+"""Lines: what DuckDB gives of a document as one line of JSON, and back, every value as it was.
+
+Numbers, texts, truths, lists and what is missing are JSON's own. A value of another kind is an
+object of one item that names the kind: {"date": "2024-12-31"}. What is infinite or no number is
+written as Python's json does, which is the one thing that other readers of JSON may refuse.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+
+class UnwritableError(TypeError):
+    """A value that would not come back from a line as it was."""
+
+
+class _Kind(NamedTuple):
+    """How values of a type are told apart, written and read."""
+
+    name: str
+    written: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+_PLAIN = {type(None), bool, int, float, str}
+_KINDS: dict[type, _Kind] = {
+    date: _Kind("date", date.isoformat, date.fromisoformat),
+    datetime: _Kind("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
+    time: _Kind("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
+    timedelta: _Kind(
+        "timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: timedelta(*v)
+    ),
+    Decimal: _Kind("decimal", str, Decimal),
+    UUID: _Kind("uuid", str, UUID),
+    bytes: _Kind("bytes", lambda v: b64encode(v).decode(), b64decode),
+    tuple: _Kind("tuple", lambda v: [*map(_jsonable, v)], tuple),
+    # Pairs, as the names of a struct could be those of our kinds.
+    dict: _Kind("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
+}
+_READ = {kind.name: kind.read for kind in _KINDS.values()}
+
+
+def line_of(values: Sequence[Any]) -> bytes:
+    """Values as a line of JSON in UTF-8, with its end.
+
+    Raises
+    ------
+    UnwritableError
+        If there is one that `values_of` would not give back: a time with a zone, for example.
+
+    >>> line_of([7, None, date(2024, 12, 31)])
+    b'[7,null,{"date":"2024-12-31"}]\\n'
+    """
+    items = [value if type(value) in _PLAIN else _jsonable(value) for value in values]
+    return f"{_ENCODER.encode(items)}\n".encode()
+
+
+def values_of(line: bytes) -> list[Any]:
+    """The values that a line was made of.
+
+    Raises
+    ------
+    ValueError
+        If it is no such line.
+
+    >>> values_of(line_of([7, None, date(2024, 12, 31)]))
+    [7, None, datetime.date(2024, 12, 31)]
+    """
+    try:
+        values, _ = _DECODER.raw_decode(line.decode())
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"no line of a document ({error})") from error
+    if not isinstance(values, list):
+        raise ValueError("no line of a document (expected a list)")
+    return values
+
+
+def _jsonable(value: Any) -> Any:
+    type_ = type(value)
+    if type_ in _PLAIN:
+        return value
+    if type_ is list:
+        return [*map(_jsonable, value)]
+    if type_ not in _KINDS:
+        raise UnwritableError(f"a value of {type_.__name__}")
+    kind = _KINDS[type_]
+    return {kind.name: kind.written(value)}
+
+
+def _unzoned(value: Any) -> Any:
+    if value.tzinfo is not None or value.fold:  # zones have no names that every machine knows
+        raise UnwritableError(f"{value!r}, of a zone")
+    return value
+
+
+def _restored(item: dict[str, Any]) -> Any:
+    ((name, value),) = item.items()
+    if name not in _READ:
+        raise ValueError(f"a value of {name!r}")
+    return _READ[name](value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(object_hook=_restored)
