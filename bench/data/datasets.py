@@ -145,7 +145,7 @@ def _sentences(path: Path) -> Dataset:
             texts = [line.rstrip("\n").split("\t")[column] for line in file]
     except (OSError, EOFError, StopIteration, ValueError, IndexError) as error:
         raise InputError(
-            f"{path}: {error or 'empty'}; expected a table with tabs and a column sentence"
+            f"{path}: {str(error) or 'empty'}; expected a table with tabs and a column sentence"
         ) from error
     long = [row for row, text in enumerate(texts) if len(text.split()) >= FEWEST_WORDS]
     asked = long[:: max(len(long) // SENTENCE_QUERIES, 1)][:SENTENCE_QUERIES]

@@ -84,9 +84,8 @@ def search_line(rows: Sequence[Row]) -> str:
     if not reached:
         return line
     best = reached[0]
-    return (
-        f"{line}; the fastest other, {best['method']}, {_whole_time(best):.2f} ms and {_held(best)}"
-    )
+    line += f"; the fastest other at recall {FASTEST_RECALL:g}, {best['method']},"
+    return f"{line} {_whole_time(best):.2f} ms and {_held(best)} MB"
 
 
 def _whole_time(row: Row) -> float:
