@@ -71,17 +71,22 @@ class StoreProcess(Subprocess):
         """How hard the store, which is opened if need be, looks from now on; its own unit."""
         self.ask("use", effort)
 
-    def answers(self, k: int) -> list[Answer]:
-        """Of all queries, asked one after the other, on all threads."""
-        return self.ask("answers", k)  # type: ignore[no-any-return]
+    def answers(self, k: int, queries: int) -> list[Answer]:
+        """Of the first so many queries, asked one after the other, on all threads."""
+        return self.ask("answers", k, queries)  # type: ignore[no-any-return]
 
     def times(self, k: int, start: int, stop: int, threads: int | None) -> Times:
         """Of the queries start .. stop one at a time: total, encode, search, documents."""
         return self.ask("times", k, start, stop, threads)  # type: ignore[no-any-return]
 
-    def crowd(self, k: int, start: int, stop: int, threads: int | None, callers: int) -> Crowd:
-        """The same queries asked by so many threads; `answers` has to come before."""
-        return self.ask("crowd", k, start, stop, threads, callers)  # type: ignore[no-any-return]
+    def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
+        """Queries asked by so many threads; `answers` has to give those of a caller alone before.
+
+        Parameters
+        ----------
+        places : which queries, in their order.
+        """
+        return self.ask("crowd", k, places, threads, callers)  # type: ignore[no-any-return]
 
     def memory(self) -> tuple[Resident, Resident]:
         """Of the process, and what it grew by since before the store's library was imported."""
@@ -116,9 +121,9 @@ class _Bench:
             self._store.set_effort(effort)
             self._effort = effort
 
-    def answers(self, k: int) -> list[Answer]:
+    def answers(self, k: int, queries: int) -> list[Answer]:
         self._limit(None)
-        vectors = encode_queries(self._encoder, self._queries)
+        vectors = encode_queries(self._encoder, self._queries[:queries])
         found = [self._store.fetch(vector, k) for vector in vectors]
         self._alone[self._effort] = found
         return found
@@ -139,7 +144,7 @@ class _Bench:
         both = zip(whole, seconds["search"], strict=True)
         return seconds | {"documents": [fetch - search for fetch, search in both]}
 
-    def crowd(self, k: int, start: int, stop: int, threads: int | None, callers: int) -> Crowd:
+    def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
         def ask(place: int) -> tuple[float, bool]:
             begin = perf_counter()
             answer = self._store.ask(self._queries[place], k)
@@ -147,9 +152,9 @@ class _Bench:
 
         self._limit(threads)
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(threads,)) as pool:
-            list(pool.map(ask, [start] * callers))
+            list(pool.map(ask, [places[0]] * callers))
             begin = perf_counter()
-            asked = list(pool.map(ask, range(start, stop)))
+            asked = list(pool.map(ask, places))
             seconds = perf_counter() - begin
         return Crowd([took for took, _ in asked], seconds, sum(not same for _, same in asked))
 

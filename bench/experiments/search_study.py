@@ -34,12 +34,12 @@ from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
 """Recall of the exact search's ten that an effort is looked for by."""
-QUERIES = 500
-"""Whose answers are judged; each store is asked some of them again and again, in turns."""
-ROUNDS, QUICK_ROUNDS, ROUND_QUERIES = 8, 3, 40
-ROUND_SECONDS = 4.0
-"""A store that takes longer than this for a round's queries is asked fewer, FEWEST at least."""
+QUERIES, ROUND_QUERIES = 500, 40
+"""Queries whose answers are judged, and those asked in each of the rounds."""
+QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
+"""A store that takes longer than this for so many is asked fewer, but FEWEST at least."""
 FEWEST = 3
+ROUNDS, QUICK_ROUNDS = 8, 3
 CALLERS = 8
 LONGEST_STEP = 1200.0
 """Seconds that a store may take to be built."""
@@ -51,13 +51,18 @@ class _Asked:
     """A store at one effort; with an error it is out of the round.
 
     Its process is its own, unless only one may have the store open.
+
+    Attributes
+    ----------
+    queries, in_round : whose answers are judged, and how many of them are asked in a round.
     """
 
     name: str
     effort: int
     process: StoreProcess
     row: Row
-    queries: int = ROUND_QUERIES
+    queries: int = QUERIES
+    in_round: int = ROUND_QUERIES
     error: str | None = None
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     crowds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -98,18 +103,36 @@ def measure_search(
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
         asked = list[_Asked]()
-        exact = exact_rows(task)
-        judge = Judge(task.dataset, *exact)
+        judges = _Judges(task)
         for done, name in enumerate(names, start=1):
-            asked += _built(task, name, open_encoder, place / str(done), judge, stack)
+            asked += _built(task, name, open_encoder, place / str(done), judges, stack)
             progress("building", done, len(names))
         for turn in range(rounds):
             for store in asked:
-                store.attempt(partial(_one_turn, task=task, turn=turn))
+                store.attempt(partial(_one_turn, turn=turn))
             progress("in turns", turn + 1, rounds)
     rows = [_row(store, task, names) | about for store in asked]
     results.replace(rows)
     return [f"{store.name} failed: {store.error}" for store in asked if store.error]
+
+
+class _Judges:
+    """What answers to the first of the queries are held against, by how many these are."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._scores, self._rows = exact_rows(task)
+        self._made: dict[int, Judge] = {}
+
+    def columns(self, asked: _Asked) -> Row:
+        """Measures of what a store answers."""
+        count, dataset = asked.queries, self._task.dataset
+        if count not in self._made:
+            exact = self._scores[:count], self._rows[:count]
+            self._made[count] = Judge(dataset.asking(count), *exact)
+        depth = depth_for(dataset, ANSWERS)
+        answers = asked.process.answers(depth, count)
+        return self._made[count].columns(*rows_of(answers, dataset, depth))
 
 
 def exact_rows(task: Task) -> tuple[Matrix, Rows]:
@@ -131,7 +154,7 @@ def _built(
     name: str,
     open_encoder: Callable[[], Encoder],
     folder: Path,
-    judge: Judge,
+    judges: _Judges,
     stack: ExitStack,
 ) -> list[_Asked]:
     """The store in a process for each effort that gets a row: its own, and the least of enough."""
@@ -150,45 +173,49 @@ def _built(
         return stack.enter_context(StoreProcess(name, open_encoder, folder, texts))
 
     usual = _Asked(name, store.default, started(), dict(told))
-    usual.attempt(lambda asked: _quality(asked, task, judge))
+    usual.attempt(lambda asked: _fit_to_its_speed(asked, task))
+    usual.attempt(lambda asked: _quality(asked, judges))
     if usual.error or not store.efforts:
         return [usual]
     looking = started() if store.processes else usual.process
-    least = _Asked(name, store.efforts[0], looking, told)
-    least.attempt(lambda asked: _find_effort(asked, store.efforts, task, judge))
+    least = _Asked(name, store.efforts[0], looking, told, usual.queries, usual.in_round)
+    least.attempt(lambda asked: _find_effort(asked, store.efforts, judges))
     if least.effort == usual.effort and not least.error:
         return [usual]
     if store.processes:  # one that holds no more than this effort takes
         looking.close()
         least.process = started()
-    least.attempt(lambda asked: _quality(asked, task, judge))
+    least.attempt(lambda asked: _quality(asked, judges))
     return [usual, least]
 
 
-def _find_effort(asked: _Asked, efforts: Sequence[int], task: Task, judge: Judge) -> None:
+def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
+    """How many queries it is asked: an exact scan of a million rows takes a second for each."""
+    count = len(task.queries)
+    few = asked.process.times(ANSWERS, 0, min(FEWEST, count), None)
+    each = max(float(np.median(few["total"])), 1e-6)
+    asked.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
+    in_round = min(max(int(ROUND_SECONDS / each), FEWEST), ROUND_QUERIES)
+    asked.in_round = min(in_round, max(asked.queries // ROUNDS, 1))
+
+
+def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None:
     """The first effort that finds enough, or the last."""
-    depth = depth_for(task.dataset, ANSWERS)
     for effort in efforts:
         asked.effort = effort
         asked.process.use(effort)
-        found = rows_of(asked.process.answers(depth), task.dataset, depth)
-        if judge.columns(*found)[AGREEMENT] >= ENOUGH:
+        if judges.columns(asked)[AGREEMENT] >= ENOUGH:
             return
 
 
-def _quality(asked: _Asked, task: Task, judge: Judge) -> None:
-    """Recall of exact and, against labels, the rest; memory; how many queries make a round."""
-    depth = depth_for(task.dataset, ANSWERS)
-    answers = asked.process.answers(depth)
-    columns = judge.columns(*rows_of(answers, task.dataset, depth))
+def _quality(asked: _Asked, judges: _Judges) -> None:
+    """Recall of exact, and against labels the rest; what the process holds."""
+    columns = judges.columns(asked)
     asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = asked.process.memory()
     asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
     asked.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
-    few = asked.process.times(ANSWERS, 0, min(FEWEST, len(task.queries)), None)
-    fit = int(ROUND_SECONDS / max(np.median(few["total"]), 1e-6))
-    most = max(len(task.queries) // ROUNDS, 1)
-    asked.queries = min(max(fit, FEWEST), ROUND_QUERIES, most)
+    asked.row["queries"] = asked.queries
 
 
 def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Matrix, Rows]:
@@ -210,16 +237,17 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
     return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows
 
 
-def _one_turn(asked: _Asked, task: Task, turn: int) -> None:
+def _one_turn(asked: _Asked, turn: int) -> None:
     """A few queries by one caller and by many, with one thread and with all."""
-    start = turn * asked.queries % len(task.queries)
-    stop = min(start + asked.queries, len(task.queries))
+    start = turn * asked.in_round % asked.queries
+    stop = min(start + asked.in_round, asked.queries)
+    several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
     for name, threads in THREADS.items():
         times: Times = asked.process.times(ANSWERS, start, stop, threads)
         for what, seconds in times.items():
             asked.seconds[f"{what}_{name}"] += seconds
         if STORES[asked.name].callers:
-            crowd = asked.process.crowd(ANSWERS, start, stop, threads, CALLERS)
+            crowd = asked.process.crowd(ANSWERS, several, threads, CALLERS)
             asked.seconds[f"callers_{name}"] += crowd.times
             asked.crowds[name].append(crowd.seconds)
             asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults

@@ -46,11 +46,11 @@ def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: P
         assert process.build(dataset.ids, dataset.texts, task.vectors) > 0
     with StoreProcess(name, WordEncoder, tmp_path, dataset.query_texts) as process:
         process.use(store.efforts[-1] if store.efforts else store.default)
-        _, rows = rows_of(process.answers(10), dataset, 10)  # looks at every text
+        _, rows = rows_of(process.answers(10, 60), dataset, 10)  # looks at every text
         times = process.times(10, 0, 20, threads=1)
         whole, grown = process.memory()
         if store.callers:
-            crowd = process.crowd(10, 0, 60, None, callers=4)
+            crowd = process.crowd(10, range(60), None, callers=4)
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
