@@ -1,5 +1,5 @@
 """Experiments on both packages, imported by neither.
 
-Files and folders import only what is above them: extras, machine, columns, rows, data, engines,
-experiments, reporting, cli, __main__.
+Files and folders import only what is above them: extras, machine, page_cache, memory_limit,
+columns, rows, data, engines, experiments, reporting, cli, __main__.
 """

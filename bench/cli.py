@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +44,11 @@ README_PICTURES = (
 
 Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layout.")]
 Sets = Annotated[
-    str, typer.Option(help="Folders in DATA, with commas; docstrings: Python's own; all: all.")
+    str,
+    typer.Option(
+        help="In DATA, with commas: folders, or tables with a column sentence (.tsv, .tsv.gz); "
+        "docstrings: Python's own; all: all folders."
+    ),
 ]
 Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with commas.")]
 Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
@@ -154,6 +159,106 @@ def filters(
         with console.progress() as progress:
             measure_filters(task, results, about, progress=progress)
         _tell(results, filters_line(list(results.rows.values())))
+
+
+@app.command()
+def search(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "auto",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="Stores to measure, with commas.")] = "",
+) -> None:
+    """From a text to documents, beside what people use, in turns; needs the extra `peers`."""
+    from slimdex.retrieval.cli import console
+
+    from .engines.document_stores import STORES, missing_stores
+    from .experiments.retrieval_study import results_file
+    from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
+    from .machine import provenance
+    from .reporting.verdict import search_line
+
+    names = only.split(",") if only else list(STORES)
+    if unknown := [name for name in names if name not in STORES]:
+        raise InputError(f"store {unknown[0]!r}; expected some of {', '.join(STORES)}")
+    chosen = [dataset.asking(QUERIES) for dataset in _datasets(data, sets, models)]
+    missing = missing_stores()
+    if absent := [name for name in names if name in missing]:
+        console.note(f"not installed: {', '.join(absent)}; {install_command('peers')}")
+    names = [name for name in names if name not in missing]
+    packages = {package for name in names for package in STORES[name].packages}
+    about = provenance(sorted({"duckdb", "openvino"} | packages))
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task, opened in _reopened(chosen, encoders, cache, quick, pooling, max_length):
+        results = results_file(task, "search", out)
+        with console.progress() as progress:
+            failed = measure_search(
+                task,
+                opened,
+                names,
+                results,
+                about,
+                folder=cache,
+                rounds=QUICK_ROUNDS if quick else ROUNDS,
+                progress=progress,
+            )
+        for line in failed:
+            console.note(line)
+        _tell(results, search_line(list(results.rows.values())))
+
+
+@app.command()
+def cold(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Annotated[
+        Path, typer.Option(help="Folder where vectors are kept and the index is written: a disk's.")
+    ] = Path("bench-cache"),
+    precision: Precision = "auto",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    limit: Annotated[
+        int, typer.Option(help="Megabytes for a second process, where the system lets it; 0: none.")
+    ] = 512,
+) -> None:
+    """From a text to documents when the index's files have to be read from disk. Linux only."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.cold_study import QUERIES, measure_cold
+    from .experiments.retrieval_study import results_file
+    from .machine import provenance
+    from .memory_limit import check_groups
+    from .page_cache import check_system
+    from .reporting.verdict import cold_line
+
+    check_system()
+    chosen = [dataset.asking(QUERIES) for dataset in _datasets(data, sets, models)]
+    try:
+        most = 1_000_000 * limit or None
+        if most:
+            check_groups()
+    except InputError as error:
+        console.note(f"no rows under a memory limit: {error}")
+        most = None
+    about = provenance(["duckdb", "openvino"])
+    encoders = _encoders(models, precision, pooling, max_length)
+    for task, opened in _reopened(chosen, encoders, cache, quick, pooling, max_length):
+        results = results_file(task, "cold", out)
+        with console.progress() as progress:
+            failed = measure_cold(
+                task, opened, results, about, folder=cache, limit=most, progress=progress
+            )
+        for line in failed:
+            console.note(line)
+        _tell(results, cold_line(list(results.rows.values())))
 
 
 @app.command()
@@ -421,16 +526,41 @@ def _tasks(
     chosen: Sequence[Dataset], encoders: Iterable[OpenedEncoder], cache: Path, quick: bool
 ) -> Iterator[Task]:
     """Every set by every model, encoded."""
+    for encoder in encoders:
+        for dataset in chosen:
+            yield _task(dataset, encoder, cache, quick)
+
+
+def _task(dataset: Dataset, encoder: OpenedEncoder, cache: Path, quick: bool) -> Task:
     from slimdex.retrieval.cli import console
 
     from .experiments.retrieval_study import Task
 
+    with console.progress() as progress:
+        return Task.encoded(dataset.quick() if quick else dataset, encoder, cache, progress)
+
+
+def _reopened(
+    chosen: Sequence[Dataset],
+    encoders: Iterable[OpenedEncoder],
+    cache: Path,
+    quick: bool,
+    pooling: str | None,
+    max_length: int | None,
+) -> Iterator[tuple[Task, Callable[[], OpenedEncoder]]]:
+    """The same, each with what opens its encoder in another process, in the same precision."""
+    from slimdex.retrieval.encoders.opened import open_encoder
+
     for encoder in encoders:
+        opened = partial(
+            open_encoder,
+            encoder.spec()["model"],
+            pooling=pooling,
+            max_length=max_length,
+            precision=encoder.precision,
+        )
         for dataset in chosen:
-            with console.progress() as progress:
-                part = dataset.quick() if quick else dataset
-                task = Task.encoded(part, encoder, cache, progress)
-            yield task
+            yield _task(dataset, encoder, cache, quick), opened
 
 
 def _peer_names(only: str) -> list[str]:

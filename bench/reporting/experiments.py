@@ -10,13 +10,14 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
-from .search_tables import Table, beside_peers, encoders, filters, headline, updates
+from .search_tables import Table, beside_peers, cold, encoders, filters, headline, search, updates
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
-from .verdict import encode_line, filters_line, sts_line
+from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
 INDEXES = ("duckdb", "faiss-cpu", "numpy")
+DOCUMENTS = ("openvino", *INDEXES)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
     Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
+    Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
+    Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engines.peers import PEERS
+from ..experiments.search_study import CALLERS
 from ..rows import Row
 from .findings import (
     CODES,
@@ -153,6 +154,83 @@ def _filter_line(row: Row) -> list[Cell]:
         _text(row["way"]),
         _number(row["recall@10_total"], ".4f"),
         *(_number(row[name], ".2f") for name in times),
+    ]
+
+
+def search(rows: Sequence[Row]) -> list[Table]:
+    """For each set and model: stores by the time from a text to its documents, and their memory."""
+    heads = ["", "effort", "recall", "nDCG@10", "text to documents, p50 ms", "p95 ms", "p99 ms"]
+    heads += ["of that encoding", "search", "documents", "all threads, p50 ms"]
+    heads += [f"{CALLERS} callers, p50 ms", "searches/s", "all threads, searches/s"]
+    heads += ["memory, MB", "and of files", "of these the store's", "and of files"]
+    heads += ["disk, bytes each", "build s"]
+    found = []
+    for task in dict.fromkeys((row["set"], row["model"]) for row in rows):
+        mine = [row for row in rows if _is_of(row, task)]
+        told = sorted(of_task(mine, task), key=lambda row: row["p50_ms_total_one"])
+        note = f"{mine[0]['documents']:,} documents"
+        if failed := [f"{row['method']} ({row['error']})" for row in mine if "error" in row]:
+            note += f"; failed: {', '.join(dict.fromkeys(failed))}"
+        lines = [_search_line(row) for row in told]
+        found.append(Table(", ".join(task), note, heads, lines))
+    return [table for table in found if table.rows]
+
+
+def _search_line(row: Row) -> list[Cell]:
+    times = ["total_one", "encode_one", "search_one", "documents_one", "total_all", "callers_one"]
+    one, *parts = [_number(row.get(f"p50_ms_{name}"), ".2f") for name in times]
+    tails = [_number(row[f"{p}_ms_total_one"], ".2f") for p in ("p95", "p99")]
+    sizes = [f"{name}_bytes" for name in ("memory", "memory_files", "store", "store_files")]
+    return [
+        _text(row["method"]),
+        _number(row["effort"] or None, ".0f"),
+        _number(row["agreement@10"], ".3f"),
+        _number(row["ndcg@10"], ".2f"),
+        one,
+        *tails,
+        *parts,
+        *(_number(row.get(f"searches_per_s_{name}"), ",.0f") for name in ("one", "all")),
+        *(_number(row[name] / 1e6, ",.0f") for name in sizes),
+        _number(row["disk_row_bytes"], ",.0f"),
+        _number(row["build_s"], ",.1f"),
+    ]
+
+
+def cold(rows: Sequence[Row]) -> list[Table]:
+    """For each set and model: files in memory and dropped from it, and what a query reads."""
+    found = []
+    for task in dict.fromkeys((row["set"], row["model"]) for row in rows):
+        mine = [row for row in rows if _is_of(row, task)]
+        told = of_task(mine, task)
+        held = [name for name in _held(told) if any(row.get(name) for row in told[1:])]
+        heads = ["index's files", "memory limit, MB", "encoding, p50 ms"]
+        heads += ["text to documents, p50 ms", "p95 ms", "p99 ms", "read from disk, KB a query"]
+        heads += [f"{name.split('_')[1]} in memory, KB" for name in held]
+        heads += ["process, MB", "and of files"]
+        note = f"{mine[0]['documents']:,} documents"
+        if failed := [row["error"] for row in mine if "error" in row]:
+            note += f"; failed: {failed[0]}"
+        found.append(Table(", ".join(task), note, heads, [_cold_line(row, held) for row in told]))
+    return [table for table in found if table.rows]
+
+
+def _held(rows: Sequence[Row]) -> list[str]:
+    """Columns that say how much of a kind of file is in memory."""
+    names = [name for row in rows for name in row if name.startswith("cached_")]
+    return list(dict.fromkeys(names))
+
+
+def _cold_line(row: Row, held: Sequence[str]) -> list[Cell]:
+    times = ["p50_ms_encode", "p50_ms_total", "p95_ms_total", "p99_ms_total"]
+    kilobytes = [_number(_part(row.get(name), 1e3), ",.0f") for name in held]
+    return [
+        _text(row["way"]),
+        _number(_part(row["limit_bytes"], 1e6), ",.0f"),
+        *(_number(row[name], ",.2f") for name in times),
+        _number(row["read_query_bytes"] / 1e3, ",.0f"),
+        *kilobytes,
+        _number(row["memory_bytes"] / 1e6, ",.0f"),
+        _number(row["memory_files_bytes"] / 1e6, ",.0f"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..experiments.cold_study import CACHED, DROPPED
 from ..experiments.measured_methods import UNCOMPRESSED
 from ..experiments.similarity_study import TARGET
 from ..rows import Row
@@ -66,6 +67,46 @@ def filters_line(rows: Sequence[Row]) -> str:
         f"{rows[0]['set']}: recall@10 of at least {recall:.3f} under {len(rows)} conditions, which "
         f"allow {allowed} of {rows[0]['documents']:,} documents, "
         f"p50 {min(times):.2f} to {max(times):.2f} ms"
+    )
+
+
+def search_line(rows: Sequence[Row]) -> str:
+    """slimdex's time from a text to its documents, beside the fastest other at the recall."""
+    told = sorted((row for row in rows if "error" not in row), key=_whole_time)
+    ours = next((row for row in told if row["method"] == SLIMDEX), None)
+    if ours is None:
+        return f"{rows[0]['set']}: no result, {SLIMDEX} failed or was not measured"
+    over = _whole_time(ours) - ours["p50_ms_encode_one"]
+    line = f"{ours['set']}: {SLIMDEX} takes {_whole_time(ours):.2f} ms from a text to documents,"
+    line += f" {over:.2f} more than encoding it, and {_held(ours)} MB beside the encoder"
+    others = [row for row in told if not row["method"].startswith(SLIMDEX)]
+    reached = [row for row in others if row["agreement@10"] >= FASTEST_RECALL]
+    if not reached:
+        return line
+    best = reached[0]
+    line += f"; the fastest other at recall {FASTEST_RECALL:g}, {best['method']},"
+    return f"{line} {_whole_time(best):.2f} ms and {_held(best)} MB"
+
+
+def _whole_time(row: Row) -> float:
+    return float(row["p50_ms_total_one"])
+
+
+def _held(row: Row) -> str:
+    """Megabytes that the library and its index take, pages of files among them."""
+    return f"{(row['store_bytes'] + row['store_files_bytes']) / 1e6:,.0f}"
+
+
+def cold_line(rows: Sequence[Row]) -> str:
+    """What a cold disk costs a query."""
+    told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
+    if not {CACHED, DROPPED} <= set(told):
+        return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
+    warm, best = told[CACHED], told[DROPPED]
+    return (
+        f"{best['set']}: from a text to documents {best['p50_ms_total']:.1f} ms with the index's"
+        f" files dropped from memory, {warm['p50_ms_total']:.1f} with them there;"
+        f" {best['read_query_bytes'] / 1e3:,.0f} KB are read from disk for a query"
     )
 
 

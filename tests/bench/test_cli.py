@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 
 from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.page_cache import drop
 from slimdex.bench.reporting.verdict import retrieval_line
 from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
+from slimdex.indexes.errors import InputError
 from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,7 +48,19 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", ["retrieval", "peers", "filters", "encode", "sts", "reduction", "report", "tables"]
+    "command",
+    [
+        "retrieval",
+        "peers",
+        "filters",
+        "search",
+        "cold",
+        "encode",
+        "sts",
+        "reduction",
+        "report",
+        "tables",
+    ],
 )
 def test_every_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
@@ -62,13 +76,16 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "peer 'Oracle'; expected some of hnswlib" in refused(
         "peers", "--only", "Oracle", folder=tmp_path
     )
+    assert "store 'Oracle'; expected some of slimdex, slimdex own order, Chroma" in refused(
+        "search", "--only", "Oracle", folder=tmp_path
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path: Path) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, filters, encode, sts, reduction and updates do\n"
+        "there, as peers, filters, search, cold, encode, sts, reduction and updates do\n"
     )
     assert (
         "elsewhere: no rows of results; `slimdex bench retrieval --quick --out elsewhere` writes"
@@ -78,7 +95,7 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path
 
 
 @pytest.mark.parametrize(
-    "experiment", ["filters", *slow(["encode", "updates", "reduction", "sts"])]
+    "experiment", ["filters", *slow(["search", "cold", "encode", "updates", "reduction", "sts"])]
 )
 def test_a_report_shows_what_any_command_wrote_and_only_that(
     experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,6 +111,8 @@ def test_a_report_shows_what_any_command_wrote_and_only_that(
     text = {
         "encode": "Encoding: all-MiniLM-L6-v2",
         "filters": "Filters: debian-desc, all-MiniLM-L6-v2",
+        "search": "Search: debian-desc, all-MiniLM-L6-v2",
+        "cold": "Cold: debian-desc, all-MiniLM-L6-v2",
         "updates": "Updates: ",
         "reduction": "Reduction: all-MiniLM-L6-v2, 384 dimensions",
         "sts": "Similarity: all-MiniLM-L6-v2, english",
@@ -125,19 +144,38 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     said = bench("filters", *words, folder=tmp_path)
     assert said.splitlines()[-1].startswith("words (quick): recall@10 of at least ")
     assert "under 2 conditions, which allow 100% of 800 documents, p50 " in said.splitlines()[-1]
+    said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
+    assert said.splitlines()[-1].startswith("words (quick): slimdex takes ")
     said = bench("encode", "--models", tiny_bert, "--quick", folder=tmp_path)
     assert said.splitlines()[-1].startswith(f"{tiny_bert.name}: slimdex encodes ")
     results = ("--results", "bench-results")
     paths = bench("report", folder=tmp_path).split()
     assert [Path(path).name for path in paths][:2] == ["index.html", "peers.png"]
     assert "words (quick)" in (tmp_path / paths[0]).read_text()
-    sections = ("results", "filters", "encoding")
+    sections = ("results", "filters", "search", "encoding")
     marks = [f"<!-- {name}: begin --><!-- {name}: end -->\n" for name in sections]
     (tmp_path / "README.md").write_text("".join(marks))
-    assert "README.md: results, filters, encoding changed" in bench(
+    assert "README.md: results, filters, search, encoding changed" in bench(
         "tables", *results, folder=tmp_path
     )
     assert "nothing changed" in bench("tables", *results, folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_quick_run_with_a_cold_disk(beir: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    file = tmp_path / "dropped"
+    file.write_bytes(bytes(100_000))
+    try:
+        drop([file])
+    except InputError as error:
+        pytest.skip(f"nothing is dropped here: {error}")
+    words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
+    said = bench("cold", *words, "--limit", 0, folder=tmp_path)
+    assert said.splitlines()[-1].startswith("words (quick): from a text to documents ")
+    (tmp_path / "README.md").write_text("<!-- cold: begin --><!-- cold: end -->\n")
+    results = ("--results", "bench-results")
+    assert "README.md: cold changed" in bench("tables", *results, folder=tmp_path)
+    assert "| dropped, opened anew |" in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from slimdex.bench.reporting.verdict import (
+    cold_line,
     encode_line,
     filters_line,
     fine_print,
     peers_line,
     retrieval_line,
+    search_line,
     sts_line,
     verdict,
 )
@@ -119,6 +121,45 @@ def test_the_verdict_counts_collections_and_names_the_fastest_other() -> None:
     )
     assert verdict([EXACT], []) == ""
     assert fine_print(rows) == "Beside that memory slimdex keeps 801 bytes a vector on disk."
+
+
+def store(method: str, recall: float, ms: float, own: int, files: int) -> Row:
+    times = {"p50_ms_total_one": ms, "p50_ms_encode_one": 4.5}
+    memory = {"store_bytes": own, "store_files_bytes": files}
+    return {"set": "a", "model": "m", "method": method, "agreement@10": recall, **times, **memory}
+
+
+def test_a_search_from_text_to_documents_is_held_against_the_fastest_other() -> None:
+    rows = [
+        store("slimdex", 0.87, 6.0, 20_000_000, 15_400_000),
+        store("slimdex own order", 0.992, 5.5, 20_000_000, 15_400_000),
+        store("graph", 0.97, 5.1, 10_000_000, 0),
+        store("graph", 0.994, 7.25, 90_000_000, 10_000_000),
+        store("scan", 1.0, 30.0, 1_000_000, 0),
+    ]
+    ours = (
+        "a: slimdex takes 6.00 ms from a text to documents, 1.50 more than encoding it, and 35 MB"
+    )
+    line = f"{ours} beside the encoder; the fastest other at recall 0.99, graph, 7.25 ms and 100 MB"
+    assert search_line(rows) == line
+    assert search_line(rows[:3]) == f"{ours} beside the encoder"
+    assert search_line(rows[1:]) == "a: no result, slimdex failed or was not measured"
+    broke = {"set": "a", "method": "slimdex", "error": "broke"}
+    assert search_line([broke]) == "a: no result, slimdex failed or was not measured"
+
+
+def test_a_cold_search_is_held_against_a_cached_one() -> None:
+    known: Row = {"set": "a", "limit_bytes": None}
+    cached = known | {"way": "cached", "p50_ms_total": 6.04, "read_query_bytes": 0.0}
+    dropped = known | {"way": "dropped", "p50_ms_total": 21.5, "read_query_bytes": 1_234_567.0}
+    limited = [row | {"limit_bytes": 10**9, "p50_ms_total": 99.0} for row in (cached, dropped)]
+    assert cold_line([cached, dropped, *limited]) == (
+        "a: from a text to documents 21.5 ms with the index's files dropped from memory, 6.0 with "
+        "them there; 1,235 KB are read from disk for a query"
+    )
+    assert cold_line([cached]) == "a: no result, not measured"
+    failed = known | {"way": "cached", "error": "broke"}
+    assert cold_line([failed, dropped]) == "a: no result, broke"
 
 
 def test_the_other_experiments_have_a_line_each() -> None:

@@ -1,0 +1,270 @@
+"""`slimdex bench search`: from a text to documents, beside what people use for that.
+
+Every store keeps the same texts with the same vectors, is opened in a process of its own with the
+same encoder, and gives back ids and texts. All are asked a few queries in turn, round after round,
+so that whatever else the machine does meets all alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.ranking import best_of
+from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.evaluation import latency
+
+from ..data.datasets import Dataset
+from ..engines.document_stores import STORES, Answer
+from ..engines.remote_object import WorkerError
+from ..engines.store_process import StoreProcess, Times
+from ..rows import ResultsFile, Row, key_of
+from .paired_measures import AGREEMENT, Judge, depth_for
+from .retrieval_study import ANSWERS, Task
+
+ENOUGH = 0.99
+"""Recall of the exact search's ten that an effort is looked for by."""
+QUERIES, ROUND_QUERIES = 500, 40
+"""Queries whose answers are judged, and those asked in each of the rounds."""
+QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
+"""A store that takes longer than this for so many is asked fewer, but FEWEST at least."""
+FEWEST = 3
+ROUNDS, QUICK_ROUNDS = 8, 3
+CALLERS = 8
+LONGEST_STEP = 1200.0
+"""Seconds that a store may take to be built."""
+THREADS = {"one": 1, "all": None}
+
+
+@dataclass
+class _Asked:
+    """A store at one effort; with an error it is out of the round.
+
+    Its process is its own, unless only one may have the store open.
+
+    Attributes
+    ----------
+    queries, in_round : whose answers are judged, and how many of them are asked in a round.
+    """
+
+    name: str
+    effort: int
+    process: StoreProcess
+    row: Row
+    queries: int = QUERIES
+    in_round: int = ROUND_QUERIES
+    error: str | None = None
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    crowds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def attempt(self, step: Callable[[_Asked], None]) -> None:
+        """Take a step, unless one has failed before."""
+        if self.error is None:
+            try:
+                self.process.use(self.effort)
+                step(self)
+            except WorkerError as error:
+                self.error = str(error)
+
+
+def measure_search(
+    task: Task,
+    open_encoder: Callable[[], Encoder],
+    names: Sequence[str],
+    results: ResultsFile,
+    about: Row,
+    *,
+    folder: Path,
+    rounds: int = ROUNDS,
+    progress: Progress = silent,
+) -> list[str]:
+    """Write a row for each store at its own effort, and at the least that finds enough.
+
+    Figures are comparable within a run only, so that a run replaces all rows of the one before.
+    Returns what failed.
+
+    Parameters
+    ----------
+    names : in `STORES`.
+    open_encoder : makes the encoder of the task, in another process.
+    folder : on a disk, for what the stores write; it is empty again in the end.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(TemporaryDirectory(dir=folder)))
+        asked = list[_Asked]()
+        judges = _Judges(task)
+        for done, name in enumerate(names, start=1):
+            asked += _built(task, name, open_encoder, place / str(done), judges, stack)
+            progress("building", done, len(names))
+        for turn in range(rounds):
+            for store in asked:
+                store.attempt(partial(_one_turn, turn=turn))
+            progress("in turns", turn + 1, rounds)
+    rows = [_row(store, task, names) | about for store in asked]
+    results.replace(rows)
+    return [f"{store.name} failed: {store.error}" for store in asked if store.error]
+
+
+class _Judges:
+    """What answers to the first of the queries are held against, by how many these are."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._scores, self._rows = exact_rows(task)
+        self._made: dict[int, Judge] = {}
+
+    def columns(self, asked: _Asked) -> Row:
+        """Measures of what a store answers."""
+        count, dataset = asked.queries, self._task.dataset
+        if count not in self._made:
+            exact = self._scores[:count], self._rows[:count]
+            self._made[count] = Judge(dataset.asking(count), *exact)
+        depth = depth_for(dataset, ANSWERS)
+        answers = asked.process.answers(depth, count)
+        return self._made[count].columns(*rows_of(answers, dataset, depth))
+
+
+def exact_rows(task: Task) -> tuple[Matrix, Rows]:
+    """Cosines and rows (queries, depth) of brute force over the float32 vectors."""
+    queries = normalize_rows(task.queries.take(np.arange(len(task.queries))))
+    start = 0
+
+    def parts() -> Any:
+        nonlocal start
+        for chunk in task.vectors.scan():
+            yield queries @ normalize_rows(chunk).T, np.arange(start, start + len(chunk))
+            start += len(chunk)
+
+    return best_of(parts(), len(queries), depth_for(task.dataset, ANSWERS))
+
+
+def _built(
+    task: Task,
+    name: str,
+    open_encoder: Callable[[], Encoder],
+    folder: Path,
+    judges: _Judges,
+    stack: ExitStack,
+) -> list[_Asked]:
+    """The store in a process for each effort that gets a row: its own, and the least of enough."""
+    folder.mkdir()
+    texts = task.dataset.query_texts
+    told: Row = {}
+    store = STORES[name]
+    with StoreProcess(name, open_encoder, folder, texts, LONGEST_STEP) as builder:
+        try:
+            told["build_s"] = builder.build(task.dataset.ids, task.dataset.texts, task.vectors)
+        except WorkerError as error:
+            return [_Asked(name, store.default, builder, told, error=str(error))]
+    told["disk_row_bytes"] = _on_disk(folder) / len(task.vectors)
+
+    def started() -> StoreProcess:
+        return stack.enter_context(StoreProcess(name, open_encoder, folder, texts))
+
+    usual = _Asked(name, store.default, started(), dict(told))
+    usual.attempt(lambda asked: _fit_to_its_speed(asked, task))
+    usual.attempt(lambda asked: _quality(asked, judges))
+    if usual.error or not store.efforts:
+        return [usual]
+    looking = started() if store.processes else usual.process
+    least = _Asked(name, store.efforts[0], looking, told, usual.queries, usual.in_round)
+    least.attempt(lambda asked: _find_effort(asked, store.efforts, judges))
+    if least.effort == usual.effort and not least.error:
+        return [usual]
+    if store.processes:  # one that holds no more than this effort takes
+        looking.close()
+        least.process = started()
+    least.attempt(lambda asked: _quality(asked, judges))
+    return [usual, least]
+
+
+def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
+    """How many queries it is asked: an exact scan of a million rows takes a second for each."""
+    count = len(task.queries)
+    few = asked.process.times(ANSWERS, 0, min(FEWEST, count), None)
+    each = max(float(np.median(few["total"])), 1e-6)
+    asked.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
+    in_round = min(max(int(ROUND_SECONDS / each), FEWEST), ROUND_QUERIES)
+    asked.in_round = min(in_round, max(asked.queries // ROUNDS, 1))
+
+
+def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None:
+    """The first effort that finds enough, or the last."""
+    for effort in efforts:
+        asked.effort = effort
+        asked.process.use(effort)
+        if judges.columns(asked)[AGREEMENT] >= ENOUGH:
+            return
+
+
+def _quality(asked: _Asked, judges: _Judges) -> None:
+    """Recall of exact, and against labels the rest; what the process holds."""
+    columns = judges.columns(asked)
+    asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
+    whole, grown = asked.process.memory()
+    asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
+    asked.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
+    asked.row["queries"] = asked.queries
+
+
+def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Matrix, Rows]:
+    """Answers as scores, which fall with the place, and rows (queries, depth).
+
+    Raises
+    ------
+    WorkerError
+        If a text is not that of its id.
+    """
+    place = {id: row for row, id in enumerate(dataset.ids)}
+    rows = np.full((len(answers), depth), -1, dtype=np.int64)
+    for i, answer in enumerate(answers):
+        for j, (id, text) in enumerate(answer):
+            rows[i, j] = place[id]
+            if text != dataset.texts[place[id]]:
+                raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
+    falling = -np.arange(depth, dtype=np.float32)
+    return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows
+
+
+def _one_turn(asked: _Asked, turn: int) -> None:
+    """A few queries by one caller and by many, with one thread and with all."""
+    start = turn * asked.in_round % asked.queries
+    stop = min(start + asked.in_round, asked.queries)
+    several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
+    for name, threads in THREADS.items():
+        times: Times = asked.process.times(ANSWERS, start, stop, threads)
+        for what, seconds in times.items():
+            asked.seconds[f"{what}_{name}"] += seconds
+        if STORES[asked.name].callers:
+            crowd = asked.process.crowd(ANSWERS, several, threads, CALLERS)
+            asked.seconds[f"callers_{name}"] += crowd.times
+            asked.crowds[name].append(crowd.seconds)
+            asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults
+
+
+def _row(asked: _Asked, task: Task, names: Sequence[str]) -> Row:
+    facts = task.facts() | {"method": asked.name, "effort": asked.effort}
+    row: Row = {"key": key_of(facts | {"with": sorted(names)})} | facts | asked.row
+    if asked.error:
+        return row | {"error": asked.error}
+    for name, seconds in asked.seconds.items():
+        row |= {f"{measure}_{name}": value for measure, value in latency(seconds).items()}
+    for name, seconds in asked.crowds.items():
+        count = len(asked.seconds[f"callers_{name}"])
+        row |= {"callers": CALLERS, f"searches_per_s_{name}": count / sum(seconds)}
+    return row
+
+
+def _on_disk(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,63 @@
+"""From a text to documents: real stores over a small collection, asked in turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.columns import check_row
+from slimdex.bench.engines.document_stores import SLIMDEX, missing_stores
+from slimdex.bench.experiments.retrieval_study import Task
+from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
+from slimdex.bench.reporting.search_tables import search
+from slimdex.bench.rows import ResultsFile
+from tests.bench.conftest import ABOUT
+from tests.encoders import WordEncoder
+
+pytestmark = pytest.mark.slow
+
+OURS = f"{SLIMDEX} own order"
+PARTS = ("total", "encode", "search", "documents")
+
+
+def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
+    names = [name for name in (SLIMDEX, OURS, "sqlite-vec") if name not in missing_stores()]
+    results, folder = ResultsFile(tmp_path / "search-words.jsonl"), tmp_path / "stores"
+    failed = measure_search(task, WordEncoder, names, results, ABOUT, folder=folder, rounds=1)
+    assert failed == []
+    assert list(folder.iterdir()) == []
+    rows = list(results.rows.values())
+    assert {row["method"] for row in rows} == set(names)
+    usual, least = (row for row in rows if row["method"] == OURS)
+    assert (usual["effort"], least["effort"] > 0) == (0, True)
+    assert usual["agreement@10"] < ENOUGH <= least["agreement@10"]
+    for row in rows:
+        check_row(row)
+        assert 0 <= row["ndcg@10"] <= 100
+        assert row["callers"] == CALLERS
+        assert row["faults"] == 0
+        assert 0 < row["store_bytes"] < row["memory_bytes"]
+        assert row["disk_row_bytes"] > 48  # at least its text
+        for threads in ("one", "all"):
+            assert row[f"searches_per_s_{threads}"] > 0
+            for part in (*PARTS, "callers"):
+                name = f"ms_{part}_{threads}"
+                assert row[f"p50_{name}"] <= row[f"p95_{name}"] <= row[f"p99_{name}"]
+    (table,) = search(rows)
+    times = [line[4].value for line in table.rows]
+    assert times == sorted(row["p50_ms_total_one"] for row in rows)
+
+
+def test_what_fails_is_told(task: Task, tmp_path: Path) -> None:
+    twice = replace(task.dataset, ids=["d0", "d0", *task.dataset.ids[2:]])
+    results = ResultsFile(tmp_path / "search-words.jsonl")
+    failed = measure_search(
+        replace(task, dataset=twice), WordEncoder, [SLIMDEX], results, ABOUT, folder=tmp_path
+    )
+    (row,) = results.rows.values()
+    check_row(row)
+    assert row["error"].startswith("build: id 'd0' stands twice")
+    assert failed == [f"slimdex failed: {row['error']}"]
+    assert search([row]) == []
