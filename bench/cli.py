@@ -54,7 +54,7 @@ Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with 
 Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
 Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
 Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
-Precision = Annotated[str, typer.Option(help="Of encoding: auto, fp32, bf16 or int8.")]
+Precision = Annotated[str, typer.Option(help="Of encoding: auto, fp32, bf16, fp16 or int8.")]
 Pooling = Annotated[str | None, typer.Option(help="As for `slimdex build --pooling`.")]
 MaxLength = Annotated[int | None, typer.Option(help="As for `slimdex build --max-length`.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]

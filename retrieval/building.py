@@ -20,7 +20,7 @@ from .collection.made_up_ids import MadeUpIds
 from .collection.staging import TwiceError
 from .collection.writer import Added
 from .documents import Document
-from .encoders.base import Encoder
+from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
 from .sources.given_vectors import GivenVectors, open_vectors
 from .sources.source import Source, open_source
@@ -125,10 +125,14 @@ def build(
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
         with Collection.open(path, read_only=True, wait=wait) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
-        collection = Collection.open(path, make_encoder(), wait=wait)
+        encoder = for_new_documents(make_encoder())
+        collection = Collection.open(path, encoder, wait=wait)
         with _closed_on_error(collection):
             collection._request(settings)
-            return collection, add(collection, sources, progress)
+            added = add(collection, sources, progress)
+            return collection, replace(
+                added, notes=[*_own_precision(collection, encoder), *added.notes]
+            )
     collection = Collection.create(path, make_encoder(), settings)
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources, progress)
@@ -160,6 +164,12 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
             f"{sources.place(error.second)}; expected each id once"
         ) from error
     return replace(added, notes=[*ids.notes, *notes, *added.notes])
+
+
+def _own_precision(collection: Collection, given: Encoder) -> list[str]:
+    """A line if what was encoded before is in another precision, in which the rest was, too."""
+    asked, own = (encoder.spec().get("precision") for encoder in (given, collection.encoder))
+    return [] if asked == own else [f"encoded in {own}, as it was begun, and not in {asked}"]
 
 
 def _is_being_added(collection: Collection, sources: Sources) -> bool:

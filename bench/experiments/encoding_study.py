@@ -23,6 +23,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
+from slimdex.retrieval.encoders.base import for_new_documents
 from slimdex.retrieval.encoders.opened import is_static, open_encoder
 from slimdex.retrieval.evaluation import latency
 
@@ -157,7 +158,8 @@ class Contender:
 
 
 def _slimdex(model: str, precision: str) -> Encodes:
-    return open_encoder(model, precision=precision)
+    """As a new collection would have it."""
+    return for_new_documents(open_encoder(model, precision=precision))
 
 
 CONTENDERS = (

@@ -119,7 +119,7 @@ def build(
         int | None,
         typer.Option(help="Tokens read of a text; default: the model's own, or 256."),
     ] = None,
-    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or int8.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16, fp16 or int8.")] = "auto",
     query_prompt: Annotated[
         str | None, typer.Option(help="Written before each query; default: what the model says.")
     ] = None,

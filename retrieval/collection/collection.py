@@ -28,7 +28,14 @@ from ..catalog.state import State
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
 from ..encoders.adapters import as_encoder
-from ..encoders.base import PLACE, Encoder, encode_queries, is_same_encoder
+from ..encoders.base import (
+    PLACE,
+    Encoder,
+    as_recorded,
+    encode_queries,
+    for_new_documents,
+    is_same_encoder,
+)
 from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
@@ -87,7 +94,8 @@ class Collection:
         Parameters
         ----------
         path : a folder that does not exist yet.
-        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for any other model, a
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for any other model (in its
+            `fastest` precision, unless it was made with another), a
             `StaticEncoder` for word vectors, a `SentenceTransformer` as it is, or any function
             from a list of texts to their vectors (n, dim); `GivenEncoder(dim)` for vectors from
             elsewhere.
@@ -103,6 +111,7 @@ class Collection:
             raise InputError(f"{path} exists; expected a new folder")
         made = TransformerEncoder() if encoder is None else as_encoder(encoder)
         requested = (settings or Settings()).checked(made.dim)
+        made = for_new_documents(made)
         state = State(encoder=_plain(made.spec()), dim=made.dim, requested=requested)
         return cls(Ledger.create(path, state), made)
 
@@ -124,7 +133,8 @@ class Collection:
         Parameters
         ----------
         encoder : the one that the collection was built with, wherever its weights lie now; by
-            default it is loaded from where they were.
+            default it is loaded from where they were. One in another precision is taken for the
+            same in the collection's own.
         model : where they are now, if that has changed: a folder or a hub id.
         wait : seconds to wait for other processes that write, or, if this one is to write, read.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
@@ -145,6 +155,7 @@ class Collection:
         try:
             if given is not None and not is_same_encoder(given, expected):
                 raise InputError(f"encoder {given}; this index was built with {expected}")
+            made = made and as_recorded(made, expected)
             return cls(ledger, made, model=model, trust_remote_code=trust_remote_code)
         except BaseException:
             ledger.store.close()

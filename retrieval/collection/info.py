@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..encoders.processor import precision_note
 from .ledger import Ledger
 from .refit_advice import fit_advice
 from .snapshot import Snapshot
@@ -13,6 +14,8 @@ from .snapshot import Snapshot
 def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
     """Everything about an index that JSON can hold."""
     state, index = snapshot.state, snapshot.index
+    advice = fit_advice(ledger.path, state.fitted, state.rows - len(snapshot.hidden), index)
+    precision = precision_note(str(state.encoder.get("precision")))
     return {
         "path": str(ledger.path),
         "documents": len(snapshot),
@@ -26,7 +29,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "encoder": state.encoder,
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
-        "notes": fit_advice(ledger.path, state.fitted, state.rows - len(snapshot.hidden), index),
+        "notes": [*advice, *([precision] if precision else [])],
         "files": {path.name: path.stat().st_size for path in sorted(ledger.path.iterdir())},
     }
 

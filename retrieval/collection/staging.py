@@ -268,8 +268,8 @@ def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, 
 
 
 def _step_characters(encoder: Encoder) -> int:
-    """Enough characters to fill several batches of an encoder that says how large its are."""
-    tokens: int = getattr(encoder, "batch_tokens", 0)
+    """Enough characters to keep an encoder busy that says how many tokens it takes at once."""
+    tokens: int = getattr(encoder, "tokens_at_once", 0)
     return max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
 
 

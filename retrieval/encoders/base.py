@@ -15,6 +15,8 @@ ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """What any encoder has, and how that is called."""
 PLACE = ("model", "revision")
 """What a spec says of where a model comes from, and not of what it is."""
+PRECISION = ("precision", "measured")
+"""What a spec says of how exactly it is computed: vectors in any can be compared."""
 
 
 class Encoder(Protocol):
@@ -54,6 +56,32 @@ class LimitedEncoder(Protocol):
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
         """Vectors (n, dim), and of each text its tokens and how many were read."""
         ...
+
+
+@runtime_checkable
+class AdaptableEncoder(Protocol):
+    """An encoder that can compute in several precisions."""
+
+    def fastest(self) -> Encoder:
+        """The one that new collections should be made with, on this machine."""
+        ...
+
+    def in_precision(self, precision: str) -> Encoder:
+        """The same encoder in another precision."""
+        ...
+
+
+def for_new_documents(encoder: Encoder) -> Encoder:
+    """An encoder in the precision that a new collection should be made with."""
+    return encoder.fastest() if isinstance(encoder, AdaptableEncoder) else encoder
+
+
+def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
+    """An encoder in the precision that a spec names; older ones left it to the processor."""
+    precision = spec.get("precision", "auto")
+    if isinstance(encoder, AdaptableEncoder) and precision != "auto":
+        return encoder.in_precision(precision)
+    return encoder
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
@@ -97,8 +125,11 @@ def checked_encoder(encoder: Any) -> Encoder:
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether vectors of two encoders, known by their specs, can be compared.
 
-    Where a model's folder lies does not matter if its weights have the same SHA-256.
+    Where a model's folder lies does not matter if its weights have the same SHA-256, nor does
+    the precision.
     """
     if "sha256" in spec and "sha256" in other:
-        spec, other = ({k: v for k, v in s.items() if k not in PLACE} for s in (spec, other))
+        spec, other = (
+            {k: v for k, v in s.items() if k not in PLACE + PRECISION} for s in (spec, other)
+        )
     return spec == other

@@ -126,6 +126,29 @@ def remember_refusal(key: str) -> None:
         (cache_folder() / f"{key}.refused").touch()
 
 
+def remembered(name: str) -> Any:
+    """What was found out and remembered under a name; None if it is not there, or not whole."""
+    try:
+        return json.loads((cache_folder() / f"{name}.json").read_bytes())
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def remember(name: str, value: Any) -> None:
+    """Keep a small fact, as JSON can hold it; of processes that write at once, the last one's."""
+    with suppress(OSError, RuntimeError):
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, new = tempfile.mkstemp(dir=folder, prefix="new-")
+        try:
+            with open(descriptor, "w") as file:
+                json.dump(value, file)
+            os.replace(new, folder / f"{name}.json")
+        except BaseException:
+            Path(new).unlink(missing_ok=True)
+            raise
+
+
 def cache_folder() -> Path:
     """Where conversions are kept: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
     if own := os.environ.get("SLIMDEX_CACHE"):

@@ -1,15 +1,14 @@
 """Runtimes: what computes a network, in which precision. This one is OpenVINO, on the CPU.
 
-At the same precision OpenVINO is 1.5 to 2.4 times as fast as torch on a CPU in batches, and four
-to five times for a single text (all-MiniLM-L6-v2, two cores). torch (`network`) takes over for the
-few networks that OpenVINO can't convert exactly, and on GPUs; here nothing imports it.
+torch (`torch_runtime`) takes over for the few networks that OpenVINO can't convert exactly, and on
+GPUs; here nothing imports it.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from itertools import chain, islice
 from threading import Lock
 from typing import Any, Protocol
 
@@ -17,22 +16,36 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 
-from .tokens import Ids
+from .processor import capabilities, cores, openvino_core, processor_key
+from .streams import Batch, Streams
 
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
+PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 """auto: bf16 where the processor multiplies that faster, else fp32."""
-CPU_TOKENS = 1024
-"""Tokens of a batch, padding included: what the caches of a processor hold."""
+HINTS = {"bf16": "bf16", "fp16": "f16"}
+"""Precision -> OpenVINO's name for it. A processor that has it not multiplies in float32."""
+CPU_TOKENS = 512
+"""Tokens of a batch, padding included: what the caches of a core hold."""
 
 
 class Runtime(Protocol):
-    """A network that is ready to run."""
+    """A network that is ready to run.
+
+    Attributes
+    ----------
+    precision : that it multiplies in; for a processor that has it not, see `HINTS`.
+    batch_tokens : tokens that a batch should have, padding included.
+    """
 
     name: str
     precision: str
     batch_tokens: int
 
-    def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
+    @property
+    def streams(self) -> int:
+        """Batches that may be under way at a time."""
+        ...
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """The network's output for each batch of ids and mask (n, seq), in order."""
         ...
 
@@ -42,58 +55,67 @@ class OpenVinoRuntime:
 
     Parameters
     ----------
-    model : an `openvino.Model` in float32; in int8 its weights are compressed in place.
+    model : an `openvino.Model` in float32.
     precision : any of `PRECISIONS`.
+    key : what its conversion is kept by; without one, nothing that is measured is remembered.
     """
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS
 
-    def __init__(self, model: Any, precision: str) -> None:
-        import openvino
-
-        core = openvino.Core()
+    def __init__(self, model: Any, precision: str, key: str = "") -> None:
         if precision == "auto":
-            can = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-            precision = "bf16" if "BF16" in can else "fp32"
-        if precision == "int8":
-            _compress_weights(model)
-        hint = "bf16" if precision == "bf16" else "f32"
-        self.precision = precision
-        self._request = core.compile_model(
-            model, "CPU", {"INFERENCE_PRECISION_HINT": hint}
-        ).create_infer_request()
-        self._lock = Lock()
+            precision = "bf16" if "BF16" in capabilities() else "fp32"
+        self.model, self.key, self.precision = model, key, precision
+        self._network = _with_compressed_weights(model) if precision == "int8" else model
+        self._request = self._compiled("LATENCY").create_infer_request()
+        self._lock, self._process = Lock(), os.getpid()
+        self._streams = Streams(
+            lambda: self._compiled("THROUGHPUT"),
+            key and f"{key}-{processor_key()}-{precision}-streams",
+        )
 
-    def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
+    @property
+    def streams(self) -> int:
+        """Batches that may be under way at a time."""
+        return 1 if self._streams.faster is False else cores()
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """The network's output for each batch of ids and mask (n, seq), in order."""
+        batches = iter(batches)
+        first = list(islice(batches, 2))
+        batches = chain(first, batches)
+        # A process that was forked has left the streams' threads behind.
+        if len(first) < 2 or os.getpid() != self._process:
+            return self._one_by_one(batches)
+        return self._streams.run(batches, self._one_by_one)
+
+    def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         for ids, mask in batches:
             with self._lock:  # a request has one place for its answer
                 self._request.infer([ids, mask], share_inputs=True)
                 found = self._request.get_output_tensor().data.copy()
             yield found
 
-
-def may_have_gpu() -> bool:
-    """Whether torch is worth asking, which takes a second to import."""
-    return any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
-
-
-def has_gpu() -> bool:
-    """Whether torch can compute on a GPU."""
-    import torch
-
-    return torch.cuda.is_available()
+    def _compiled(self, mode: str) -> Any:
+        options = {
+            "INFERENCE_PRECISION_HINT": HINTS.get(self.precision, "f32"),
+            "PERFORMANCE_HINT": mode,
+            "ENABLE_CPU_PINNING": False,  # two processes would choose the same cores
+        }
+        return openvino_core().compile_model(self._network, "CPU", options)
 
 
-def _compress_weights(model: Any) -> None:
-    """Weights of matrix products in 8 bits, a scale for each row (in place).
+def _with_compressed_weights(model: Any) -> Any:
+    """A copy whose matrix products have weights in 8 bits, a scale for each row.
 
-    The CPU then quantises the other factor as it goes, in groups of dimensions.
+    A CPU that has products of 8 bits then quantises the other factor as it goes, in groups of
+    dimensions; another one widens the weights.
     """
     import openvino
     from openvino import opset13 as ops
 
+    model = model.clone()
     for node in model.get_ordered_ops():
         if node.get_type_name() != "MatMul":
             continue
@@ -108,3 +130,4 @@ def _compress_weights(model: Any) -> None:
         wide = ops.convert(ops.constant(rounded), openvino.Type.f32)
         restored = ops.multiply(wide, ops.constant(scale))
         node.input(1).replace_source_output(restored.output(0))
+    return model

@@ -140,7 +140,7 @@ class TorchRuntime:
 
     Parameters
     ----------
-    precision : any of `runtimes.PRECISIONS` but int8.
+    precision : any of `openvino_runtime.PRECISIONS` but int8.
     """
 
     def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:
@@ -154,16 +154,18 @@ class TorchRuntime:
         self.name, self.precision = f"torch on {device}", precision
         self._device = torch.device(device)
         self._network = network.to(self._device)
-        self.batch_tokens = CPU_TOKENS if device == "cpu" else GPU_TOKENS
+        self.batch_tokens, self.streams = CPU_TOKENS if device == "cpu" else GPU_TOKENS, 1
+        self._half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+        if (device, precision) == ("cpu", "fp16"):  # it widens each number, in every product
+            self._half = None
 
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
         """On a GPU a batch is under way while the one before is fetched and the next prepared."""
         waiting: Tensor | None = None
-        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
         for ids, mask in batches:
             with (
                 torch.inference_mode(),
-                torch.autocast(self._device.type, half, enabled=half is not None),
+                torch.autocast(self._device.type, self._half, enabled=self._half is not None),
             ):
                 output = self._network(self._moved(ids), self._moved(mask)).float()
             if waiting is not None:
@@ -278,7 +280,9 @@ def openvino_model(network: nn.Module, precision: str, transformer: Transformer)
         return converted(network, transformer.vocabulary, transformer.longest)
     except ConversionError as error:
         if precision == "int8":
-            raise InputError(f"precision='int8': {error}; expected auto, fp32 or bf16") from error
+            raise InputError(
+                f"precision='int8': {error}; expected auto, fp32, bf16 or fp16"
+            ) from error
         return None
 
 

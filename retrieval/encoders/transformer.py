@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +28,13 @@ from .cache import (
     was_refused,
 )
 from .hub import DEFAULT_MODEL, find_model, weights_sha256
-from .openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime, has_gpu, may_have_gpu
+from .openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime
 from .pooling import POOLER, WK, Pooling, parse_pooling
+from .precision_choice import Measured, measured
+from .processor import has_gpu, may_have_gpu
 from .sentence_folder import Dense, Normalize, Prompts, read_folder
-from .tokens import Ids, Tokenizer, fast_tokenizer, groups, token_batches
+from .streams import Batch
+from .tokens import Tokenizer, fast_tokenizer, groups, token_batches
 
 if TYPE_CHECKING:
     from .torch_runtime import Transformer
@@ -38,6 +43,8 @@ DEFAULT_LENGTH = 256
 """Tokens of a text that are read where the model's folder does not say."""
 SHORTEST_LENGTH = 3
 """A token between two special ones."""
+SAMPLE_TOKENS = 128
+"""Tokens of a batch that precisions are timed on, padding included."""
 
 
 class TransformerEncoder:
@@ -53,8 +60,9 @@ class TransformerEncoder:
         follows it there (Dense, Normalize), or ``mean@-1`` for other models.
     max_length : tokens of a text that are read, the rest is cut; by default what the folder says,
         or 256, or as many as the model has positions for.
-    precision : ``fp32``; ``bf16``, matrix products in bfloat16; ``int8``, matrix products in 8
-        bits; ``auto``, bf16 where the processor multiplies that faster and else fp32.
+    precision : ``fp32``; ``bf16`` or ``fp16``, matrix products in 16 bits where the processor has
+        such, and else fp32; ``int8``, in 8 bits; ``auto``, bf16 where the processor multiplies that
+        faster and else fp32. A new collection takes `fastest`, which may be int8, in place of it.
     query_prompt, document_prompt : written before each text; by default what the folder says.
     batch_tokens : tokens in a batch, padding included; by default what suits the processor.
     trust_remote_code : run Python code that comes with the model. Only for authors you trust.
@@ -85,14 +93,15 @@ class TransformerEncoder:
         self._folder = read_folder(self._files.folder, pooling_given=given is not None)
         self._pooling = given or parse_pooling(self._folder.pooling)
         self._sha256 = _combined_sha256(self._folder.transformer, self._folder.head)
-        self.precision, self._trusted = precision, trust_remote_code
+        self._requested, self._trusted = precision, trust_remote_code
+        self._measured: Measured | None = None
         self._prompts = Prompts(
             self._folder.prompts.query if query_prompt is None else query_prompt,
             self._folder.prompts.document if document_prompt is None else document_prompt,
         )
         self._layer_runtimes: dict[str, Runtime] = {}
         self._runtime, self._facts, tokenizer = self._prepared()
-        self.batch_tokens = batch_tokens or self._runtime.batch_tokens
+        self._batch_tokens = batch_tokens
         self._tokenizer = Tokenizer(
             tokenizer,
             self._facts.pad_id,
@@ -114,6 +123,21 @@ class TransformerEncoder:
     def width(self) -> int:
         """Of the model's hidden states."""
         return self._facts.width
+
+    @property
+    def precision(self) -> str:
+        """That its vectors have: fp32, bf16, int8, or on some GPUs fp16."""
+        return self._runtime.precision
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens in a batch, padding included."""
+        return self._batch_tokens or self._runtime.batch_tokens
+
+    @property
+    def tokens_at_once(self) -> int:
+        """Tokens in all batches that may be under way at a time."""
+        return self.batch_tokens * self._runtime.streams
 
     @property
     def max_length(self) -> int:
@@ -147,7 +171,10 @@ class TransformerEncoder:
         return sum(len(ids) for part in parts for ids in part)
 
     def spec(self) -> dict[str, Any]:
-        """Model, weights, pooling, length, precision and, where there are any, prompts."""
+        """Model, weights, pooling, length, precision and, where there are any, prompts.
+
+        Where `fastest` chose int8, also what it measured.
+        """
         spec: dict[str, Any] = {
             "type": "transformer",
             "model": self._files.name,
@@ -157,6 +184,8 @@ class TransformerEncoder:
             "max_length": self.max_length,
             "precision": self.precision,
         }
+        if self._measured is not None:
+            spec["measured"] = {name: round(x, 4) for name, x in asdict(self._measured).items()}
         if self._folder.head:
             spec["head"] = [type(part).__name__ for part in self._folder.head]
         if self._prompts != Prompts():
@@ -164,6 +193,51 @@ class TransformerEncoder:
         if self._trusted:
             spec["trust_remote_code"] = True
         return spec
+
+    def fastest(self) -> TransformerEncoder:
+        """This encoder; or the same in int8, if that is faster here and its vectors hold.
+
+        It is measured once for each model and processor, in a second or two, and remembered; see
+        `precision_choice` for the bound. Only what was made with ``precision="auto"``, and runs on
+        a CPU, becomes another.
+        """
+        if self._requested != "auto" or not isinstance(self._runtime, OpenVinoRuntime):
+            return self
+        found, runtime = measured(self._runtime, self._sample)
+        if not found.is_worth_it:
+            return self
+        other = self._with(runtime or OpenVinoRuntime(self._runtime.model, "int8", self._key))
+        other._measured = found
+        return other
+
+    def in_precision(self, precision: str) -> TransformerEncoder:
+        """The same encoder in another precision, any but auto.
+
+        Raises
+        ------
+        InputError
+            For int8 and a network that OpenVINO can't convert.
+        """
+        if precision == self.precision:
+            return self
+        if isinstance(self._runtime, OpenVinoRuntime):
+            return self._with(OpenVinoRuntime(self._runtime.model, precision, self._key))
+        other = self._with(self._runtime)
+        other._requested = precision
+        other._runtime, other._facts, _ = other._prepared()
+        return other
+
+    def _with(self, runtime: Runtime) -> TransformerEncoder:
+        other = copy(self)
+        other._requested, other._runtime = runtime.precision, runtime
+        other._measured, other._layer_runtimes = None, {}
+        return other
+
+    def _sample(self, texts: Sequence[str]) -> list[Batch]:
+        """Batches small enough for several to be timed."""
+        ids = self._tokenizer.ids(texts)
+        rows = token_batches([len(one) for one in ids], SAMPLE_TOKENS)
+        return list(self._padded(ids, list(rows)))
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
         """Vectors (n, dim) of documents, in the order of the texts; of one text, (1, dim)."""
@@ -238,9 +312,7 @@ class TransformerEncoder:
                 out[group.start + np.array(batch)] = vectors
         return out
 
-    def _padded(
-        self, ids: Sequence[list[int]], rows: Sequence[list[int]]
-    ) -> Iterator[tuple[Ids, Ids]]:
+    def _padded(self, ids: Sequence[list[int]], rows: Sequence[list[int]]) -> Iterator[Batch]:
         for batch in rows:
             yield self._tokenizer.padded([ids[i] for i in batch])
 
@@ -250,25 +322,27 @@ class TransformerEncoder:
         torch, transformers and their import are for the second case only.
         """
         head = ",".join(type(part).__name__ for part in self._folder.head)
-        key = conversion_key(self._files.folder, self._sha256, f"{self._pooling} {head}")
-        on_gpu = self.precision != "int8" and may_have_gpu() and has_gpu()
+        self._key = key = conversion_key(
+            self._files.folder, self._sha256, f"{self._pooling} {head}"
+        )
+        on_gpu = self._requested != "int8" and may_have_gpu() and has_gpu()
         if not self._trusted and not on_gpu and (kept := load_conversion(key)):
-            return OpenVinoRuntime(kept.model, self.precision), kept.facts, kept.tokenizer
+            return OpenVinoRuntime(kept.model, self._requested, key), kept.facts, kept.tokenizer
 
         from .torch_runtime import build_network, openvino_model, torch_runtime
 
         network = build_network(self._transformer, self._pooling, self._folder.head)
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
-        refused = was_refused(key) and self.precision != "int8"
-        model = None if refused else openvino_model(network, self.precision, self._transformer)
+        refused = was_refused(key) and self._requested != "int8"
+        model = None if refused else openvino_model(network, self._requested, self._transformer)
         if model is None:
             if not on_gpu:
                 remember_refusal(key)
-            return torch_runtime(network, self.precision), facts, tokenizer
+            return torch_runtime(network, self._requested), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
-        return OpenVinoRuntime(model, self.precision), facts, tokenizer
+        return OpenVinoRuntime(model, self._requested, key), facts, tokenizer
 
     def _layers_runtime(self, mode: str) -> Runtime:
         if mode not in self._layer_runtimes:

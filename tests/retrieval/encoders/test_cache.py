@@ -82,7 +82,9 @@ def test_what_can_t_be_converted_is_not_tried_again(tmp_path: Path, cache: Path)
     again = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
     np.testing.assert_array_equal(first, again)
     assert [path.suffix for path in kept(cache)] == [".refused"]
-    with pytest.raises(InputError, match=r"precision='int8': .*; expected auto, fp32 or bf16"):
+    with pytest.raises(
+        InputError, match=r"precision='int8': .*; expected auto, fp32, bf16 or fp16"
+    ):
         TransformerEncoder(str(folder), precision="int8")
 
 

@@ -1,0 +1,138 @@
+"""Streams: batches side by side, each on a core or a few, in place of one after the other on all.
+
+No core then waits for the others at every step of the network. Whether that is faster depends on
+the processor and the model: it is tried on the batches themselves, and remembered.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from slimdex.indexes.arrays import Matrix
+
+from .cache import remember, remembered
+from .tokens import Ids
+
+Batch = tuple[Ids, Ids]
+"""Ids and mask (n, seq)."""
+OneByOne = Callable[[Iterable[Batch]], Iterator[Matrix]]
+"""Runs each batch on all cores."""
+
+WORTH_WHILE_S = 1.0
+"""Seconds of work before a model is compiled for streams, which takes about as long."""
+TURNS = 4
+"""That each way gets when they are tried; the first is to warm up."""
+
+
+class Streams:
+    """Runs many batches in the faster way.
+
+    Parameters
+    ----------
+    compile_model : gives an `openvino.CompiledModel` for throughput.
+    name : what is found out is remembered by; nothing is if it is empty.
+    """
+
+    def __init__(self, compile_model: Callable[[], Any], name: str = "") -> None:
+        self._compile, self._name, self._lock = compile_model, name, Lock()
+        known = remembered(name) if name else None
+        self.faster: bool | None = known if isinstance(known, bool) else None
+        self._model: Any = None
+        self._count, self._worked_s = 0, 0.0
+        self._seconds_per_token: tuple[list[float], list[float]] = ([], [])
+        self._idle = list[list[Any]]()
+
+    def run(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
+        """The network's output for each batch, in order."""
+        yield from self._until_compiled(batches, one_by_one)
+        yield from self._trial(batches, one_by_one)
+        in_streams = self.faster and self._model is not None
+        yield from (self._side_by_side if in_streams else one_by_one)(batches)
+
+    def _until_compiled(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
+        while self._model is None and self.faster is not False:
+            if self._worked_s >= WORTH_WHILE_S:
+                self._make()
+                return
+            start = perf_counter()
+            found = list(one_by_one(islice(batches, 1)))
+            self._worked_s += perf_counter() - start
+            yield from found
+            if not found:
+                return
+
+    def _trial(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
+        """Batches in one way and in the other by turns, until it is known which is faster."""
+        ways = (one_by_one, self._side_by_side)
+        while self._model is not None and self.faster is None:
+            turns = [len(seconds) for seconds in self._seconds_per_token]
+            next_one = turns.index(min(turns))
+            part = list(islice(batches, self._count))
+            if not part:
+                return
+            start = perf_counter()
+            found = list(ways[next_one](part))
+            took = perf_counter() - start
+            yield from found
+            if len(part) == self._count:  # else some streams had nothing to do
+                seconds_per_token = took / sum(ids.size for ids, _ in part)
+                self._seconds_per_token[next_one].append(seconds_per_token)
+                self._decide()
+
+    def _decide(self) -> None:
+        """Compare the middle ones, once there were enough turns."""
+        if all(len(seconds) >= TURNS for seconds in self._seconds_per_token):
+            alone, together = (statistics.median(s[1:]) for s in self._seconds_per_token)
+            self.faster = together < alone
+            if self._name:
+                remember(self._name, self.faster)
+
+    def _make(self) -> None:
+        with self._lock:
+            if self._model is None and self.faster is not False:
+                model = self._compile()
+                self._count = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+                if self._count > 1:
+                    self._model = model
+                else:
+                    self.faster = False
+
+    def _side_by_side(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
+        """A batch in each stream, and one that waits for the first stream that is free."""
+        idle, under_way = self._requests(), deque[Any]()
+
+        def oldest() -> Matrix:
+            idle.append(under_way.popleft())
+            idle[-1].wait()
+            found: Matrix = idle[-1].get_output_tensor().data.copy()
+            return found
+
+        try:
+            for ids, mask in batches:
+                if not idle:
+                    yield oldest()
+                request = idle.pop()
+                request.start_async([ids, mask], share_inputs=True)
+                under_way.append(request)
+            while under_way:
+                yield oldest()
+        finally:  # a batch may have failed, or the caller not want the rest
+            for request in under_way:
+                with suppress(RuntimeError):
+                    request.wait()
+            with self._lock:
+                self._idle.append([*idle, *under_way])
+
+    def _requests(self) -> list[Any]:
+        """One for each stream and one more, for this thread alone until they are idle again."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return [self._model.create_infer_request() for _ in range(self._count + 1)]
