@@ -69,7 +69,9 @@ def relation(type_: str) -> duckdb.DuckDBPyRelation:
     rows = [
         f"SELECT 'd{i}' AS id, 'text {i}' AS text, CAST({v} AS {type_}) AS v" for i, v in values
     ]
-    return duckdb.from_query(" UNION ALL ".join(rows))
+    found = duckdb.from_query(" UNION ALL ".join(rows))
+    assert found is not None
+    return found
 
 
 def same(collection: Collection) -> None:
