@@ -570,6 +570,18 @@ def test_a_build_killed_before_its_documents_were_in_starts_over(pets: Runner) -
     assert facts.json["settings"]["kind"] == "fp16"
 
 
+def test_a_build_goes_on_in_the_precision_that_it_was_begun_in(pets: Runner) -> None:
+    from slimdex.retrieval.collection.collection import Collection
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    encoder = TransformerEncoder(pets.model, max_length=32, precision="int8")
+    Collection.create("cut", encoder).close()
+    built = pets("build", "pets.jsonl", "--out", "cut", "--precision", "fp32", "--json")
+    assert "note: encoded in int8, as it was begun, and not in fp32" in built.err
+    assert pets("info", "cut", "--json").json["encoder"]["precision"] == "int8"
+    assert pets("search", "cut", "a", "cat", "--json").code == 0
+
+
 def test_a_second_writer_and_a_reader_meanwhile(pets: Runner) -> None:
     code = (
         "from slimdex import Collection; import sys\n"
