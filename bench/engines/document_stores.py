@@ -387,7 +387,7 @@ class Store:
 
 OWN_ORDER = Settings(beta=0.0, gamma=0.0)
 """The exact search's own metric, since its answers are what recall is counted by."""
-CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000)
+CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
 GRAPH_EFFORTS = (32, 64, 96, 128, 192, 256, 512)
 
 STORES: dict[str, Store] = {

@@ -41,7 +41,7 @@ QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
 FEWEST = 3
 ROUNDS, QUICK_ROUNDS = 8, 3
 CALLERS = 8
-LONGEST_STEP = 1200.0
+LONGEST_BUILD = 1200.0
 """Seconds that a store may take to be built."""
 THREADS = {"one": 1, "all": None}
 
@@ -162,7 +162,7 @@ def _built(
     texts = task.dataset.query_texts
     told: Row = {}
     store = STORES[name]
-    with StoreProcess(name, open_encoder, folder, texts, LONGEST_STEP) as builder:
+    with StoreProcess(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         try:
             told["build_s"] = builder.build(task.dataset.ids, task.dataset.texts, task.vectors)
         except WorkerError as error:
