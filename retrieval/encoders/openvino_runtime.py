@@ -93,7 +93,11 @@ class OpenVinoRuntime:
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         for ids, mask in batches:
             with self._lock:  # a request has one place for its answer
-                self._request.infer([ids, mask], share_inputs=True)
+                try:
+                    self._request.infer([ids, mask], share_inputs=True)
+                except RuntimeError:  # it would fail ever after, at every batch of the same shape
+                    self._request = self._compiled("LATENCY").create_infer_request()
+                    raise
                 found = self._request.get_output_tensor().data.copy()
             yield found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from functools import partial
 from itertools import islice
 from threading import Lock
 from time import perf_counter
@@ -53,8 +53,10 @@ class Streams:
         """The network's output for each batch, in order."""
         yield from self._until_compiled(batches, one_by_one)
         yield from self._trial(batches, one_by_one)
-        in_streams = self.faster and self._model is not None
-        yield from (self._side_by_side if in_streams else one_by_one)(batches)
+        model = self._model
+        if self.faster and model is not None:
+            yield from self._side_by_side(model, batches)
+        yield from one_by_one(batches)
 
     def _until_compiled(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
         while self._model is None and self.faster is not False:
@@ -70,8 +72,8 @@ class Streams:
 
     def _trial(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
         """Batches in one way and in the other by turns, until it is known which is faster."""
-        ways = (one_by_one, self._side_by_side)
-        while self._model is not None and self.faster is None:
+        while (model := self._model) is not None and self.faster is None:
+            ways = (one_by_one, partial(self._side_by_side, model))
             turns = [len(seconds) for seconds in self._seconds_per_token]
             next_one = turns.index(min(turns))
             part = list(islice(batches, self._count))
@@ -104,13 +106,14 @@ class Streams:
                 else:
                     self.faster = False
 
-    def _side_by_side(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
+    def _side_by_side(self, model: Any, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """A batch in each stream, and one that waits for the first stream that is free."""
-        idle, under_way = self._requests(), deque[Any]()
+        idle, under_way = self._requests(model), deque[Any]()
+        failed = False
 
         def oldest() -> Matrix:
+            under_way[0].wait()  # where it is waited for again if it fails
             idle.append(under_way.popleft())
-            idle[-1].wait()
             found: Matrix = idle[-1].get_output_tensor().data.copy()
             return found
 
@@ -119,20 +122,35 @@ class Streams:
                 if not idle:
                     yield oldest()
                 request = idle.pop()
-                request.start_async([ids, mask], share_inputs=True)
                 under_way.append(request)
+                request.start_async([ids, mask], share_inputs=True)
             while under_way:
                 yield oldest()
         finally:  # a batch may have failed, or the caller not want the rest
             for request in under_way:
-                with suppress(RuntimeError):
+                try:
                     request.wait()
-            with self._lock:
-                self._idle.append([*idle, *under_way])
+                except RuntimeError:
+                    failed = True
+            self._give_back(model, [*idle, *under_way], failed=failed)
 
-    def _requests(self) -> list[Any]:
-        """One for each stream and one more, for this thread alone until they are idle again."""
+    def _requests(self, model: Any) -> list[Any]:
+        """One for each stream and one more, for this thread alone until they are given back."""
         with self._lock:
-            if self._idle:
+            if self._idle and self._model is model:
                 return self._idle.pop()
-        return [self._model.create_infer_request() for _ in range(self._count + 1)]
+        return [model.create_infer_request() for _ in range(self._count + 1)]
+
+    def _give_back(self, model: Any, requests: list[Any], *, failed: bool) -> None:
+        """Let others have them; or nobody, nor the model, if a batch failed.
+
+        A stream of OpenVINO's fails ever after then, at every batch of the same shape.
+        """
+        with self._lock:
+            if self._model is not model:
+                return
+            if failed:
+                self._model = None
+                self._idle.clear()
+            else:
+                self._idle.append(requests)

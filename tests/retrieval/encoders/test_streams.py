@@ -97,22 +97,34 @@ def failing(batches: list[Batch]) -> Iterator[Batch]:
     raise ValueError("the seventh text")
 
 
-def test_what_fails_is_told_and_does_no_harm(encoder: TransformerEncoder) -> None:
+@pytest.mark.parametrize("faster", [True, False])
+def test_what_fails_is_told_and_does_no_harm(encoder: TransformerEncoder, faster: bool) -> None:
     expected, found = encoder.encode(TEXTS), in_streams(encoder)
-    found.faster = True
+    found.faster = faster
     encoder.encode(TEXTS)
     batches, run = batches_of(encoder), encoder._runtime.run
+    (vectors,) = run(batches[:1])
     with pytest.raises(ValueError, match="the seventh text"):
         list(run(failing(batches)))
     ids, _ = batches[0]
     wrong = (ids, np.ones((len(ids) + 1, 3), dtype=np.int64))  # a mask of another shape
-    with pytest.raises(RuntimeError):
-        list(run([*batches, wrong, *batches]))
-    unwanted = run(batches)
-    next(unwanted)
-    unwanted.close()  # type: ignore[attr-defined]
-    assert len(found._idle) == 1  # the requests of all are back
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="broadcast"):
+            list(run([*batches, wrong, *batches]))
+        assert found._model is None or not faster  # who fails is not asked again
+        for again in run(batches):  # of the shape that has just failed
+            np.testing.assert_allclose(again, vectors, atol=1e-5)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+
+
+def test_requests_come_back_from_who_wants_no_more(encoder: TransformerEncoder) -> None:
+    found, batches = in_streams(encoder), batches_of(encoder)
+    found.faster = True
+    for _ in range(3):
+        unwanted = encoder._runtime.run(batches)
+        next(unwanted)
+        unwanted.close()  # type: ignore[attr-defined]
+    assert len(found._idle) == 1
 
 
 def test_threads_get_each_its_own_vectors(encoder: TransformerEncoder) -> None:
