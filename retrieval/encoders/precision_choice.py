@@ -83,7 +83,7 @@ def measured(
         return known, None
     coarse = OpenVinoRuntime(floats.model, "int8", floats.key)
     found = compared(floats, coarse, tokenised(sample_texts()))
-    if name:
+    if name and (found.agreement or found.gain < LEAST_GAIN):  # else the machine was too busy
         remember(name, asdict(found))
     return found, coarse
 

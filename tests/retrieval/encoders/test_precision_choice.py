@@ -166,6 +166,16 @@ def test_it_is_measured_once(
             auto.fastest()
 
 
+@pytest.mark.parametrize(("gain", "is_known"), [(1.5, False), (0.9, True)])
+def test_a_machine_too_busy_to_tell_is_asked_again(
+    tiny_bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, gain: float, is_known: bool
+) -> None:
+    hurried = Measured(gain, 1.0, agreement=0.0)  # of too few texts; slower is slower all the same
+    monkeypatch.setattr(precision_choice, "compared", lambda *_: hurried)
+    assert TransformerEncoder(str(tiny_bert)).fastest().precision != "int8"
+    assert bool([*cache.glob("*-int8.json")]) == is_known
+
+
 @pytest.mark.slow
 def test_where_nothing_can_be_remembered(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
