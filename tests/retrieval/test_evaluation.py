@@ -222,8 +222,8 @@ def test_three_times_each_by_its_name(
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    stored = collection._store.documents
-    monkeypatch.setattr(collection._store, "documents", SlowStore().documents)
+    stored = collection._documents
+    monkeypatch.setattr(collection, "_documents", SlowStore().documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
     report = evaluate_self(collection, sample=20)
     index, exact = report["index"], report["exact"]
