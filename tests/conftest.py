@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import slimdex.retrieval.encoders  # noqa: F401  tests that import OpenVINO do so after it
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import open_source
 

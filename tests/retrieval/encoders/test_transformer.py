@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL, find_model, hub_reachable, weights_sha256
 from slimdex.retrieval.encoders.tokens import token_batches
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
+from tests.encoders import make_tiny_model
 
 TEXTS = [
     "the cat",
@@ -29,6 +32,28 @@ TEXTS = [
     "dog",
     "日本語 and ünïcödé",
 ]
+
+
+REPORTED_TO_NOBODY = """
+import os, sys, threading
+ends = []
+os.register_at_fork(before=lambda: ends.append(threading.current_thread().name))
+import numpy as np
+from slimdex import TransformerEncoder
+TransformerEncoder(sys.argv[1]).encode(["the cat"])
+assert np.isfinite(np.linalg.eigh(np.eye(64))[0]).all()
+print(ends, sys.modules["openvino_telemetry"])
+"""
+
+
+@pytest.mark.slow
+def test_a_conversion_forks_no_process_and_tells_nobody(tmp_path: Path) -> None:
+    """OpenVINO would, from several threads at once: OpenBLAS then waited for threads for ever."""
+    make_tiny_model("gpt2", tmp_path / "m")
+    environment = os.environ | {"SLIMDEX_CACHE": str(tmp_path / "cache"), "CI": ""}
+    command = [sys.executable, "-c", REPORTED_TO_NOBODY, str(tmp_path / "m")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.stdout.strip() == "[] None", done.stderr
 
 
 def test_layer_one_is_the_first_transformer_layer(tiny_bert: Path) -> None:

@@ -467,7 +467,7 @@ def test_distilled_vectors_are_as_said(tiny_bert: Path, tmp_path: Path, dim: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["roberta", "t5"])
+@pytest.mark.parametrize("architecture", ["roberta", "t5", "gpt2"])
 def test_other_architectures_are_distilled(tmp_path: Path, architecture: str) -> None:
     from slimdex.retrieval.encoders.distillation import distill
     from tests.encoders import make_tiny_model
