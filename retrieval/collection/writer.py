@@ -24,7 +24,7 @@ from ..catalog.state import State
 from .derived_documents import with_documents, with_new_documents
 from .index_files import encode_rows, fit, save_codes
 from .ledger import BlockFile, Grown, Ledger
-from .refit_advice import fit_advice
+from .refit_advice import fit_advice, kind_advice
 from .snapshot import Loaded, Snapshot
 
 
@@ -62,6 +62,8 @@ def add_pending(
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
         notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
+        assert old.settings is not None
+        notes += kind_advice(ledger.path, old.requested, old.settings.kind, moments.n)
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, grown, replaced)
@@ -194,7 +196,7 @@ def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | Non
     """
     if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
-    if state.settings == state.requested.resolved(state.dim):
+    if state.requested.is_met(state.settings, state.dim):
         return None, []
     try:
         fitted, notes = state.requested.fitted(moments)
