@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.choices import AUTO
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.kinds import KINDS
 from slimdex.indexes.progress import Progress, silent
 
