@@ -18,6 +18,7 @@ from .options import (
     KINDS,
     POOLINGS,
     REDUCERS,
+    STORED,
     Dir,
     Encoding,
     Format,
@@ -133,6 +134,7 @@ def build(
     kind: Annotated[str, typer.Option(help=KINDS)] = DEFAULTS.kind,
     candidates: Annotated[int, typer.Option(help=CANDIDATES)] = DEFAULTS.candidates,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
+    stored: Annotated[str, typer.Option(help=STORED)] = "fp16",
     vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
@@ -171,7 +173,9 @@ def build(
         )
 
     with console.progress() as progress:
-        collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
+        collection, added = build_index(
+            out, opened, make_encoder, settings, progress, wait=wait, stored=stored
+        )
     with collection:
         console.show_index(collection, added, as_json)
 

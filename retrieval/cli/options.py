@@ -93,6 +93,10 @@ CANDIDATES = (
     "How many of the nearest by their codes are compared again with their full vectors, read from "
     "disk: more find better and take longer; 0: none, and no vector is read."
 )
+STORED = (
+    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much "
+    "unless --gamma is near 1."
+)
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
     "index's own number; 0: none."

@@ -27,6 +27,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "encoder": state.encoder,
+        "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],
