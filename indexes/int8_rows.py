@@ -3,7 +3,7 @@
 It is the layout of blockwise quantisation (Dettmers et al. 2022, "8-bit optimizers via block-wise
 quantization"; llama.cpp's Q8_0 has blocks of 32, too). One scale a row would do for vectors whose
 numbers are alike, but a transformer's outlier dimensions, and the first ones of vectors that were
-cut by PCA, would leave a few steps to all others: `slimdex bench stored` shows what is lost then.
+cut by PCA, would leave a few steps to all others.
 
 A row of d numbers is d bytes, the blocks one after the other, and then ceil(d / 32) scales in
 bfloat16. A scale is the block's largest magnitude / 127, so that this number becomes 127 again
