@@ -20,6 +20,7 @@ from .options import (
     KINDS,
     POOLINGS,
     REDUCERS,
+    STORED,
     Dir,
     Encoding,
     Format,
@@ -136,6 +137,7 @@ def build(
     kind: Annotated[str, typer.Option(help=KINDS)] = DEFAULTS.kind,
     candidates: Annotated[str, typer.Option(help=CANDIDATES)] = choices.AUTO,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
+    stored: Annotated[str, typer.Option(help=STORED)] = "fp16",
     vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
@@ -174,7 +176,9 @@ def build(
         )
 
     with console.progress() as progress:
-        collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
+        collection, added = build_index(
+            out, opened, make_encoder, settings, progress, wait=wait, stored=stored
+        )
     with collection:
         console.show_index(collection, added, as_json)
 

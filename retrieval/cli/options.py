@@ -97,6 +97,10 @@ CANDIDATES = (
     "disk: more find better and take longer; 0: none, and no vector is read; auto: "
     f"{choices.CANDIDATES}, and more from {choices.CANDIDATES_TO:,} documents on."
 )
+STORED = (
+    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much "
+    "unless --gamma is near 1."
+)
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
     "index's own number; 0: none."

@@ -33,6 +33,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "requested": state.requested.as_dict(),
         "search": _search(index),
         "encoder": state.encoder,
+        "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],

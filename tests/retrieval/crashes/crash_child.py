@@ -26,12 +26,12 @@ from tests.encoders import WordEncoder
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
 
 
-def build(path: Path) -> None:
-    with Collection.create(path, WordEncoder()) as collection:
+def build(path: Path, stored: str) -> None:
+    with Collection.create(path, WordEncoder(), stored=stored) as collection:
         collection.add(BASE)
 
 
-def run(path: Path, kill_at: int, to_parent: Connection) -> None:
+def run(path: Path, stored: str, kill_at: int, to_parent: Connection) -> None:
     """Build; tell the parent how many steps there were, if we live to."""
     staging.WINDOW = 16
     steps = 0
@@ -62,7 +62,7 @@ def run(path: Path, kill_at: int, to_parent: Connection) -> None:
         return _Stepping(connected(path, read_only), step)
 
     setattr(database, "_connected", with_steps)  # noqa: B010
-    build(path)
+    build(path, stored)
     to_parent.send(steps)
 
 

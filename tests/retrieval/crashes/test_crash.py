@@ -9,6 +9,9 @@ import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from slimdex.indexes.vector_file import STORED
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from tests.chance import CHANCE, sweep
@@ -30,12 +33,13 @@ def answers(path: Path) -> Answers:
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
-def attempt(path: Path, kill_at: int) -> int | None:
+def attempt(path: Path, stored: str, kill_at: int) -> int | None:
     """The number of steps if the build came to its end, None if it was killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.retrieval.crashes.crash_child"])
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=crash_child.run, args=(path, kill_at, there), daemon=True)
+    words = (path, stored, kill_at, there)
+    child = context.Process(target=crash_child.run, args=words, daemon=True)
     child.start()
     there.close()
     child.join(TOO_LONG)
@@ -44,23 +48,25 @@ def attempt(path: Path, kill_at: int) -> int | None:
 
 
 @sweep
-def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", STORED)
+def test_a_build_killed_at_every_step_goes_on(tmp_path: Path, stored: str) -> None:
     whole = tmp_path / "whole"
-    steps = attempt(whole, kill_at=0)
+    steps = attempt(whole, stored, kill_at=0)
     assert steps is not None
     assert steps > 30
     expected = answers(whole)
 
     def kept_after(kill_at: int) -> int:
         path = tmp_path / str(kill_at)
-        assert attempt(path, kill_at) is None
+        assert attempt(path, stored, kill_at) is None
         if not path.exists():  # it is there with a whole catalog, or not at all
-            crash_child.build(path)
+            crash_child.build(path, stored)
             assert answers(path) == expected
             return 0
         encoder = WordEncoder()
         with Collection.open(path, encoder) as collection:
             state = collection._state
+            assert state.stored == stored
             if state.unfinished:
                 assert len(collection) == 0
                 collection._resume()
