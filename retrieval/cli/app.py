@@ -327,6 +327,7 @@ def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     else:
         for line in facts.pop("notes"):
             console.note(line)
+        facts["certificate"] = facts["certificate"] and facts["certificate"]["said"]
         flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
         console.show_pairs(flat)
 
