@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,8 +16,9 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
+from .certificate import Certificate
 
-FORMAT = 4
+FORMAT = 5
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -74,6 +76,8 @@ class State:
     moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what made-up ids begin with -> a digest that tells the file that they are of.
+    certificate : what was proved of the settings in force; None where nothing was.
+    fit : what is known of the vectors that the reducer was fitted on; None where nothing is.
     """
 
     encoder: dict[str, Any]
@@ -94,6 +98,8 @@ class State:
     moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    fit: dict[str, float] | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -140,6 +146,8 @@ class State:
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
+            proved = values["certificate"]
+            values["certificate"] = proved if proved is None else Certificate.read(proved)
             state = cls(**values)
             state._check()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -167,7 +175,10 @@ class State:
             raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
-        for settings in (self.requested, self.settings):
+        if self.fit is not None:
+            _check_fit(self.fit)
+        proved = self.certificate.settings if self.certificate else None
+        for settings in (self.requested, self.settings, proved):
             if settings is not None:
                 _check_settings(settings, self.dim)
         _check_name("vectors", self.vectors)
@@ -202,6 +213,14 @@ def _check_lines(lines: Lines) -> None:
     _whole("bytes of documents", lines.bytes, 0)
     if not all(isinstance(type_, str) for type_ in lines.columns.values()):
         raise TypeError("columns of documents; expected names of types")
+
+
+def _check_fit(fit: dict[str, float]) -> None:
+    if not isinstance(fit, dict):
+        raise TypeError("fit; expected an object")
+    for name, value in fit.items():
+        if type(value) not in (int, float) or not isfinite(value):
+            raise ValueError(f"{name}={value!r} of fit; expected a number")
 
 
 def _check_settings(settings: Settings, dim: int) -> None:

@@ -39,6 +39,7 @@ def fit(
     """Fit the reducer and, for rescoring, the metric, under new file names.
 
     The state that comes back names the new files; nothing refers to them until it is committed.
+    What was proved of the old ones is not proved of these.
     """
     reducer = settings.fit_reducer(vectors, moments, progress)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
@@ -46,7 +47,7 @@ def fit(
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
-    return replace(state, settings=settings, files=files, fitted=moments.n)
+    return replace(state, settings=settings, files=files, fitted=moments.n, certificate=None)
 
 
 def encode_rows(

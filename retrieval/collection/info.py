@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "search": _search(index),
+        "certificate": _certificate(snapshot),
         "encoder": state.encoder,
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": ledger.store.columns,
@@ -46,6 +48,14 @@ def _search(index: ReducedIndex) -> dict[str, int]:
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
     return {"candidates": index.candidates, **lists}
+
+
+def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
+    """What was proved of the settings in force, with a line that says so."""
+    state = snapshot.state
+    proved, there = state.certificate, state.rows - len(snapshot.hidden)
+    said = proved and proved.said(state.settings, there)
+    return {**asdict(proved), "said": said} if proved and said else None
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:

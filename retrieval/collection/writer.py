@@ -20,6 +20,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import publish
+from ..catalog.certificate import Certificate
 from ..catalog.state import State
 from .derived_documents import with_documents, with_new_documents
 from .index_files import encode_rows, fit, save_codes
@@ -84,6 +85,12 @@ def refit(
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown)), notes
 
 
+def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Snapshot:
+    """What was proved of the settings in force is kept with them; nothing else changes."""
+    ledger.commit(replace(ledger.state, certificate=certificate))
+    return replace(snapshot, state=ledger.state)
+
+
 def rebuild(
     ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
 ) -> Snapshot:
@@ -92,7 +99,9 @@ def rebuild(
     if settings is None:
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
-        state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
+        state = replace(
+            ledger.next_state(), settings=None, norms=None, lines=None, files={}, certificate=None
+        )
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
