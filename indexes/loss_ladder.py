@@ -95,6 +95,8 @@ def ladder(
     k: int,
     hidden: Rows = NO_ROWS,
     progress: Progress = silent,
+    *,
+    deep: int = 0,
 ) -> dict[str, Found]:
     """What every step finds, from the encoder's vectors to the index, in that order.
 
@@ -102,9 +104,10 @@ def ladder(
     ----------
     queries : (q, d), as they were encoded.
     hidden : rows (n,), sorted, that no search finds.
+    deep : how many the exact searches find, if more than k.
     """
     steps = [ENCODER, WHITENED, CUT] if index.metric else [ENCODER, CUT]
-    found = exact_orders(index, queries, k, steps, hidden, progress)
+    found = exact_orders(index, queries, max(k, deep), steps, hidden, progress)
     found[CODES] = Found(*index.search(queries, k, exclude=hidden, candidates=0))
     if index.metric:
         found[INDEX] = Found(*index.search(queries, k, exclude=hidden))

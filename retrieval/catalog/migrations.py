@@ -54,10 +54,20 @@ def _with_lines(database: Database, state: dict[str, Any]) -> None:
     state["lines"] = None
 
 
+def _with_certificate_and_fit(database: Database, state: dict[str, Any]) -> None:
+    """To format 5: what was proved of the settings, and what was fitted on; of older ones, nothing.
+
+    Both are known from the next fit on.
+    """
+    state["certificate"] = None
+    state["fit"] = None
+
+
 STEPS: Mapping[int, Step] = {
     1: _without_views,
     2: _with_readings_and_origins,
     3: _with_lines,
+    4: _with_certificate_and_fit,
 }
 """The format that a step takes -> the step to the next one."""
 

@@ -13,12 +13,16 @@ from slimdex.indexes.registry import REDUCERS
 from slimdex.indexes.settings import Settings
 
 from ..atomic_files import OUR_FILES, FileRecord, file_name
+from .certificate import Certificate
 
-FORMAT = 4
+FORMAT = 5
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""
+FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
+"""What is known of a fit -> the most that it can be: documents that the reducer has seen, rows that
+there were, and the figures of `indexes.drift`, of which some reducers and codes have none."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
 
 
@@ -72,6 +76,9 @@ class State:
     moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what made-up ids begin with -> a digest that tells the file that they are of.
+    certificate : what was proved of the settings in force; None where nothing was.
+    fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
+        older slimdex fitted it. The rows of that time are those before number "rows".
     """
 
     encoder: dict[str, Any]
@@ -92,6 +99,8 @@ class State:
     moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    fit: dict[str, float] | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -127,6 +136,8 @@ class State:
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
+            proved = values["certificate"]
+            values["certificate"] = proved if proved is None else Certificate.read(proved)
             state = cls(**values)
             state._check()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -154,7 +165,10 @@ class State:
             raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
-        for settings in (self.requested, self.settings):
+        if self.fit is not None:
+            _check_fit(self.fit)
+        proved = self.certificate.settings if self.certificate else None
+        for settings in (self.requested, self.settings, proved):
             if settings is not None:
                 _check_settings(settings, self.dim)
         _check_name("vectors", self.vectors)
@@ -189,6 +203,16 @@ def _check_lines(lines: Lines) -> None:
     _whole("bytes of documents", lines.bytes, 0)
     if not all(isinstance(type_, str) for type_ in lines.columns.values()):
         raise TypeError("columns of documents; expected names of types")
+
+
+def _check_fit(fit: Any) -> None:
+    if not isinstance(fit, dict) or not {"documents", "rows"} <= fit.keys() <= FIT.keys():
+        raise TypeError(f"fit={fit!r}; expected documents, rows and perhaps the others of {[*FIT]}")
+    for name in ("documents", "rows"):
+        _whole(f"{name} of fit", fit[name], 0)
+    for name, value in fit.items():
+        if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
+            raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")
 
 
 def _check_settings(settings: Settings, dim: int) -> None:

@@ -98,3 +98,12 @@ FOR_THIS_SEARCH = (
     "index's own number; 0: none."
 )
 Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
+Refit = Annotated[
+    str,
+    typer.Option(
+        "--refit",
+        metavar="auto|never|always",
+        help="When documents have come that the index was not fitted on: fit it anew if it finds "
+        "less and that takes less than the addition did, else advise it; never; or always.",
+    ),
+]

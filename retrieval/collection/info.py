@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,21 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
+        "certificate": _certificate(snapshot),
         "encoder": state.encoder,
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],
         "files": {path.name: path.stat().st_size for path in sorted(ledger.path.iterdir())},
     }
+
+
+def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
+    """What was proved of the settings in force, with a line that says so."""
+    state = snapshot.state
+    proved, there = state.certificate, state.rows - len(snapshot.hidden)
+    said = proved and proved.said(state.settings, there)
+    return {**asdict(proved), "said": said} if proved and said else None
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:

@@ -20,23 +20,25 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import publish
+from ..catalog.certificate import Certificate
 from ..catalog.state import State
 from .derived_documents import with_documents, with_new_documents
 from .index_files import encode_rows, fit, save_codes
 from .ledger import BlockFile, Grown, Ledger
-from .refit_advice import fit_advice
 from .snapshot import Loaded, Snapshot
 
 
 @dataclass(frozen=True)
 class Added:
     """What an addition did: documents added, how many of them took the place of an older one,
-    and how many were left out because they are there already, unchanged."""
+    how many were left out because they are there already, unchanged, and whether the reducer and
+    the codes were fitted anew after it."""
 
     documents: int
     replaced: int
     notes: list[str]
     unchanged: int = 0
+    refitted: bool = False
 
 
 def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
@@ -61,7 +63,6 @@ def add_pending(
     state, grown = with_documents(ledger, state, progress)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
-        notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, grown, replaced)
@@ -82,6 +83,12 @@ def refit(
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown)), notes
 
 
+def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Snapshot:
+    """What was proved of the settings in force is kept with them; nothing else changes."""
+    ledger.commit(replace(ledger.state, certificate=certificate))
+    return replace(snapshot, state=ledger.state)
+
+
 def rebuild(
     ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
 ) -> Snapshot:
@@ -91,6 +98,7 @@ def rebuild(
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
+        state = replace(state, certificate=None, fit=None)
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
@@ -141,6 +149,7 @@ def _compacted(
         rows=len(live),
         staged=old.staged - gone,
         encoded=old.encoded - gone,
+        fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
     )
     if old.settings is None:
         return state, [vectors], None

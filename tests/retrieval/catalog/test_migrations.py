@@ -3,7 +3,8 @@
 data/format-1.tar.gz is a folder that the slimdex of format 1 wrote: 12 documents, one deleted, one
 replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and d7 have no
 text, d3 and d7 were deleted and d0 was replaced. data/format-3.tar.gz is one of format 3: 12
-documents, of which d4 has no text, d3 was deleted and d0 was replaced.
+documents, of which d4 has no text, d3 was deleted and d0 was replaced; data/format-4.tar.gz is one
+of format 4 of the same documents, reduced by settings of its own.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ def test_documents_of_an_older_index_are_copied_by_the_next_change(
     third: Path, change: str
 ) -> None:
     """Until then the catalog is asked for them."""
-    with pytest.raises(InputError, match=r"format 3, .* expected 4 .*slimdex upgrade"):
+    with pytest.raises(InputError, match=f"format 3, .* expected {FORMAT} .*slimdex upgrade"):
         Collection.open(third, read_only=True)
     with Collection.open(third, WordEncoder(8)) as collection:
         assert collection._state.lines is None
@@ -260,3 +261,25 @@ def test_documents_of_an_older_index_are_copied_by_the_next_change(
     assert before[0].metadata == {"n": 1, "day": date(2020, 1, 2), "tags": ["a", "1"], "more": None}
     assert (names.count("documents"), names.count("offsets")) == (1, 1)
     assert verify(third) == []
+
+
+@pytest.fixture
+def fourth(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-4.tar.gz")) as archive:
+        archive.extractall(tmp_path / "fourth", filter="data")
+    return tmp_path / "fourth"
+
+
+def test_of_an_older_index_nothing_is_proved(fourth: Path) -> None:
+    with pytest.raises(InputError, match=f"format 4, .* expected {FORMAT} .*slimdex upgrade"):
+        Collection.open(fourth, read_only=True)
+    with Collection.open(fourth, WordEncoder(8)) as collection:
+        state = collection._state
+        assert (state.certificate, state.fit, state.generation) == (None, None, 5)
+        assert state.settings == Settings(6, 0.0, 0.0, "flat", 5) == state.requested
+        found = collection.search_many(["cat in the garden", "snow"], limit=5)
+    assert [hit.id for hit in found[0]] == ["d8", "d6", "d1", "d7", "d2"]
+    assert [hit.score for hit in found[1]] == pytest.approx(
+        [0.76164, 0.65674, 0.38843, 0.31857, 0.27645], abs=1e-4
+    )
+    assert verify(fourth) == []

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
 from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
+from slimdex.retrieval.catalog.certificate import Certificate
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
@@ -209,6 +210,12 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
+    """A change of the state: a certificate of ours with something changed."""
+    whole = Certificate(Settings(), 0.99, 0.98, 0.05, "a log", 500, 300, 0.9)
+    return put("certificate", value={**asdict(whole), **changed})
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -253,6 +260,25 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("requested", value=None), "mapping"),
         (put("encoder", value=[]), "encoder"),
         (put("x", value=1), "unexpected keyword"),
+        (put("certificate", value=3), "not subscriptable|mapping"),
+        (put("certificate", value={}), "settings"),
+        (proved(bound=1.5), "bound=1.5 of a certificate"),
+        (proved(error=float("nan")), "error=nan"),
+        (proved(estimate="1"), "estimate='1'"),
+        (proved(target=True), "target=True"),
+        (proved(rows=0), "rows=0"),
+        (proved(queries=1e3), "queries=1000.0"),
+        (proved(pool=["a"]), "pool="),
+        (proved(x=1), "unexpected keyword"),
+        (proved(settings={"kind": 3}), "kind=3"),
+        (proved(settings={"k": 1000}), "k=1000"),
+        (put("fit", value=[]), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1}), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1, "rows": 1, "x": 1}), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1, "rows": 1.5}), "rows of fit=1.5"),
+        (put("fit", "code_error", value="b"), "code_error='b' of fit"),
+        (put("fit", "code_error", value=float("inf")), "code_error=inf"),
+        (put("fit", "variance_kept", value=1.1), "variance_kept=1.1"),
     ],
 )
 def test_a_state_that_we_would_not_write(

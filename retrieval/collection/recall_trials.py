@@ -1,0 +1,271 @@
+"""Recall trials: what share of the exact ten nearest each of many settings would find.
+
+The ten nearest in a metric (beta, gamma) are found once, exactly, in one pass over the vectors.
+After that a setting is tried by its codes alone: a neighbour is found with c candidates if fewer
+than c codes are nearer, so that one search gives the recall for every number of candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
+from slimdex.indexes.kinds import FLAT, kind_named
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
+from slimdex.indexes.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vector_index import FaissIndex
+
+from .snapshot import Snapshot
+
+NEAREST = 10
+"""Neighbours that are to be found."""
+ROWS_TOGETHER = 32_768
+"""Rows that exact search holds as float32 at a time: 50 MB at 384 dimensions."""
+SCREENED_ROWS = 65_536
+"""Rows that a setting is screened on, at most: a sample of those that there are."""
+SLACK = 512
+"""Codes of other queries' neighbours that may stand between, when rows are a sample."""
+
+Ranks = NDArray[np.float64]
+"""(q, 10): how many other codes are nearer than each true neighbour's; infinite if unknown."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Queries to ask an index by.
+
+    Attributes
+    ----------
+    name : what they are, in words.
+    vectors : (q, d), encoded.
+    own : (q, w), rows that each query was made of, which are held out of its answers.
+    """
+
+    name: str
+    vectors: Matrix
+    own: Rows
+
+    @classmethod
+    def asked(cls, name: str, vectors: Matrix) -> Pool:
+        """Queries that were made of no document."""
+        return cls(name, vectors, np.empty((len(vectors), 0), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def part(self, chosen: slice) -> Pool:
+        """Some of them."""
+        return Pool(self.name, self.vectors[chosen], self.own[chosen])
+
+
+def recalls(ranks: Ranks, candidates: int) -> NDArray[np.float64]:
+    """Each query's share of its neighbours that are among so many codes.
+
+    Where there are fewer than ten documents to find, NaN stands for those that are not there.
+
+    >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
+    [0.3333333333333333]
+    """
+    there = ~np.isnan(ranks)
+    found = (ranks < candidates) & there
+    shares: NDArray[np.float64] = found.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return shares
+
+
+class Trials:
+    """Settings tried on a snapshot's vectors, without changing it.
+
+    Parameters
+    ----------
+    moments : of the documents that can be found.
+    folder : for files that are needed meanwhile: 4 bytes a row for each metric.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, moments: Moments, folder: Path, progress: Progress = silent
+    ) -> None:
+        self.snapshot, self.moments = snapshot, moments
+        self.vectors: VectorFile = snapshot.index.vectors
+        self.hidden = snapshot.hidden
+        self.live = without(np.arange(len(self.vectors)), self.hidden)
+        self._folder, self._progress = folder, progress
+        self._sample: tuple[Rows, Matrix] | None = None
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of the vectors."""
+        return self.vectors.dim
+
+    def exact(self, pool: Pool, rescorer: Rescorer, rows: Rows | None = None) -> Rows:
+        """Rows (q, 10) of the nearest of all live rows, or some, in a metric; -1 if fewer."""
+        rows = self.live if rows is None else rows
+        return exact_nearest(self.vectors, rescorer, pool, rows, self._progress)
+
+    def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
+        """Ranks by the codes of a sample of the rows, in proportion; exact if it is all of them.
+
+        Parameters
+        ----------
+        settings : with k; kinds that go through all their codes.
+        truth : (q, 10) of `exact`.
+        most : ranks beyond are infinite.
+        """
+        sample, vectors = self._sampled(truth)
+        reducer = settings.fit_reducer(self.vectors, self.moments)
+        codes = trained(kind_named(settings.kind), reducer, self.vectors)
+        for part in batches(len(sample)):
+            codes.add(reduced(reducer, vectors[part]))
+        weight = len(self.live) / min(SCREENED_ROWS, len(self.live))
+        slack = SLACK if weight > 1 else 0
+        count = min(ceil(most / weight) + slack + pool.own.shape[1], len(sample))
+        _, found = codes.search(reduced(reducer, pool.vectors), count)
+        found = np.where(found >= 0, sample[found], -1)
+        if weight == 1:
+            return ranks_of(found, truth, pool.own, most)
+        return ranks_of(found, truth, pool.own, most, contains(self._drawn(), found), weight)
+
+    def built(self, settings: Settings) -> ReducedIndex:
+        """An index of all rows as `reduce` would make it, its codes in memory alone."""
+        reducer = settings.fit_reducer(self.vectors, self.moments, self._progress)
+        rescorer = Rescorer.fit(self.moments, settings.beta, settings.gamma)
+        path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
+        rows = path.stat().st_size // 4 if path.exists() else 0
+        index = ReducedIndex(
+            reducer,
+            trained(kind_named(settings.kind), reducer, self.vectors),
+            self.vectors,
+            metric=Metric(rescorer, self.vectors, VectorFile(path, 1, rows, np.float32)),
+            candidates=settings.candidates,
+        )
+        index.extend(self._progress)
+        return index
+
+    def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
+        """Ranks by all codes of an index."""
+        count = min(most + pool.own.shape[1], len(self.live))
+        _, found = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
+        return ranks_of(found, truth, pool.own, most)
+
+    def found(self, index: ReducedIndex, pool: Pool, truth: Rows) -> NDArray[np.float64]:
+        """Each query's recall by the search that users get, as the index stands."""
+        shares = np.empty(len(pool))
+        for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
+            hidden = np.union1d(self.hidden, own[own >= 0])
+            _, rows = index.search(query[None], NEAREST, exclude=hidden)
+            wanted = truth[i][truth[i] >= 0]
+            shares[i] = np.isin(wanted, rows).mean() if len(wanted) else 1.0
+        return shares
+
+    def _drawn(self) -> Rows:
+        """The rows that are a fair sample, in order."""
+        if len(self.live) <= SCREENED_ROWS:
+            return self.live
+        rng = np.random.default_rng(0)
+        return np.sort(self.live[rng.choice(len(self.live), SCREENED_ROWS, replace=False)])
+
+    def _sampled(self, truth: Rows) -> tuple[Rows, Matrix]:
+        """The sample and all true neighbours, which it may lack, with their vectors."""
+        if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
+            rows = np.union1d(self._drawn(), truth[truth >= 0])
+            self._sample = rows, self.vectors.take(rows)
+        return self._sample
+
+
+def exact_nearest(
+    vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows, progress: Progress = silent
+) -> Rows:
+    """Rows (q, 10) of the nearest of some rows in a metric, own ones left out; -1 if fewer.
+
+    With the shift b of a probe a, its score ``(a . x - b) / |x|`` is the product of (a, -b) and
+    (x, 1) / |x|, which FAISS takes in blocks.
+    """
+    probes = rescorer.probes(pool.vectors)
+    shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
+    queries = np.hstack([probes.vectors, -shifts[:, None]])
+    count = NEAREST + pool.own.shape[1]
+
+    def chunks() -> Iterator[tuple[Matrix, Rows]]:
+        for part in batches(len(rows), ROWS_TOGETHER):
+            index = FaissIndex(FLAT, vectors.dim + 1)
+            for piece in batches(part.stop, start=part.start):
+                X = vectors.take(rows[piece])
+                norms = rescorer.norms(X)
+                wide = np.hstack([X, np.ones_like(norms)])
+                index.add(np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0))
+            scores, found = index.search(queries, count)
+            progress("searching exactly", part.stop, len(rows))
+            yield scores, np.where(found >= 0, rows[part][found], -1)
+
+    return without_own(best_of_each(chunks(), len(pool), count), pool.own)[:, :NEAREST]
+
+
+def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
+    """The rows (queries, k) of the best of answers whose rows differ by query."""
+    scores = np.full((queries, k), -np.inf, dtype=np.float32)
+    rows = np.full((queries, k), -1, dtype=np.int64)
+    for new_scores, new_rows in chunks:
+        both, both_rows = np.hstack([scores, new_scores]), np.hstack([rows, new_rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(both, order, axis=1)
+        rows = np.take_along_axis(both_rows, order, axis=1)
+    return rows
+
+
+def without_own(rows: Rows, own: Rows) -> Rows:
+    """Answers (q, n) with each query's own rows gone, the others in order, -1 behind them.
+
+    >>> without_own(np.array([[4, 5, 6], [7, 8, 9]]), np.array([[5, 4], [-1, 9]])).tolist()
+    [[6, -1, -1], [7, 8, -1]]
+    """
+    if not own.shape[1]:
+        return rows
+    gone = ((rows[:, :, None] == own[:, None, :]) & (own >= 0)[:, None, :]).any(axis=2)
+    order = np.argsort(gone, axis=1, kind="stable")
+    kept: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
+    return kept
+
+
+def ranks_of(
+    found: Rows,
+    truth: Rows,
+    own: Rows,
+    most: int,
+    drawn: NDArray[np.bool_] | None = None,
+    weight: float = 1.0,
+) -> Ranks:
+    """Where each query's true neighbours (q, 10) stand among the rows (q, n) found, best first.
+
+    Parameters
+    ----------
+    own : rows of each query that do not count.
+    drawn : (q, n), which of the rows found are of a sample and stand for `weight` rows each; the
+        others do not count, but for the query's own neighbours, which count once.
+
+    >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
+    >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()
+    [[0.0, 2.0, inf]]
+    """
+    out = np.full(truth.shape, np.inf)
+    for i, (rows, wanted) in enumerate(zip(found, truth, strict=True)):
+        is_true = np.isin(rows, wanted)
+        counts = np.full(len(rows), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
+        counts[is_true] = 1.0
+        counts[(rows < 0) | np.isin(rows, own[i][own[i] >= 0])] = 0.0
+        before = np.cumsum(counts) - counts
+        order = np.argsort(rows, kind="stable")
+        places = order[np.minimum(np.searchsorted(rows[order], wanted), len(rows) - 1)]
+        there = (rows[places] == wanted) & (wanted >= 0)
+        out[i, there] = before[places[there]]
+    out[out >= most] = np.inf
+    out[truth < 0] = np.nan
+    return out

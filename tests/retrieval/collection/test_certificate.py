@@ -1,0 +1,106 @@
+"""A certificate is kept with the settings that it is of, and goes when they do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog.certificate import Certificate
+from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.collection import writer
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.retrieval.documents import Document
+from tests.encoders import WordEncoder
+
+SETTINGS = Settings(k=24, kind="sq8", candidates=50)
+
+
+@pytest.fixture
+def path(tmp_path: Path, docstrings: list[Document]) -> Path:
+    with Collection.create(tmp_path / "x", WordEncoder(), SETTINGS) as collection:
+        collection.add(docstrings[:200])
+        certify(collection)
+    return tmp_path / "x"
+
+
+def certify(collection: Collection) -> Certificate:
+    settings = collection._state.settings
+    assert settings is not None
+    certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
+    with collection._current.change():
+        collection._current.shown = writer.certify(
+            collection._ledger, collection._snapshot, certificate
+        )
+    return certificate
+
+
+def said(path: Path) -> str | None:
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        shown: dict[str, Any] | None = collection.info()["certificate"]
+    return shown["said"] if shown else None
+
+
+def test_it_is_seen_at_once_and_later(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        index = collection._index
+        certificate = certify(collection)
+        assert collection._index is index  # nothing is loaded anew
+        assert collection.info()["certificate"]["pool"] == "a log"
+        assert State.from_json(collection._state.to_json()).certificate == certificate
+    assert "measured on all 200 documents" in (said(path) or "")
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "measured"),
+    [
+        (lambda c: c.add([Document("new", "one more")]), "measured on 200 of 201 documents"),
+        (lambda c: c.delete(next(iter(c)).id), "200 documents, of which 199 are left"),
+        (lambda c: c.compact(), "measured on all 200 documents"),
+        (lambda c: c._rebuild(), "measured on all 200 documents"),
+        (lambda c: c._rebuild(fit_anew=True), None),
+        (lambda c: c.reduce(replace(SETTINGS, candidates=60)), None),
+        (lambda c: c.reduce(SETTINGS), None),
+        (lambda c: (c.delete([d.id for d in c]), c._rebuild()), "of which 0 are left"),
+    ],
+)
+def test_what_becomes_of_it(
+    path: Path, change: Callable[[Collection], object], measured: str | None
+) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        change(collection)
+    shown = said(path)
+    if measured is None:
+        assert shown is None
+    else:
+        assert shown is not None
+        assert measured in shown
+
+
+def test_none_is_shown_of_other_settings(path: Path) -> None:
+    """Whoever wrote them side by side."""
+    with Collection.open(path, WordEncoder()) as collection:
+        state = collection._state
+        assert state.certificate is not None
+        other = replace(state.certificate, settings=replace(SETTINGS, candidates=1000))
+        collection._ledger.commit(replace(state, certificate=other))
+    assert said(path) is None
+
+
+def test_a_repair_keeps_it_unless_it_fits_anew(path: Path) -> None:
+    (codes,) = path.glob("codes-*")
+    os.truncate(codes, 10)
+    assert repair(path)
+    assert "measured on all 200" in (said(path) or "")
+    (reducer,) = path.glob("reducer-*")
+    os.truncate(reducer, 10)
+    assert repair(path)
+    assert said(path) is None
+    assert verify(path) == []
