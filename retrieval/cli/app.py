@@ -372,6 +372,9 @@ def info(
 @app.command()
 def health(
     index: Dir,
+    sample: Annotated[
+        int, typer.Option(help="Queries made of the documents: more tell the recall better.")
+    ] = 2000,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
@@ -386,7 +389,7 @@ def health(
         index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
     with opened as collection, console.progress() as progress:
-        report = collection.health(progress=progress)
+        report = collection.health(sample=sample, progress=progress)
     if as_json:
         console.print_json(report)
     else:

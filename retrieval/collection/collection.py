@@ -550,12 +550,19 @@ class Collection:
             notes = [*added.notes, *settled.notes]
             return replace(added, notes=notes, refitted=settled.refitted)
 
-    def health(self, *, progress: Progress = silent) -> dict[str, Any]:
+    def health(
+        self, *, sample: int = health.QUERIES, progress: Progress = silent
+    ) -> dict[str, Any]:
         """How far today's documents are from those that the index was fitted on, and what it costs.
 
         The recall is measured by queries made of the documents, each with its own held out, against
         exact search in the metric that the index approximates; that takes a pass over all vectors,
         and a fit of today, which tells what `reduce` would restore, another. Nothing is changed.
+
+        Parameters
+        ----------
+        sample : how many queries are made, 1 or more.
+        progress : called as `progress(name, done, total)` now and then.
 
         Returns
         -------
@@ -577,10 +584,10 @@ class Collection:
         Raises
         ------
         InputError
-            If there are fewer than three documents to find.
+            If there are fewer than three documents to find, or `sample` is less than 1.
         """
         return self._current.read(
-            lambda snapshot: health.health(self._ledger, snapshot, self._pool, progress)
+            lambda snapshot: health.health(self._ledger, snapshot, self._pool, sample, progress)
         )
 
     def _pool(self, snapshot: Snapshot, count: int, progress: Progress = silent) -> Pool:

@@ -119,12 +119,13 @@ def test_no_order_within_reach_is_beyond_the_bounds(seed: int, reach: float) -> 
     least, most = ndcg_bounds(rows, best, worst, [labels], ids)
     gains = sorted(labels.values(), reverse=True)[:10]
     ideal = sum(gain / np.log2(i + 2) for i, gain in enumerate(gains))
+    exact = scores[0].astype(np.float64)
     for moved in (
-        scores[0],
-        scores[0] + rng.uniform(-reach, reach, 30),
-        scores[0] + reach * rng.choice([-1, 1], 30),
-        scores[0] + reach * np.where([labels.get(str(row), 0) > 0 for row in rows[0]], 1, -1),
-        scores[0] + reach * np.where([labels.get(str(row), 0) > 0 for row in rows[0]], -1, 1),
+        exact,
+        exact + rng.uniform(-reach, reach, 30),
+        exact + reach * rng.choice([-1, 1], 30),
+        exact + reach * np.where([labels.get(str(row), 0) > 0 for row in rows[0]], 1, -1),
+        exact + reach * np.where([labels.get(str(row), 0) > 0 for row in rows[0]], -1, 1),
     ):
         order = np.argsort(-moved, kind="stable")
         ranks = np.empty(30, dtype=int)
