@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
+
+AUTO = "auto"
+"""The kind that is chosen by the number of rows: see `kinds.by_size`."""
 
 REDUCERS = (
     "whitening",
@@ -18,6 +22,22 @@ REDUCERS = (
 """Names of the reducers, in the order of `registry.REDUCERS`, which has their classes."""
 
 
+CANDIDATES, CANDIDATES_TO = 200, 60_000
+"""So many candidates up to so many rows; beyond, as many more as hold the recall."""
+
+
+def usual_candidates(rows: int) -> int:
+    """Rows that are rescored for a query where no number is asked for.
+
+    Among more rows more of them lie between the true neighbours by their codes alone: recall@10
+    holds if candidates grow as the square root of the rows.
+
+    >>> usual_candidates(5_000), usual_candidates(240_000), usual_candidates(1_183_499)
+    (200, 400, 890)
+    """
+    return max(CANDIDATES, 10 * round(CANDIDATES * math.sqrt(rows / CANDIDATES_TO) / 10))
+
+
 @dataclass(frozen=True)
 class Choices:
     """How vectors are reduced, kept and rescored: see `Settings`."""
@@ -25,9 +45,14 @@ class Choices:
     k: int | None = None
     beta: float = 0.0
     gamma: float = 0.25
-    kind: str = "pq"
-    candidates: int = 200
+    kind: str = AUTO
+    candidates: int | None = None
     reducer: str = "whitening"
+
+    @property
+    def rescores(self) -> bool:
+        """Whether any candidates are rescored."""
+        return self.candidates != 0
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, as JSON can hold them."""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .choices import AUTO
+
 POINTS_PER_CENTROID = 39
 """FAISS warns below this many training rows for each centroid."""
 PQ_ROWS = 16 * POINTS_PER_CENTROID
@@ -75,7 +77,7 @@ RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k
 IVF_PQ = Kind(
     "ivf-pq",
     "inverted lists over pq: k/8 + 8 bytes a row, for millions of rows",
-    lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
+    lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fsr",
     min_rows=PQ_ROWS,
     multiple=4,
 )
@@ -91,12 +93,27 @@ KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, 
 """Name -> kind, as the command line lists them."""
 
 
-def kind_named(name: str) -> Kind:
-    """A kind of ours, or any FAISS factory string as it is.
+LISTS_FROM = 300_000
+"""Rows from which to go through some lists is quicker than through all codes."""
+
+
+def by_size(rows: int) -> Kind:
+    """What `auto` is for so many rows.
+
+    >>> by_size(60_000).name, by_size(1_000_000).name
+    ('pq', 'ivf-pq')
+    """
+    return IVF_PQ if rows >= LISTS_FROM else PQ
+
+
+def kind_named(name: str, rows: int = 0) -> Kind:
+    """A kind of ours, or any FAISS factory string as it is; `auto` goes by the rows.
 
     >>> kind_named("pq").factory(192, 5000)
     'PQ48x4fs'
     >>> kind_named("OPQ16,PQ16").factory(64, 5000)
     'OPQ16,PQ16'
     """
+    if name == AUTO:
+        return by_size(rows)
     return KINDS.get(name) or from_factory(name)

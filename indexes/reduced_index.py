@@ -9,6 +9,7 @@ from threading import Lock
 import numpy as np
 
 from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
+from .choices import usual_candidates
 from .errors import InputError
 from .filtered_search import FilteredSearch
 from .kinds import Kind
@@ -37,7 +38,8 @@ class ReducedIndex:
     index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` brings it up to date.
     vectors : the encoder's vectors.
     metric : for rescoring; without it the order of the codes is final.
-    candidates : how many of the nearest codes are rescored for each query.
+    candidates : how many of the nearest codes are rescored for each query; None: as many as hold
+        the recall for so many rows, see `choices.usual_candidates`.
     """
 
     def __init__(
@@ -47,10 +49,10 @@ class ReducedIndex:
         vectors: VectorFile,
         *,
         metric: Metric | None = None,
-        candidates: int = 0,
+        candidates: int | None = None,
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
-        self.metric, self.candidates = metric, candidates
+        self.metric, self.asked_candidates = metric, candidates
         self._costs: Costs | None = None
         self._timing = Lock()
 
@@ -63,7 +65,7 @@ class ReducedIndex:
         index = self.index if few else self.index.copy()
         metric = self.metric and self.metric.on(vectors)
         grown = ReducedIndex(
-            self.reducer, index, vectors, metric=metric, candidates=self.candidates
+            self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
         grown._costs = self._costs
         grown.extend(progress)
@@ -75,7 +77,9 @@ class ReducedIndex:
         if self.metric is not None and norms is not None:
             metric = replace(self.metric, vectors=vectors, norms=norms)
         index = self.index.copy(empty=True)
-        kept = ReducedIndex(self.reducer, index, vectors, metric=metric, candidates=self.candidates)
+        kept = ReducedIndex(
+            self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
+        )
         kept._costs = self._costs
         return kept
 
@@ -132,6 +136,14 @@ class ReducedIndex:
             if self._costs is None or len(self) > 2 * self._costs.total:
                 self._costs = self.filtered().timed(len(self))
             return self._costs
+
+    @property
+    def candidates(self) -> int:
+        """Rows that are rescored for each query."""
+        if self.metric is None:
+            return 0
+        asked = self.asked_candidates
+        return usual_candidates(len(self)) if asked is None else asked
 
     @property
     def nbytes(self) -> int:

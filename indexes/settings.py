@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Self
 
-from .choices import Choices
+from .choices import AUTO, Choices
 from .errors import InputError
-from .kinds import FLAT, kind_named
+from .kinds import FLAT, by_size, kind_named
 from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
 from .progress import Progress, silent
@@ -24,8 +25,9 @@ class Settings(Choices):
     ----------
     k : dimensions to keep, up to the encoder's; None chooses half of them.
     beta, gamma : of the whitening, 0 to 1, also used for rescoring at full dimension.
-    kind : a name in `kinds.KINDS` or a FAISS factory string.
-    candidates : rows rescored for each query; 0 turns rescoring off.
+    kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" chooses by the rows.
+    candidates : rows rescored for each query; 0 turns rescoring off, None lets them grow with
+        the index: see `choices.usual_candidates`.
     reducer : a name in `registry.REDUCERS`.
     """
 
@@ -39,7 +41,7 @@ class Settings(Choices):
         """
         if self.reducer not in REDUCERS:
             raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
-        if self.candidates < 0:
+        if self.candidates is not None and self.candidates < 0:
             raise InputError(f"candidates={self.candidates}; expected 0 (off) or more")
         for name, value in (("beta", self.beta), ("gamma", self.gamma)):
             if not 0 <= value <= 1:  # also refuses NaN
@@ -77,12 +79,12 @@ class Settings(Choices):
         """
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")
-        out, changes = self, list[str]()
+        out, changes = replace(self, kind=kind_named(self.kind, moments.n).name), list[str]()
         k, dim = self._k(moments.dim), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
         too_wide = k > rank and self._reducer.bounded_by_rank
         is_few, is_free = moments.n < dim, self.k is None
-        kind = kind_named(self.kind)
+        kind = kind_named(out.kind)
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
             changes.append(f"the order is the model's own, whitened from {dim} vectors on")
@@ -99,9 +101,19 @@ class Settings(Choices):
         notes = [small + "; ".join(changes)] if changes else []
         return replace(out, k=k), notes
 
-    def resolved(self, dim: int) -> Self:
-        """These settings with k known, as a corpus large enough gets them."""
-        return replace(self, k=self._k(dim))
+    def resolved(self, dim: int, rows: int) -> Self:
+        """These settings with k and kind known, as a corpus large enough gets them."""
+        return replace(self, k=self._k(dim), kind=kind_named(self.kind, rows).name)
+
+    def is_met(self, settings: Settings, dim: int) -> bool:
+        """Whether settings in force are these, and not what a small corpus gets in their place.
+
+        Of `auto`, what it was for another number of rows will do.
+        """
+        wanted = self.resolved(dim, 0)
+        if self.kind == AUTO and settings.kind == by_size(sys.maxsize).name:
+            wanted = replace(wanted, kind=settings.kind)
+        return settings == wanted
 
     def fit_reducer(
         self, vectors: RowFile, moments: Moments, progress: Progress = silent

@@ -21,6 +21,10 @@ from .ranking import best_of, compacted, top_k
 
 ROUNDS_4BIT = 10
 """Of k-means for 16 centroids: FAISS's 25 take three times as long and find no more neighbours."""
+ROUNDS_LISTS = 10
+"""Of k-means for inverted lists, which FAISS does 10 times by itself as well."""
+PROBES = 1024
+"""Inverted lists that a search goes through, of 4 sqrt(n): rows are gone through as sqrt(n), too."""
 COPY_ONE_ROW_IN = 32
 """One row in so many are few: it is quicker to decode and encode them than to sort all codes."""
 
@@ -36,6 +40,11 @@ class VectorIndex(Protocol):
     @property
     def row_nbytes(self) -> float:
         """Resident bytes that one more row costs."""
+        ...
+
+    @property
+    def probes(self) -> tuple[int, int] | None:
+        """How many inverted lists a search goes through, and of how many; None without lists."""
         ...
 
     def __len__(self) -> int: ...
@@ -98,12 +107,20 @@ class FaissIndex:
         """Search-time settings for candidate lists of some hundreds (saved with the index)."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
-            index.nprobe = max(16, index.nlist // 8)
+            index.nprobe = min(PROBES, index.nlist)
+            index.cp.niter = ROUNDS_LISTS
+            index.cp.min_points_per_centroid = 1  # or FAISS writes a warning to the terminal
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
         if hasattr(index, "pq") and index.pq.nbits <= 4:
             index.pq.cp.niter = ROUNDS_4BIT
+
+    @property
+    def probes(self) -> tuple[int, int] | None:
+        """How many inverted lists a search goes through, and of how many; None without lists."""
+        index = self._core()
+        return (int(index.nprobe), int(index.nlist)) if isinstance(index, faiss.IndexIVF) else None
 
     def set_parameters(self, parameters: str) -> None:
         """FAISS's search-time parameters, as ``"efSearch=64"`` or ``"nprobe=8,quantizer_ef=32"``.
@@ -116,6 +133,9 @@ class FaissIndex:
         with _refusals(f"parameters {parameters!r}"), self._lock.exclusive():
             space: Any = faiss.ParameterSpace()  # FAISS's own stub takes its overload for another
             space.set_index_parameters(self._index, parameters)
+            index = self._core()
+            if isinstance(index, faiss.IndexIVF):  # of residual codes, more give any scores at all
+                index.nprobe = min(index.nprobe, index.nlist)
 
     def _core(self) -> Any:
         """The index behind a transformation that a factory string may put before it."""

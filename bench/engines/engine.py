@@ -79,10 +79,10 @@ class SlimdexEngine:
 
         Without rescoring no vectors are written: the codes are made of the float32 rows.
         """
-        settings = self._settings.checked(vectors.dim).resolved(vectors.dim)
+        settings = self._settings.checked(vectors.dim).resolved(vectors.dim, len(vectors))
         seconds: Seconds = {}
         file, self._metric = vectors, None
-        if settings.candidates:
+        if settings.rescores:
             with _stage(seconds, "write_s"):
                 file = VectorFile(folder / "vectors.f16", vectors.dim)
                 for chunk in vectors.scan():
@@ -90,7 +90,7 @@ class SlimdexEngine:
         with _stage(seconds, "fit_s"):
             moments = Moments.of(file.scan(), file.dim)
             reducer = settings.fit_reducer(file, moments)
-            if settings.candidates:
+            if settings.rescores:
                 rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
                 norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
                 self._metric = Metric(rescorer, file, norms)
@@ -107,7 +107,7 @@ class SlimdexEngine:
 
     def set_effort(self, effort: int) -> None:
         """Rescore so many candidates; with 0 the order of the codes is final."""
-        self._index.candidates = effort
+        self._index.asked_candidates = effort
         self._index.metric = self._metric if effort else None
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:

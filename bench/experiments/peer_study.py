@@ -21,7 +21,7 @@ from ..engines.engine_specs import Method
 from ..engines.peers import PEERS, missing_peers
 from ..engines.remote_object import WorkerError
 from ..rows import ResultsFile, Row, key_of
-from .measured_methods import part, uncompressed
+from .measured_methods import RESCORED, part, uncompressed
 from .paired_measures import Judge, depth_for
 from .retrieval_study import ANSWERS, Task, sizes
 
@@ -63,7 +63,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0), efforts),
         Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0), efforts),
-        Method("slimdex 1/64, whitened", Settings(part(dim, 2)), (Settings().candidates,)),
+        Method("slimdex 1/64, whitened", Settings(part(dim, 2)), (RESCORED,)),
     ]
     missing = missing_peers()
     peers = [name for name in PEERS if name not in missing and (not names or name in names)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from slimdex.indexes.choices import CANDIDATES
+
 from ..experiments.measured_methods import DEFAULTS, UNCOMPRESSED, part
 from ..rows import Row
 
@@ -57,7 +59,7 @@ def is_slimdex(row: Row, of: int, candidates: Callable[[Row], int]) -> bool:
 
 def default_row(rows: Sequence[Row]) -> Row | None:
     """slimdex as `slimdex build` makes it: 1/64 of float32."""
-    return next((r for r in rows if is_slimdex(r, 2, lambda _: DEFAULTS.candidates)), None)
+    return next((r for r in rows if is_slimdex(r, 2, lambda _: CANDIDATES)), None)
 
 
 def small_row(rows: Sequence[Row]) -> Row | None:

@@ -219,7 +219,8 @@ def _check_settings(settings: Settings, dim: int) -> None:
     """Numbers and names of the right types; whether they suit each other is seen when fitted."""
     if settings.k is not None:
         _whole("k", settings.k, 1)
-    _whole("candidates", settings.candidates, 0)
+    if settings.candidates is not None:
+        _whole("candidates", settings.candidates, 0)
     for name in ("beta", "gamma"):
         value = getattr(settings, name)
         if type(value) not in (int, float) or not -10 <= value <= 10:

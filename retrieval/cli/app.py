@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slimdex.indexes import choices
+
 from .errors import BAD_INPUT, say
 from .options import (
     BETA,
@@ -34,6 +36,7 @@ from .options import (
     Vectors,
     Wait,
     Where,
+    candidates_asked,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +136,7 @@ def build(
     beta: Annotated[float, typer.Option(help=BETA)] = DEFAULTS.beta,
     gamma: Annotated[float, typer.Option(help=GAMMA)] = DEFAULTS.gamma,
     kind: Annotated[str, typer.Option(help=KINDS)] = DEFAULTS.kind,
-    candidates: Annotated[int, typer.Option(help=CANDIDATES)] = DEFAULTS.candidates,
+    candidates: Annotated[str, typer.Option(help=CANDIDATES)] = choices.AUTO,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
     vectors: Vectors = None,
     text: Text = None,
@@ -155,7 +158,7 @@ def build(
     from ..sources.given_vectors import GivenEncoder
     from . import console
 
-    settings = Settings(k, beta, gamma, kind, candidates, reducer)
+    settings = Settings(k, beta, gamma, kind, candidates_asked(candidates), reducer)
     names = _names(text, id, title, types)
     opened = _open(sources, names, vectors, encoding, file_format)
 
@@ -455,7 +458,7 @@ def reduce(
     beta: Annotated[float | None, typer.Option(help=BETA)] = None,
     gamma: Annotated[float | None, typer.Option(help=GAMMA)] = None,
     kind: Annotated[str | None, typer.Option(help=KINDS)] = None,
-    candidates: Annotated[int | None, typer.Option(help=CANDIDATES)] = None,
+    candidates: Annotated[str | None, typer.Option(help=CANDIDATES)] = None,
     reducer: Annotated[str | None, typer.Option(help=REDUCERS)] = None,
     wait: Wait = 0,
     as_json: Json = False,
@@ -473,10 +476,11 @@ def reduce(
         "beta": beta,
         "gamma": gamma,
         "kind": kind,
-        "candidates": candidates,
         "reducer": reducer,
     }
     changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+    if candidates is not None:
+        changes["candidates"] = candidates_asked(candidates)
     with Collection.open(index, wait=wait) as collection:
         settings = replace(collection._state.requested, **changes)
         try:

@@ -10,7 +10,10 @@ import typer
 from slimdex.indexes import choices, kinds
 
 DEFAULTS = choices.Choices()
-KINDS = f"{', '.join(kinds.KINDS)} or any FAISS factory string"
+KINDS = (
+    f"{', '.join(kinds.KINDS)} or any FAISS factory string; auto: pq, and ivf-pq from "
+    f"{kinds.LISTS_FROM:,} documents on."
+)
 POOLINGS = (
     "cls, mean, max, last, pooler or wk, @ layers: mean@1,-1; default: the model's own, or "
     "mean@-1. Of word vectors: mean or sif."
@@ -91,7 +94,8 @@ GAMMA = (
 )
 CANDIDATES = (
     "How many of the nearest by their codes are compared again with their full vectors, read from "
-    "disk: more find better and take longer; 0: none, and no vector is read."
+    "disk: more find better and take longer; 0: none, and no vector is read; auto: "
+    f"{choices.CANDIDATES}, and more from {choices.CANDIDATES_TO:,} documents on."
 )
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
@@ -107,3 +111,19 @@ Refit = Annotated[
         "less and that takes less than the addition did, else advise it; never; or always.",
     ),
 ]
+
+
+def candidates_asked(text: str) -> int | None:
+    """What `--candidates` says; None for auto.
+
+    >>> candidates_asked("auto"), candidates_asked("400")
+    (None, 400)
+    """
+    from slimdex.indexes.errors import InputError
+
+    if text == choices.AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"candidates={text!r}; expected auto or a whole number") from error

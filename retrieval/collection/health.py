@@ -39,7 +39,7 @@ from .index_files import sampled_error
 from .ledger import Ledger
 from .query_pools import ASKED
 from .recall_trials import NEAREST, Pool, without_own
-from .refit_advice import about, fit_advice, is_outgrown, refit_seconds
+from .refit_advice import about, fit_advice, is_outgrown, kind_advice, refit_seconds
 from .snapshot import Snapshot
 
 REFIT = ("auto", "never", "always")
@@ -229,7 +229,7 @@ def fresh(
     vectors = index.vectors
     reducer = settings.fit_reducer(vectors, moments, progress)
     metric = None
-    if settings.candidates:
+    if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         norms = VectorFile(folder / "norms", 1, 0, np.float32)
         metric = Metric(rescorer, vectors, norms)
@@ -367,8 +367,10 @@ def after_addition(
     documents = state.rows - len(snapshot.hidden)
     if not is_comparable(certificate) or documents < FEWEST:
         certificate = None
+    assert state.settings is not None
+    kind = kind_advice(ledger.path, state.requested, state.settings.kind, documents)
     if not documents or (refit != "always" and not _is_due(certificate, snapshot)):
-        return Settled(snapshot, [])
+        return Settled(snapshot, kind)
     figures = drift(state, index, ledger.moments(), snapshot.hidden)
     if certificate is not None and may_have_changed(certificate, figures):
         pool = make_pool(snapshot, certificate.queries, progress)
@@ -379,7 +381,7 @@ def after_addition(
     is_sure = bool(said) and (now is not None or figures.is_large is True)
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
         return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
-    return Settled(snapshot, said)
+    return Settled(snapshot, said + kind)
 
 
 def _is_due(certificate: Certificate | None, snapshot: Snapshot) -> bool:

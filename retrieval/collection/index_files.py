@@ -47,7 +47,7 @@ def fit(
     reducer = settings.fit_reducer(vectors, moments, progress)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
     files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
-    if settings.candidates:
+    if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
     figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
@@ -70,7 +70,7 @@ def encode_rows(
     settings = state.settings
     assert settings is not None
     reducer = _reducer(folder, state)
-    norms = state.new_name("norms") if settings.candidates else None
+    norms = state.new_name("norms") if settings.rescores else None
     index = ReducedIndex(
         reducer,
         trained(kind_named(settings.kind), reducer, vectors),

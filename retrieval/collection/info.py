@@ -6,16 +6,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from slimdex.indexes.reduced_index import ReducedIndex
+
 from ..encoders.processor import precision_note
 from .ledger import Ledger
-from .refit_advice import fit_advice
+from .refit_advice import fit_advice, kind_advice
 from .snapshot import Snapshot
 
 
 def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
     """Everything about an index that JSON can hold."""
     state, index = snapshot.state, snapshot.index
-    advice = fit_advice(ledger.path, state.fitted, state.rows - len(snapshot.hidden), index)
+    searched = state.rows - len(snapshot.hidden)
+    advice = fit_advice(ledger.path, state.fitted, searched, index)
+    if state.settings is not None:
+        advice += kind_advice(ledger.path, state.requested, state.settings.kind, searched)
     precision = precision_note(str(state.encoder.get("precision")))
     return {
         "path": str(ledger.path),
@@ -28,6 +33,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
         "certificate": _certificate(snapshot),
+        "search": _search(index),
         "encoder": state.encoder,
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
@@ -42,6 +48,13 @@ def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
     proved, there = state.certificate, state.rows - len(snapshot.hidden)
     said = proved and proved.said(state.settings, there)
     return {**asdict(proved), "said": said} if proved and said else None
+
+
+def _search(index: ReducedIndex) -> dict[str, int]:
+    """What a search does, in numbers that grow with the index."""
+    probes = index.index.probes
+    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
+    return {"candidates": index.candidates, **lists}
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:

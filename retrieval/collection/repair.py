@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.kinds import KINDS
 from slimdex.indexes.progress import Progress, silent
@@ -81,7 +82,7 @@ def _replaced(collection: Collection, progress: Progress) -> list[str]:
     """Make all derived files anew; returns a line for each that was there."""
     state = collection._state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
-    for kind in kinds - KINDS.keys():
+    for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
             f"{collection.path}: kind {kind!r} is a factory string of its maker's; expected one "
             f"of {', '.join(KINDS)} (choose one by `slimdex reduce {collection.path} --kind`)"

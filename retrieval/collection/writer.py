@@ -203,7 +203,7 @@ def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | Non
     """
     if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
-    if state.settings == state.requested.resolved(state.dim):
+    if state.requested.is_met(state.settings, state.dim):
         return None, []
     try:
         fitted, notes = state.requested.fitted(moments)

@@ -28,7 +28,7 @@ def made(folder: Path, rows: Matrix, settings: Settings) -> ReducedIndex:
     moments = Moments(rows.shape[1]).update(vectors.take(np.arange(len(rows))))
     reducer = settings.fit_reducer(vectors, moments)
     metric = None
-    if settings.candidates:
+    if settings.rescores:
         norms = VectorFile(folder / "n.f32", 1, 0, np.float32)
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         metric = Metric(rescorer, vectors, norms)
@@ -51,7 +51,7 @@ def test_every_step_is_what_numpy_finds(
 ) -> None:
     spread = rng.normal(size=(3000, 24)) * np.linspace(2, 0.2, 24) + 0.3
     rows = np.ascontiguousarray(spread, dtype=np.float32)
-    settings = Settings(k=12, beta=beta, gamma=gamma, candidates=40)
+    settings = Settings(k=12, beta=beta, gamma=gamma, kind="pq", candidates=40)
     index = made(tmp_path, rows, settings)
     stored = rows.astype(np.float16).astype(np.float32)
     queries, hidden = rows[::60] + np.float32(0.5), np.array([0, 7, 60, 2999])

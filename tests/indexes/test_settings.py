@@ -23,9 +23,9 @@ def moments(n: int, d: int = 40) -> Moments:
 def test_defaults_are_half_the_dimensions_and_pq() -> None:
     fitted, notes = Settings().fitted(moments(700))
     assert (fitted.k, fitted.kind, fitted.beta, fitted.gamma) == (20, "pq", 0.0, 0.25)
-    assert fitted.candidates == 200
+    assert fitted.candidates is None
     assert notes == []
-    assert fitted == Settings().resolved(40)
+    assert fitted == Settings().resolved(40, 700)
 
 
 def test_no_vectors() -> None:
@@ -34,7 +34,7 @@ def test_no_vectors() -> None:
 
 
 def test_an_encoder_of_few_dimensions() -> None:
-    assert Settings().checked(6).resolved(6).k == 4
+    assert Settings().checked(6).resolved(6, 700).k == 4
     assert Settings().fitted(moments(700, 6))[0].k == 4
 
 
@@ -46,9 +46,28 @@ def test_rows_that_a_reducer_takes_to_learn() -> None:
 
 
 def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
-    assert Settings().resolved(42).k == 20
-    assert Settings(kind="sq8").resolved(42).k == 21
-    assert Settings(reducer="identity").resolved(42).k == 42
+    assert Settings().resolved(42, 700).k == 20
+    assert Settings(kind="sq8").resolved(42, 700).k == 21
+    assert Settings(reducer="identity").resolved(42, 700).k == 42
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (299_999, "pq"), (300_000, "ivf-pq")])
+def test_auto_goes_by_the_rows(rows: int, kind: str) -> None:
+    assert Settings().resolved(40, rows).kind == kind
+    assert Settings(kind="sq8").resolved(40, rows).kind == "sq8"
+    many = moments(700)
+    many.n = rows
+    assert Settings().fitted(many)[0].kind == kind
+
+
+def test_settings_in_force_are_those_asked_for() -> None:
+    """And not what a small index gets in their place, which changes as it grows."""
+    asked = Settings()
+    for rows in (700, 300_000):
+        assert asked.is_met(asked.resolved(40, rows), 40)
+        assert Settings(kind="pq").is_met(asked.resolved(40, rows), 40) == (rows == 700)
+    assert not asked.is_met(asked.fitted(moments(39))[0], 40)
+    assert not asked.is_met(Settings(k=20, kind="sq8"), 40)
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 39])
@@ -94,7 +113,7 @@ def test_k_that_was_asked_for_adapts_to_few_vectors_only() -> None:
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(700, 30)) @ rng.normal(size=(30, 40))  # 700 vectors of rank 30
     many = Moments(40).update(flat.astype(np.float32))
-    assert Settings(k=40).fitted(many) == (Settings(k=40), [])
+    assert Settings(k=40).fitted(many) == (Settings(k=40, kind="pq"), [])
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_scores_are_the_cosines_of_the_definition(
 
 def test_defaults_on_enough_documents(large: Collection) -> None:
     settings = large._state.settings
-    assert settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
+    assert settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
     assert large._index.index.row_nbytes == 3
 
 
@@ -128,7 +128,7 @@ def test_a_small_collection_grows_into_what_was_asked_for(
     collection.add(docstrings[10:300])
     assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
     collection.add(docstrings[300:])
-    assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", 200, "whitening")
+    assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
     assert len(ours(path)) == 8
 
 

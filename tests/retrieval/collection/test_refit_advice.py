@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from slimdex.indexes import kinds
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
@@ -38,6 +39,26 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
         assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
     info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
     assert info["fitted_documents"] == 700
+
+
+def test_auto_says_when_another_kind_would_be_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And changes to it when it is told to, not in the middle of an addition."""
+    monkeypatch.setattr(kinds, "LISTS_FROM", 1000)
+    advice = f"1,001 documents: kind ivf-pq, from `slimdex reduce {tmp_path}/i`, is faster"
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        assert collection.add(topic("a", 999)).notes == []
+        assert collection.info()["search"] == {"candidates": 200}
+        assert collection.add(topic("b", 2)).notes == [advice]
+        assert collection.info()["notes"] == [advice]
+        before = collection.search_many("a3")[0]
+        assert collection.reduce(collection._state.requested) == []
+        assert collection.info()["notes"] == []
+        assert collection.info()["settings"]["kind"] == "ivf-pq"
+        assert collection.info()["search"] == {"candidates": 200, "lists_probed": 25, "lists": 25}
+        assert [hit.id for hit in collection.search_many("a3")[0]] == [hit.id for hit in before]
+    assert verify(tmp_path / "i") == []
 
 
 def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
