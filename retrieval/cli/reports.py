@@ -15,9 +15,8 @@ UNKNOWN = "not known"
 def health_lines(report: Mapping[str, Any]) -> dict[str, str]:
     """The report of `Collection.health`, a fact for each line.
 
-    >>> kept = {"at_fit": 0.9209, "now": 0.8262, "refitted": 0.8673}
-    >>> _now_and_then(kept["at_fit"], kept["now"])
-    '0.826, and 0.921 at the fit'
+    >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
+    ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
     kept, error, recall = report["variance_kept"], report["code_error"], report["recall"]
     since = report["documents_since_fit"]

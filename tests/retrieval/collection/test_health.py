@@ -47,7 +47,8 @@ def docstrings() -> list[Document]:
     """Those of asyncio first, so that the fit knows nothing else."""
     found = [d for batch in open_source("python:").batches() for d in batch]
     topic = [d for d in found if d.id.startswith(("asyncio", "concurrent", "multiprocessing"))]
-    others = [d for d in found if d not in topic]
+    known = {d.id for d in topic}
+    others = [d for d in found if d.id not in known]
     order = np.random.default_rng(0).permutation(len(others))
     return [*topic[:640], *(others[i] for i in order)]
 
