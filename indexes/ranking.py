@@ -34,6 +34,28 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
 
 
+class Best:
+    """The k best of scores that come in chunks.
+
+    Attributes
+    ----------
+    scores, rows : (queries, k) so far, best first, padded with -inf and -1.
+    """
+
+    def __init__(self, queries: int, k: int) -> None:
+        self.scores: Matrix = np.full((queries, k), -np.inf, dtype=np.float32)
+        self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
+
+    def update(self, scores: Matrix, rows: Rows) -> None:
+        """Scores (queries, n) for rows (n,) that were not there before."""
+        k = self.scores.shape[1]
+        found, found_rows = top_k(scores, rows, k)
+        both, both_rows = np.hstack([self.scores, found]), np.hstack([self.rows, found_rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        self.scores = np.take_along_axis(both, order, axis=1)
+        self.rows = np.take_along_axis(both_rows, order, axis=1)
+
+
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
     """The k best of scores (queries, n_i) for rows (n_i,) that come in chunks, padded.
 
@@ -41,15 +63,10 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
     >>> best_of(chunks, 1, 2)[1].tolist()
     [[1, 2]]
     """
-    scores = np.full((queries, k), -np.inf, dtype=np.float32)
-    rows = np.full((queries, k), -1, dtype=np.int64)
-    for chunk_scores, chunk_rows in chunks:
-        found, found_rows = top_k(chunk_scores, chunk_rows, k)
-        both, both_rows = np.hstack([scores, found]), np.hstack([rows, found_rows])
-        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        scores = np.take_along_axis(both, order, axis=1)
-        rows = np.take_along_axis(both_rows, order, axis=1)
-    return scores, rows
+    best = Best(queries, k)
+    for scores, rows in chunks:
+        best.update(scores, rows)
+    return best.scores, best.rows
 
 
 def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tuple[Matrix, Rows]:

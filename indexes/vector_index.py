@@ -65,6 +65,10 @@ class VectorIndex(Protocol):
         """Another one with the same rows, or with the codebooks alone."""
         ...
 
+    def decoded(self, X: Matrix) -> Matrix:
+        """Rows (n, k) as their codes would give them back; it need not hold them."""
+        ...
+
     def save(self, path: Path) -> None:
         """Write it to a file."""
         ...
@@ -169,6 +173,22 @@ class FaissIndex:
         if empty:
             other._index.reset()
         return other
+
+    def decoded(self, X: Matrix) -> Matrix:
+        """Rows (n, k) as their codes would give them back; none is added.
+
+        Raises
+        ------
+        InputError
+            For a factory string whose codes can't be decoded.
+        """
+        other = self.copy(empty=True)
+        other.add(X)
+        with _refusals():
+            if (ivf := faiss.try_extract_index_ivf(other._index)) is not None:
+                ivf.make_direct_map()  # without it inverted lists do not know where a row is
+            rows: Matrix = other._index.reconstruct_n(0, len(X))
+        return rows
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.

@@ -176,13 +176,22 @@ def prove(
     return [*notes, *([said] if said else [])]
 
 
-def add(collection: Collection, sources: Sources, progress: Progress = silent) -> Added:
-    """Add documents; if that was interrupted before, go on where it stopped."""
+def add(
+    collection: Collection,
+    sources: Sources,
+    progress: Progress = silent,
+    *,
+    refit: str = "auto",
+) -> Added:
+    """Add documents; if that was interrupted before, go on where it stopped.
+
+    `refit` is as for `Collection.add`.
+    """
     if collection._state.settings is None:
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
         kept = collection._state.encoded - collection._state.rows
-        added = collection._resume(progress, sources.vectors)
+        added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(collection._store.columns, sources.opened)
@@ -194,6 +203,7 @@ def add(collection: Collection, sources: Sources, progress: Progress = silent) -
             columns=sources.columns,
             source=sources.fingerprint(),
             origins=ids.origins,
+            refit=refit,
             progress=progress,
         )
     except TwiceError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +22,9 @@ FORMAT = 5
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""
+FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
+"""What is known of a fit -> the most that it can be: documents that the reducer has seen, rows that
+there were, and the figures of `indexes.drift`, of which some reducers and codes have none."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
 
 
@@ -77,7 +79,8 @@ class State:
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what made-up ids begin with -> a digest that tells the file that they are of.
     certificate : what was proved of the settings in force; None where nothing was.
-    fit : what is known of the vectors that the reducer was fitted on; None where nothing is.
+    fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
+        older slimdex fitted it. The rows of that time are those before number "rows".
     """
 
     encoder: dict[str, Any]
@@ -215,12 +218,14 @@ def _check_lines(lines: Lines) -> None:
         raise TypeError("columns of documents; expected names of types")
 
 
-def _check_fit(fit: dict[str, float]) -> None:
-    if not isinstance(fit, dict):
-        raise TypeError("fit; expected an object")
+def _check_fit(fit: Any) -> None:
+    if not isinstance(fit, dict) or not {"documents", "rows"} <= fit.keys() <= FIT.keys():
+        raise TypeError(f"fit={fit!r}; expected documents, rows and perhaps the others of {[*FIT]}")
+    for name in ("documents", "rows"):
+        _whole(f"{name} of fit", fit[name], 0)
     for name, value in fit.items():
-        if type(value) not in (int, float) or not isfinite(value):
-            raise ValueError(f"{name}={value!r} of fit; expected a number")
+        if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
+            raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")
 
 
 def _check_settings(settings: Settings, dim: int) -> None:

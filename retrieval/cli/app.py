@@ -32,6 +32,7 @@ from .options import (
     Model,
     Ram,
     Recall,
+    Refit,
     Specs,
     Text,
     Title,
@@ -45,6 +46,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..building import Sources
+    from ..collection.collection import Collection
     from ..collection.tuning import Target
     from ..sources.tables import ColumnNames
 
@@ -265,6 +267,7 @@ def add(
     id: Id = None,
     title: Title = None,
     model: Model = None,
+    refit: Refit = "auto",
     types: Types = None,
     encoding: Encoding = None,
     file_format: Format = None,
@@ -275,7 +278,10 @@ def add(
     """Add documents; one with the id of an older one takes its place."""
     from ..building import add as add_sources
     from ..collection.collection import Collection
+    from ..collection.health import check_refit
     from . import console
+
+    check_refit(refit)  # before anything is read
 
     names = _names(text, id, title, types)
     opened = _open(sources, names, vectors, encoding, file_format)
@@ -284,7 +290,7 @@ def add(
     )
     with opened_index as collection:
         with console.progress() as progress:
-            added = add_sources(collection, opened, progress)
+            added = add_sources(collection, opened, progress, refit=refit)
         console.show_index(collection, added, as_json)
 
 
@@ -342,21 +348,81 @@ def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
 
 
 @app.command()
-def info(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
-    """What an index holds, how it was made and what it costs."""
+def info(
+    index: Dir,
+    by_step: Annotated[
+        bool,
+        typer.Option(
+            "--losses", help="Where quality goes: what each step finds, from vectors to codes."
+        ),
+    ] = False,
+    queries: Annotated[
+        Path | None, typer.Option(help="With --losses: queries with labels, as for eval.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="With --losses: their labels.")] = None,
+    drop_self: Annotated[
+        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+    ] = False,
+    sample: Annotated[
+        int, typer.Option(help="With --losses and no labels: queries made of the documents.")
+    ] = 500,
+    model: Model = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """What an index holds, how it was made and what it costs; or where its quality goes."""
+    from slimdex.indexes.errors import InputError
+
     from ..collection.collection import Collection
     from . import console
 
-    with Collection.open(index, read_only=True, wait=wait) as collection:
+    if (queries is None) != (qrels is None) or (queries and not by_step):
+        raise InputError("info: expected --queries and --qrels with --losses, or none of the two")
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened as collection:
+        if by_step:
+            _losses(collection, queries, qrels, drop_self, sample, as_json)
+            return
         facts = collection.info()
     if as_json:
         console.print_json(facts)
     else:
         for line in facts.pop("notes"):
             console.note(line)
-        facts["certificate"] = facts["certificate"] and facts["certificate"]["said"]
         flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
         console.show_pairs(flat)
+
+
+@app.command()
+def health(
+    index: Dir,
+    sample: Annotated[
+        int, typer.Option(help="Queries made of the documents: more tell the recall better.")
+    ] = 2000,
+    model: Model = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """How far the documents are from those that the index was fitted on, and what that costs."""
+    from ..collection.collection import Collection
+    from . import console
+    from .reports import health_lines
+
+    opened = Collection.open(
+        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened as collection, console.progress() as progress:
+        report = collection.health(sample=sample, progress=progress)
+    if as_json:
+        console.print_json(report)
+    else:
+        console.show_pairs(health_lines(report))
+        for line in report["advice"]:
+            console.note(line)
 
 
 @app.command()
@@ -633,6 +699,36 @@ def _target(
         None if disk is None else parsed_size(disk, "--disk"),
         p99_ms,
     ).checked()
+
+
+def _losses(
+    collection: Collection,
+    queries: Path | None,
+    qrels: Path | None,
+    drop_self: bool,
+    sample: int,
+    as_json: bool,
+) -> None:
+    from ..evaluation import read_qrels
+    from ..losses import losses
+    from ..sources.source import read_pairs
+    from . import console
+    from .reports import loss_explanations, loss_rows
+
+    asked = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else (None, None)
+    with console.progress() as progress:
+        report = losses(collection, *asked, drop_self=drop_self, sample=sample, progress=progress)
+    if as_json:
+        console.print_json(report)
+        return
+    console.line(
+        f"{report['queries']:,} queries ({report['pool']}), {report['documents']:,} documents"
+    )
+    console.out.print()
+    console.show_table([report["measure"], "finds", "loses"], loss_rows(report))
+    console.out.print()
+    for text in loss_explanations(report):
+        console.prose(text)
 
 
 def _names(

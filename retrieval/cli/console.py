@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -163,6 +163,16 @@ def show_measures(
     out.print(table)
 
 
+def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of words, all columns but the first to the right."""
+    table = Table(box=None)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(visible(word)) for word in row))
+    out.print(table)
+
+
 def _number(measure: str, value: float | None) -> str:
     if value is None:
         return ""
@@ -179,6 +189,7 @@ def show_index(collection: Collection, added: Added | None, as_json: bool) -> No
             "added": added.documents,
             "replaced": added.replaced,
             "unchanged": added.unchanged,
+            "refitted": added.refitted,
         }
         for text in added.notes:
             note(text)

@@ -128,6 +128,15 @@ P99 = Annotated[
         help="Most that 99 of 100 searches take, from a vector to rows, on this machine.",
     ),
 ]
+Refit = Annotated[
+    str,
+    typer.Option(
+        "--refit",
+        metavar="auto|never|always",
+        help="When documents have come that the index was not fitted on: fit it anew if it finds "
+        "less and that takes less than the addition did, else advise it; never; or always.",
+    ),
+]
 
 
 def candidates_asked(text: str) -> int | None:

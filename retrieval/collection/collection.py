@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Self, overload
 
@@ -42,10 +43,12 @@ from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from . import reencoding, staging, tuning, writer
+from . import health, reencoding, staging, tuning, writer
 from .current import Current
 from .info import facts
 from .ledger import Ledger
+from .query_pools import document_pool
+from .recall_trials import Pool
 from .snapshot import Snapshot, first_snapshot
 from .tuning import Asked, Target, Tuning
 from .verification import index_faults
@@ -457,6 +460,7 @@ class Collection:
         documents: Any,
         *,
         vectors: GivenVectors | NDArray[Any] | None = None,
+        refit: str = "auto",
         progress: Progress = silent,
     ) -> Added:
         """Add documents, or one; one with the id of an older one takes its place.
@@ -472,6 +476,10 @@ class Collection:
             metadata), or one of them; a dataframe of pandas or polars, an Arrow table or whatever
             has the Arrow stream protocol, or a relation of DuckDB's, with such columns.
         vectors : (documents, dim), encoded elsewhere; by default the encoder's.
+        refit : what is done when the reducer and the codes have grown old, see `health`: "auto"
+            fits them anew if that takes less than the addition did, and else advises it; "never"
+            advises it; "always" fits them anew after any addition. The documents are committed
+            before, and searched meanwhile.
         progress : called as `progress(name, done, total)` now and then.
 
         Raises
@@ -482,7 +490,7 @@ class Collection:
             finite.
         """
         read, columns = as_documents(documents)
-        return self._add(read, columns, vectors=vectors, progress=progress)
+        return self._add(read, columns, vectors=vectors, refit=refit, progress=progress)
 
     def _add(
         self,
@@ -492,6 +500,7 @@ class Collection:
         vectors: GivenVectors | NDArray[Any] | None = None,
         source: str = "",
         origins: Mapping[str, str] | None = None,
+        refit: str = "auto",
         progress: Progress = silent,
     ) -> Added:
         """Add documents whose columns' types and source are known.
@@ -504,8 +513,10 @@ class Collection:
         origins : which files made-up ids are of, with those of these documents: see `made_up_ids`.
         """
         given = None if vectors is None else as_given(vectors)
+        health.check_refit(refit)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
+        start = perf_counter()
         with self._current.change():
             before = self._store.columns
             unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
@@ -513,23 +524,86 @@ class Collection:
             self._current.shown = self._snapshot.with_columns(self._store.columns)
             if not self._state.unfinished:
                 return Added(0, 0, notes, unchanged)
-            added = self._resume(progress, given)
+            added = self._resume(progress, given, refit=refit, start=start)
             return replace(added, notes=[*notes, *added.notes], unchanged=unchanged)
 
     def _resume(
-        self, progress: Progress = silent, vectors: GivenVectors | NDArray[Any] | None = None
+        self,
+        progress: Progress = silent,
+        vectors: GivenVectors | NDArray[Any] | None = None,
+        *,
+        refit: str = "auto",
+        start: float | None = None,
     ) -> Added:
         """Finish an addition that was interrupted, from where its vectors end.
 
         If vectors were given for it, they are to be given again.
+
+        Parameters
+        ----------
+        refit : as for `add`.
+        start : when the addition began, by `perf_counter`; by default now.
         """
+        health.check_refit(refit)
+        start = perf_counter() if start is None else start
         with self._current.change():
             if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
             staging.encode_pending(self._ledger, self.encoder, progress, given)
             self._current.shown, added = writer.add_pending(self._ledger, self._snapshot, progress)
-            return added
+            settled = health.after_addition(
+                self._ledger, self._snapshot, self._pool, perf_counter() - start, refit, progress
+            )
+            self._current.shown = settled.snapshot
+            notes = [*added.notes, *settled.notes]
+            return replace(added, notes=notes, refitted=settled.refitted)
+
+    def health(
+        self, *, sample: int = health.QUERIES, progress: Progress = silent
+    ) -> dict[str, Any]:
+        """How far today's documents are from those that the index was fitted on, and what it costs.
+
+        The recall is measured by queries made of the documents, each with its own held out, against
+        exact search in the metric that the index approximates; that takes a pass over all vectors,
+        and a fit of today, which tells what `reduce` would restore, another. Nothing is changed.
+
+        Parameters
+        ----------
+        sample : how many queries are made, 1 or more.
+        progress : called as `progress(name, done, total)` now and then.
+
+        Returns
+        -------
+        ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts, None if not known.
+        ``variance_kept`` : the share, 0 to 1, of the vectors' variance that the reducer's axes
+            keep: ``at_fit``, ``now``, and ``refitted``; None for reducers without axes.
+        ``code_error`` : mean squared error of the codes of unit vectors: ``at_fit``, and now of
+            ``old_documents`` and ``new_documents``.
+        ``recall`` : ``estimate`` of recall@10, and ``bound``, below which it is not, but with
+            probability ``error``; by how many ``queries``, and of what ``pool``.
+        ``certified`` : the recall that was certified, None if none was; ``verdict`` : whether it
+            "holds", is "not proved" any more, or "broken"; None where it was certified by queries
+            that were given, with which those made of documents can't be compared.
+        ``refit`` : ``estimate`` and ``bound`` after a fit of today, the ``seconds`` it takes, and
+            ``found_of_its_order``, the share of its exact ten that the index finds as it is; None
+            if no documents came after the fit, or the reducer is trained.
+        ``advice`` : lines for people, none if there is nothing to gain.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than three documents to find, or `sample` is less than 1.
+        """
+        return self._current.read(
+            lambda snapshot: health.health(self._ledger, snapshot, self._pool, sample, progress)
+        )
+
+    def _pool(self, snapshot: Snapshot, count: int, progress: Progress = silent) -> Pool:
+        """Queries made of a snapshot's documents, the same ones whenever it is asked for them."""
+        encoder = None if self._has_no_encoder else self.encoder
+        rng = np.random.default_rng(0)
+        return document_pool(snapshot, self._store, encoder, count, rng, progress)
 
     def _request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""

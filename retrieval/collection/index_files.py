@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
@@ -39,7 +41,8 @@ def fit(
     """Fit the reducer and, for rescoring, the metric, under new file names.
 
     The state that comes back names the new files; nothing refers to them until it is committed.
-    What was proved of the old ones is not proved of these.
+    What was proved of the old ones is not proved of these. What they are fitted on is kept in a few
+    numbers: those of `indexes.drift`, which say how far later documents are from it.
     """
     reducer = settings.fit_reducer(vectors, moments, progress)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
@@ -47,7 +50,17 @@ def fit(
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
         files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
-    return replace(state, settings=settings, files=files, fitted=moments.n, certificate=None)
+    figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
+    if (kept := variance_kept(reducer, moments)) is not None:
+        figures["variance_kept"] = kept
+    return replace(
+        state,
+        settings=settings,
+        files=files,
+        fitted=moments.n,
+        fit=figures,
+        certificate=None,
+    )
 
 
 def encode_rows(
@@ -67,7 +80,8 @@ def encode_rows(
     )
     index.extend(progress)
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    return index, replace(state, files=state.files | {"codes": codes}, norms=norms)
+    state = replace(state, files=state.files | {"codes": codes}, norms=norms)
+    return index, replace(state, fit=_with_code_error(state.fit, index))
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
@@ -110,6 +124,23 @@ def save_codes(
     codes = publish(folder / state.new_name("codes"), index.index.save)
     files = state.files | {"codes": codes}
     return replace(state, files=files), total
+
+
+def _with_code_error(fit: dict[str, float] | None, index: ReducedIndex) -> dict[str, float] | None:
+    """What is known of the fit, with the error of the codes that are trained with it."""
+    if fit is None:  # an older slimdex fitted it
+        return None
+    error = sampled_error(index, np.arange(len(index)))
+    kept = {name: value for name, value in fit.items() if name != "code_error"}
+    return kept if error is None else kept | {"code_error": error}
+
+
+def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
+    """The mean error of the codes of some of these rows (n,), those without a vector left out."""
+    if len(rows) > SAMPLED_ROWS:
+        chosen = np.random.default_rng(0).choice(len(rows), SAMPLED_ROWS, replace=False)
+        rows = rows[np.sort(chosen)]
+    return code_error(index.reducer, index.index, index.vectors.take(rows))
 
 
 def _metric(

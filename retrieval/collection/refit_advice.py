@@ -17,6 +17,8 @@ OUTGROWN = 2
 """Times the documents that the reducer has seen: beyond, others may matter more to it."""
 TIMED_ROWS = 4096
 """Rows that are coded to tell how long all of them would take."""
+FIXED_S = 1.0
+"""Seconds that a fit takes on the smallest index: eigenvectors, k-means, a commit's fsyncs."""
 
 
 def fit_advice(path: Path, fitted: int | None, documents: int, index: ReducedIndex) -> list[str]:
@@ -27,14 +29,33 @@ def fit_advice(path: Path, fitted: int | None, documents: int, index: ReducedInd
     fitted : documents that the reducer has seen; None if that is not known.
     documents : those that have a vector now.
     """
-    least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
-    if fitted is None or documents <= max(OUTGROWN * fitted, least):
+    if not is_outgrown(fitted, documents, index):
         return []
-    seconds = coding_seconds(index)
-    takes = "" if seconds is None else f" (about {max(1, round(seconds))} s)"
     return [
-        f"fitted on {fitted:,} of {documents:,} documents; `slimdex reduce {path}` fits anew{takes}"
+        f"fitted on {fitted:,} of {documents:,} documents; `slimdex reduce {path}` fits anew"
+        f"{about(refit_seconds(index))}"
     ]
+
+
+def is_outgrown(fitted: int | None, documents: int, index: ReducedIndex) -> bool:
+    """Whether there are so many more documents than the reducer has seen that it may matter."""
+    least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
+    return fitted is not None and documents > max(OUTGROWN * fitted, least)
+
+
+def about(seconds: float | None) -> str:
+    """A time in brackets, to be put behind what takes it; nothing if it is not known.
+
+    >>> about(39.6), about(0.2), about(None)
+    (' (about 40 s)', ' (about 1 s)', '')
+    """
+    return "" if seconds is None else f" (about {max(1, round(seconds))} s)"
+
+
+def refit_seconds(index: ReducedIndex) -> float | None:
+    """What fitting anew takes, at least; None if there is no telling before."""
+    seconds = coding_seconds(index)
+    return None if seconds is None else FIXED_S + seconds
 
 
 def kind_advice(path: Path, requested: Settings, kind: str, documents: int) -> list[str]:

@@ -25,19 +25,20 @@ from ..catalog.state import State
 from .derived_documents import with_documents, with_new_documents
 from .index_files import encode_rows, fit, save_codes
 from .ledger import BlockFile, Grown, Ledger
-from .refit_advice import fit_advice, kind_advice
 from .snapshot import Loaded, Snapshot
 
 
 @dataclass(frozen=True)
 class Added:
     """What an addition did: documents added, how many of them took the place of an older one,
-    and how many were left out because they are there already, unchanged."""
+    how many were left out because they are there already, unchanged, and whether the reducer and
+    the codes were fitted anew after it."""
 
     documents: int
     replaced: int
     notes: list[str]
     unchanged: int = 0
+    refitted: bool = False
 
 
 def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
@@ -62,9 +63,6 @@ def add_pending(
     state, grown = with_documents(ledger, state, progress)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
-        notes += fit_advice(ledger.path, old.fitted, moments.n, loaded.index)
-        assert old.settings is not None
-        notes += kind_advice(ledger.path, old.requested, old.settings.kind, moments.n)
     else:
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, grown, replaced)
@@ -99,9 +97,8 @@ def rebuild(
     if settings is None:
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
-        state = replace(
-            ledger.next_state(), settings=None, norms=None, lines=None, files={}, certificate=None
-        )
+        state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
+        state = replace(state, certificate=None, fit=None)
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
@@ -152,6 +149,7 @@ def _compacted(
         rows=len(live),
         staged=old.staged - gone,
         encoded=old.encoded - gone,
+        fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
     )
     if old.settings is None:
         return state, [vectors], None

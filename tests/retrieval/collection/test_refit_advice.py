@@ -34,7 +34,7 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
         assert collection.add(topic("a", 700)).notes == []
         assert collection._state.fitted == 700
         assert collection.add(topic("b", 700)).notes == []  # doubled, not more
-        (note,) = collection.add([Document("c", "c")]).notes
+        (note,) = collection.add([Document("c", "c")], refit="never").notes
         expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits anew"
         assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
     info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
@@ -72,7 +72,7 @@ def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
 def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(topic("a", 700))
-        collection.add(topic("b", 1000))
+        collection.add(topic("b", 1000), refit="never")
     words = ["info", str(tmp_path / "i")]
     assert "fitted on 700 of 1,700 documents" in CliRunner().invoke(app, words).stderr
     assert len(json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]) == 1

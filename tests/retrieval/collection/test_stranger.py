@@ -274,9 +274,13 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (proved(x=1), "unexpected keyword"),
         (proved(settings={"kind": 3}), "kind=3"),
         (proved(settings={"k": 1000}), "k=1000"),
-        (put("fit", value=[]), "fit; expected an object"),
-        (put("fit", value={"a": "b"}), "a='b' of fit"),
-        (put("fit", value={"a": float("inf")}), "a=inf"),
+        (put("fit", value=[]), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1}), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1, "rows": 1, "x": 1}), "fit=.*expected documents, rows"),
+        (put("fit", value={"documents": 1, "rows": 1.5}), "rows of fit=1.5"),
+        (put("fit", "code_error", value="b"), "code_error='b' of fit"),
+        (put("fit", "code_error", value=float("inf")), "code_error=inf"),
+        (put("fit", "variance_kept", value=1.1), "variance_kept=1.1"),
     ],
 )
 def test_a_state_that_we_would_not_write(

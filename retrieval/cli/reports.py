@@ -1,0 +1,98 @@
+"""Reports: what `health` and `info --losses` have measured, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
+
+from ..losses import FLOAT32, SAID
+
+UNKNOWN = "not known"
+
+
+def health_lines(report: Mapping[str, Any]) -> dict[str, str]:
+    """The report of `Collection.health`, a fact for each line.
+
+    >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
+    ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
+    """
+    kept, error, recall = report["variance_kept"], report["code_error"], report["recall"]
+    since = report["documents_since_fit"]
+    lines = {
+        "documents": f"{report['documents']:,}, of which {_count(since)} came after the fit",
+        "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
+        "code error": _now_and_then(error["old_documents"], error["at_fit"]),
+        "of new documents": _figure(error["new_documents"]),
+        "recall@10": (
+            f"{recall['estimate']:.4f}, at least {recall['bound']:.4f} with "
+            f"{100 * (1 - recall['error']):.4g}% confidence, by {recall['queries']:,} queries: "
+            f"{recall['pool']}"
+        ),
+    }
+    if not since:
+        del lines["of new documents"]
+    if kept.get("refitted") is not None:
+        lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
+    if report["certified"] is not None:
+        verdict = report["verdict"] or "by queries that were given: not to be compared with these"
+        lines["certified"] = f"{report['certified']:.4g}: {verdict}"
+    if (refit := report["refit"]) is not None:
+        lines["after a fit of today"] = (
+            f"recall@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
+            f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
+            f"{refit['found_of_its_order']:.4f} are found now"
+        )
+    return lines
+
+
+def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Step, what it finds and what it loses to the one before, for each step of `losses`."""
+    rows = []
+    for step in report["steps"]:
+        name = SAID[step["step"]]
+        if step["value"] is None:
+            low, high = step["least"], step["most"]
+            found = f"{low:.4f} to {high:.4f}" if high < 1 else f"at least {low:.4f}"
+        else:
+            found = f"{step['value']:.4f}"
+        lost = ""
+        if step.get("lost") is not None:
+            lost = f"{step['lost']:+.4f}"
+            if step["margin"] is not None:
+                lost += f" ± {step['margin']:.4f}"
+        if step.get("of") in (FLOAT32, ENCODER):
+            name += f", of the ten by {step['of']}"
+        rows.append((name, found, lost))
+    return rows
+
+
+def loss_explanations(report: Mapping[str, Any]) -> list[str]:
+    """What the steps are, for those that there are."""
+    there = {step["step"] for step in report["steps"]}
+    said = {
+        ENCODER: "float32 and float16: by how far rounding can turn a vector; nothing is encoded "
+        "again.",
+        WHITENED: "Whitened: exact search in the order that the index approximates, "
+        f"{report['own_metric']}. It differs from the encoder's on purpose.",
+        CUT: "Cut to k: exact search over the reduced vectors, uncompressed.",
+        CODES: "Codes alone: the same by codes, and nothing is rescored.",
+        INDEX: "Codes, then rescored: what a search gives; a loss below zero is what rescoring "
+        "wins back.",
+    }
+    return [text for step, text in said.items() if step in there]
+
+
+def _count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def _now_and_then(now: float | None, then: float | None) -> str:
+    if now is None:
+        return UNKNOWN
+    return f"{now:.3f}, and {_figure(then)} at the fit"

@@ -1,0 +1,234 @@
+"""Losses: where quality goes on the way from an encoder's vectors to an index, step by step.
+
+With labels every step has its nDCG@10. Without, every step has its recall@10 against the exact
+search that the index approximates: whitening changes the encoder's order on purpose, so what is
+lost is counted from whitening at full dimension on, and how far that is from the encoder's order
+stands beside it.
+
+Of float32 nothing is on disk, and a text that is encoded again among others does not give the very
+same numbers. But rounding to float16 can turn a vector by no more than a known angle, so that how
+far the answers of float32 can be from those of float16 is proved from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.loss_ladder import (
+    CODES,
+    CUT,
+    ENCODER,
+    INDEX,
+    WHITENED,
+    Found,
+    in_reach,
+    ladder,
+    own_step,
+)
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.vector_file import VectorFile
+
+from .collection.collection import Collection
+from .collection.health import overlap
+from .evaluation import Qrels, encode, per_query
+from .exact_search import OwnMetricSearch
+
+FLOAT32 = "float32"
+AT = 10
+"""Documents that count."""
+DEEP = 100
+"""Answers of the encoder's own order that are looked at for what rounding may have moved."""
+SAMPLE = 500
+"""Queries made of documents, where none are given."""
+SAID = {
+    FLOAT32: "float32, as encoded",
+    ENCODER: "float16, as on disk",
+    WHITENED: "whitened, full dimension",
+    CUT: "cut to k",
+    CODES: "codes alone",
+    INDEX: "codes, then rescored",
+}
+"""Steps as people read them."""
+
+
+def losses(
+    collection: Collection,
+    queries: Sequence[tuple[str, str]] | None = None,
+    qrels: Qrels | None = None,
+    *,
+    drop_self: bool = False,
+    sample: int = SAMPLE,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """What every step finds, and loses to the one before it.
+
+    Parameters
+    ----------
+    queries, qrels : (id, text) and the relevance of documents to them; without, `sample` queries
+        are made of the documents, each with its own held out.
+    drop_self : drop a document with the query's own id from its answers.
+
+    Returns
+    -------
+    ``{"measure", "queries", "pool", "documents", "own_metric", "steps"}``; a step has ``step``,
+    ``value`` (0 to 1), ``lost`` to the step before and ``margin``, half of the 95% interval of
+    that, paired by query. The first has no value but ``least`` and ``most``. Without labels,
+    ``of`` is the step whose ten nearest are to be found.
+
+    Raises
+    ------
+    InputError
+        If there are no documents, labels without queries or queries without labels, or none of
+        them is of a document here.
+    """
+    if (queries is None) != (qrels is None):
+        raise InputError("losses: expected both queries and labels, or neither")
+    if sample < 1:
+        raise InputError(f"sample={sample}; expected 1 or more queries")
+    index, hidden = collection._index, collection._hidden
+    report: dict[str, Any] = {"documents": len(collection)}
+    if queries is None or qrels is None:
+        pool = collection._pool(collection._snapshot, sample, progress)
+        vectors, own, name = pool.vectors, pool.own, pool.name
+    else:
+        judged = [(id, text) for id, text in queries if id in qrels]
+        ids = collection._store.ids(collection._state.rows)
+        known = {id: row for row, id in enumerate(ids)}
+        if not judged:
+            raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
+        if not any(document in known for labels in qrels.values() for document in labels):
+            raise InputError(
+                "none of the labelled documents is in the index; expected the same ids"
+            )
+        own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
+        vectors, name = encode(collection, [text for _, text in judged], progress), "labelled"
+    width = own.shape[1]
+    found = ladder(index, vectors, AT + width, hidden, progress, deep=DEEP + width)
+    found = {step: dropped(answers, own) for step, answers in found.items()}
+    report |= {
+        "queries": len(vectors),
+        "pool": name,
+        "own_metric": str(OwnMetricSearch(collection)),
+    }
+    first = found[ENCODER]
+    ranks = rank_bounds(first, in_reach(first, _lengths(first, index.vectors), index.vectors.dim))
+    if queries is None or qrels is None:
+        return report | _unlabelled(found, own_step(index), ranks)
+    names = [id for id, _ in judged]
+    values = {
+        step: per_query(each.scores[:, :AT], each.rows[:, :AT], names, ids, qrels)["ndcg@10"]
+        for step, each in found.items()
+    }
+    least, most = ndcg_bounds(first.rows, *ranks, [qrels[id] for id in names], ids)
+    rounded = {"step": FLOAT32, "value": None, "least": least, "most": most}
+    return report | {"measure": "ndcg@10", "steps": [rounded, *_steps(values)]}
+
+
+def _unlabelled(found: Mapping[str, Found], own: str, ranks: tuple[Rows, Rows]) -> dict[str, Any]:
+    truth, first = found[own].rows[:, :AT], found[ENCODER].rows[:, :AT]
+    there = first >= 0
+    sure = (ranks[1][:, :AT] < AT) & there
+    least = float((sure.sum(axis=1) / np.maximum(there.sum(axis=1), 1)).mean())
+    steps: list[dict[str, Any]] = [
+        {"step": ENCODER, "of": FLOAT32, "value": None, "least": least, "most": 1.0}
+    ]
+    apart = float(overlap(truth, first).mean())
+    steps.append({"step": own, "of": ENCODER, "value": apart, "lost": None, "margin": None})
+    names = [*found]
+    later = names[names.index(own) + 1 :]
+    values = {own: np.ones(len(truth))}
+    values |= {step: overlap(found[step].rows[:, :AT], truth) for step in later}
+    steps += [step | {"of": own} for step in _steps(values)[1:]]
+    return {"measure": "recall@10", "steps": steps}
+
+
+def _steps(values: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
+    """Means of each step's values (q,), and of what it loses to the step before."""
+    steps, before = list[dict[str, Any]](), None
+    for name, own in values.items():
+        lost = margin = None
+        if before is not None:
+            difference = before - own
+            lost = float(difference.mean())
+            if len(own) > 1:
+                margin = float(1.96 * difference.std(ddof=1) / np.sqrt(len(own)))
+        steps.append({"step": name, "value": float(own.mean()), "lost": lost, "margin": margin})
+        before = own
+    return steps
+
+
+def dropped(found: Found, own: Rows) -> Found:
+    """Answers (q, n) with each query's own rows (q, w) gone, cut to n - w for all.
+
+    >>> found = Found(np.array([[3.0, 2, 1]]), np.array([[5, 6, 7]]))
+    >>> dropped(found, np.array([[6]])).rows.tolist()
+    [[5, 7]]
+    >>> dropped(found, np.array([[-1]])).rows.tolist()
+    [[5, 6]]
+    """
+    gone = (found.rows[:, :, None] == own[:, None, :]) & (own >= 0)[:, None, :]
+    keep = found.rows.shape[1] - own.shape[1]
+    order = np.argsort(gone.any(axis=2), axis=1, kind="stable")[:, : max(keep, 0)]
+    scores, rows = (np.take_along_axis(each, order, axis=1) for each in found)
+    is_own = np.take_along_axis(gone.any(axis=2), order, axis=1)  # where there are few rows
+    return Found(np.where(is_own, -np.inf, scores), np.where(is_own, -1, rows))
+
+
+def rank_bounds(found: Found, reach: NDArray[np.float64]) -> tuple[Rows, Rows]:
+    """The best and the worst rank (q, n), from 0, of each answer if scores may be off by `reach`.
+
+    >>> found = Found(np.array([[0.9, 0.5, 0.4]]), np.array([[1, 2, 3]]))
+    >>> best, worst = rank_bounds(found, np.full((1, 3), 0.1))
+    >>> best.tolist(), worst.tolist()
+    ([[0, 1, 1]], [[0, 2, 2]])
+    """
+    scores = found.scores.astype(np.float64)
+    low, high = scores - reach, scores + reach
+    best, worst = np.empty_like(found.rows), np.empty_like(found.rows)
+    for i in range(len(scores)):  # whatever is beyond the last answer is taken to stay there
+        best[i] = (low[i][None, :] > high[i][:, None]).sum(axis=1)
+        worst[i] = (high[i][None, :] >= low[i][:, None]).sum(axis=1) - 1
+    return best, worst
+
+
+def ndcg_bounds(
+    rows: Rows,
+    best: Rows,
+    worst: Rows,
+    labels: Sequence[Mapping[str, int]],
+    ids: Sequence[str],
+) -> tuple[float, float]:
+    """The least and the most that nDCG@10 can be, with each answer (q, n) between its two ranks.
+
+    Every relevant document is given its own best rank, or worst, whatever the others have: no
+    order is better, or worse, than that.
+    """
+    bounds = []
+    for i, relevance in enumerate(labels):
+        gains = sorted((gain for gain in relevance.values() if gain > 0), reverse=True)
+        ideal = sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains[:AT]))
+        own = [
+            (j, relevance.get(ids[row], 0)) for j, row in enumerate(rows[i].tolist()) if row >= 0
+        ]
+        sums = [
+            sum(gain / np.log2(ranks[i, j] + 2) for j, gain in own if gain > 0 and ranks[i, j] < AT)
+            for ranks in (worst, best)
+        ]
+        bounds.append([min(each / ideal, 1.0) if ideal else 0.0 for each in sums])
+    least, most = np.mean(bounds, axis=0).tolist()
+    return least, most
+
+
+def _lengths(found: Found, vectors: VectorFile) -> NDArray[np.float32]:
+    """Euclidean lengths (q, n) of the answers' vectors; 1 where there is none."""
+    rows, places = np.unique(found.rows[found.rows >= 0], return_inverse=True)
+    out = np.ones(found.rows.shape, dtype=np.float32)
+    taken = vectors.take(rows)
+    out[found.rows >= 0] = np.sqrt(np.vecdot(taken, taken))[places]
+    return out
