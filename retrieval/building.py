@@ -10,19 +10,22 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.settings import Settings
 
 from .atomic_files import CATALOG
+from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.made_up_ids import MadeUpIds
 from .collection.staging import TwiceError
+from .collection.tuning import FEWEST_A_DIMENSION, Target, raw_metric
 from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
-from .sources.given_vectors import GivenVectors, open_vectors
+from .sources.given_vectors import GIVEN, GivenVectors, open_vectors
 from .sources.source import Source, open_source
 from .sources.tables import ColumnNames
 from .sources.text_files import STANDARD_INPUT, FileFormat
@@ -136,6 +139,40 @@ def build(
     collection = Collection.create(path, make_encoder(), settings)
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources, progress)
+
+
+def prove(
+    collection: Collection, target: Target | None = None, progress: Progress = silent
+) -> list[str]:
+    """What a build ends with: settings for a target, or what is proved of the defaults.
+
+    A raw encoder's vectors are compared by another metric than the default, unless the user chose
+    one: see `metric_choice`. Returns what the user should know. An index of few documents, or one
+    that does not rescore, stays as it is.
+    """
+    state, notes = collection._state, list[str]()
+    if state.settings is None or not state.settings.rescores:
+        return []
+    if state.rows - len(collection._hidden) < FEWEST_A_DIMENSION * state.dim:
+        return []
+    if target is not None:
+        try:
+            return collection.tune(target, apply=True, progress=progress).said
+        except InputError as error:  # the documents are in: they are not to be lost for that
+            notes.append(f"{error}; the settings stay as they are")
+    requested, default = state.requested, metric_choice.DEFAULT
+    is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
+    if is_free and state.encoder.get("type") != GIVEN:
+        choice = raw_metric(
+            collection._ledger, collection._snapshot, collection.encoder, progress=progress
+        )
+        if choice.cell != default:
+            beta, gamma = choice.cell
+            collection.reduce(replace(requested, beta=beta, gamma=gamma), progress=progress)
+            notes.append(choice.why)
+    certificate = collection.certify(progress=progress)
+    said = certificate.said(collection._state.settings, certificate.rows)
+    return [*notes, *([said] if said else [])]
 
 
 def add(

@@ -20,14 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
+from .catalog.certificate import SENTENCE
 from .collection.collection import Collection
+from .collection.query_pools import document_pool
+from .collection.tuning import ERROR
 from .encoders.base import encode_queries
 from .exact_search import ExactSearch as ExactSearch
-from .exact_search import OwnMetricSearch, live_rows
-from .sources.given_vectors import GIVEN
+from .exact_search import OwnMetricSearch
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
@@ -101,7 +104,7 @@ def evaluate(
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
     texts = [text for _, text in judged]
     vectors = encode(collection, texts, progress)
-    report, answers = _side_by_side(collection, texts, vectors, own, DEPTH)
+    report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -113,26 +116,26 @@ def evaluate_self(
 ) -> dict[str, Any]:
     """Measure an index without labels: does it find what the uncompressed search finds?
 
-    A sentence of each of `sample` random documents is the query, and that document is held out
-    of the answers; its vector is the query where vectors were given. What comes back is as for
-    `evaluate`, without the measures that take labels.
+    The queries are made of documents, which are held out of their answers: see `query_pools`. What
+    comes back is as for `evaluate`, without the measures that take labels, and with the index's
+    agreement in its own metric as an estimate and a lower bound for all queries of the kind:
+    ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
     _check_not_empty(collection)
-    live = live_rows(collection)
-    if len(live) < 2:
-        raise InputError(f"{collection.path} holds 1 document; expected others to find by it")
-    if sample < 1:
-        raise InputError(f"sample={sample}; expected 1 or more documents")
+    snapshot = collection._snapshot
     rng = np.random.default_rng(seed)
-    own = np.sort(rng.choice(live, min(sample, len(live)), replace=False))
-    texts = None
-    if collection._state.encoder.get("type") == GIVEN:
-        vectors = collection._vectors.take(own)
-    else:
-        documents = collection._store.documents(own.tolist())
-        texts = [random_sentence(documents[row].content, rng) for row in own.tolist()]
-        vectors = encode(collection, texts, progress)
-    return _side_by_side(collection, texts, vectors, own, depth=10)[0]
+    pool = document_pool(
+        snapshot, collection._store, collection._for_queries, sample, rng, progress
+    )
+    texts = list(pool.texts)[: len(pool)] or None
+    report, agreed = _side_by_side(collection, texts, pool.vectors, pool.own, depth=10)[::2]
+    report["proved"] = {
+        "estimate": float(agreed.mean()),
+        "bound": betting_bound(agreed, ERROR),
+        "error": ERROR,
+        "pool": pool.name,
+    }
+    return report
 
 
 def explained(report: Mapping[str, Any]) -> list[str]:
@@ -142,18 +145,16 @@ def explained(report: Mapping[str, Any]) -> list[str]:
         "that is found. Only compression differs.",
         "Encoder's order: the same over the encoder's vectors as they are, whose order whitening "
         "changes on purpose. Whether for the better, labels tell.",
+        *(_said(report["proved"], report["queries"]) if "proved" in report else []),
     ]
 
 
-def random_sentence(text: str, rng: np.random.Generator, words: int = 4) -> str:
-    """One of the text's sentences of at least so many words; the whole text if none has them.
-
-    >>> random_sentence("Yes. It rained all day long!", np.random.default_rng(0))
-    'It rained all day long!'
-    """
-    sentences = re.split(r"(?<=[.!?。！？])\s+|\n\s*\n", text)
-    long_enough = [s.strip() for s in sentences if len(s.split()) >= words]
-    return str(rng.choice(long_enough)) if long_enough else text
+def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
+    return [
+        f"Proved: in its own metric {proved['estimate']:.4f}, at least {proved['bound']:.4f} with "
+        f"{100 * (1 - proved['error']):.4g}% confidence, by {queries:,} queries: {proved['pool']}; "
+        f"{SENTENCE}."
+    ]
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
@@ -291,9 +292,11 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 def _side_by_side(
     collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
-) -> tuple[dict[str, Any], dict[str, Results]]:
-    """The report of what needs no labels, and the answers of both sides without own rows."""
-    dropping = bool((own >= 0).any())
+) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
+    """The report of what needs no labels, the answers of both sides without own rows (q, w), and
+    the index's agreement in its own metric by query."""
+    own = own[:, (own >= 0).any(axis=0)]
+    dropping = own.shape[1]
     exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
     answers = {}
     for side, search in (("index", collection._search_vectors), ("exact", exact_search)):
@@ -312,14 +315,15 @@ def _side_by_side(
             **(whole if side == "index" else unknown),
             **costs[side],
         }
-    return report, answers
+    return report, answers, agreement(answers["index"].rows, own_order, 10)
 
 
 def _without_own(results: Results, own: Rows) -> Results:
-    """Answers without each query's own row, where any query has one."""
-    if not (own >= 0).any():
-        return results
-    return Results(*drop_rows(results.scores, results.rows, own), results.seconds)
+    """Answers without each query's own rows (q, w)."""
+    scores, rows = results.scores, results.rows
+    for column in own.T:
+        scores, rows = drop_rows(scores, rows, column)
+    return Results(scores, rows, results.seconds)
 
 
 def _check_not_empty(collection: Collection) -> None:

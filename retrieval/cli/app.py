@@ -18,15 +18,19 @@ from .options import (
     FOR_THIS_SEARCH,
     GAMMA,
     KINDS,
+    P99,
     POOLINGS,
     REDUCERS,
     Dir,
+    Disk,
     Encoding,
     Format,
     Id,
     Json,
     K,
     Model,
+    Ram,
+    Recall,
     Refit,
     Specs,
     Text,
@@ -42,6 +46,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..building import Sources
     from ..collection.collection import Collection
+    from ..collection.tuning import Target
     from ..sources.tables import ColumnNames
 
 app = typer.Typer(
@@ -138,6 +143,10 @@ def build(
     kind: Annotated[str, typer.Option(help=KINDS)] = DEFAULTS.kind,
     candidates: Annotated[str, typer.Option(help=CANDIDATES)] = choices.AUTO,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
+    recall: Recall = None,
+    ram: Ram = None,
+    disk: Disk = None,
+    p99_ms: P99 = None,
     vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
@@ -149,9 +158,11 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. If it was interrupted, the same command goes on where it stopped."""
+    from slimdex.indexes.errors import InputError
     from slimdex.indexes.settings import Settings
 
     from ..building import build as build_index
+    from ..building import prove
     from ..encoders.base import Encoder
     from ..encoders.hub import DEFAULT_MODEL
     from ..encoders.opened import open_encoder
@@ -159,6 +170,13 @@ def build(
     from . import console
 
     settings = Settings(k, beta, gamma, kind, candidates_asked(candidates), reducer)
+    target = None
+    if any(value is not None for value in (recall, ram, disk, p99_ms)):
+        if settings != Settings():
+            raise InputError(
+                "build: settings beside --recall, --ram, --disk or --p99-ms; expected either"
+            )
+        target = _target(recall, ram, disk, p99_ms)
     names = _names(text, id, title, types)
     opened = _open(sources, names, vectors, encoding, file_format)
 
@@ -178,6 +196,8 @@ def build(
     with console.progress() as progress:
         collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
     with collection:
+        with console.progress() as progress:
+            added.notes.extend(prove(collection, target, progress))
         console.show_index(collection, added, as_json)
 
 
@@ -497,6 +517,59 @@ def reduce(
 
 
 @app.command()
+def tune(
+    index: Dir,
+    recall: Recall = None,
+    ram: Ram = None,
+    disk: Disk = None,
+    p99_ms: P99 = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="Queries that are really asked: .txt with one a line, or any source."),
+    ] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Their labels: query, document, score (BEIR or TREC).")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Give the index the settings, and keep what is proved.")
+    ] = False,
+    model: Model = None,
+    trust_remote_code: Trust = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Find the settings of least memory that reach a recall, and prove that they do."""
+    from slimdex.indexes.errors import InputError
+
+    from ..collection.collection import Collection
+    from ..evaluation import read_qrels
+    from ..sources.source import read_pairs
+    from . import console
+    from .tuned import show_tuning
+
+    if qrels is not None and queries is None:
+        raise InputError("tune: --qrels without --queries; expected both")
+    target = _target(recall, ram, disk, p99_ms)
+    labels = read_qrels(qrels) if qrels else None
+    asked = read_pairs(str(queries)) if queries else None
+    opened = Collection.open(
+        index, read_only=not apply, model=model, trust_remote_code=trust_remote_code, wait=wait
+    )
+    with opened as collection, console.progress() as progress:
+        tuning = collection.tune(
+            target, queries=asked, labels=labels, apply=apply, progress=progress
+        )
+    if as_json:
+        console.print_json(tuning.as_dict())
+        return
+    show_tuning(tuning)
+    if tuning.chosen is not None:
+        console.line(
+            f"{index} has these settings now" if apply else "the same with --apply puts it in force"
+        )
+
+
+@app.command()
 def distill(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A transformer, or word vectors: as --model.")
@@ -638,6 +711,20 @@ def _losses(
     console.out.print()
     for text in loss_explanations(report):
         console.prose(text)
+
+
+def _target(
+    recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
+) -> Target:
+    from ..collection.tuning import Target
+    from .sizes import parsed_size
+
+    return Target(
+        Target.recall if recall is None else recall,
+        None if ram is None else parsed_size(ram, "--ram"),
+        None if disk is None else parsed_size(disk, "--disk"),
+        p99_ms,
+    ).checked()
 
 
 def _names(

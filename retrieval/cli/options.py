@@ -111,6 +111,28 @@ Refit = Annotated[
         "less and that takes less than the addition did, else advise it; never; or always.",
     ),
 ]
+Recall = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Of the ten nearest by exact search in the index's own metric, the share to be found, "
+        "proved with 95% confidence.",
+    ),
+]
+Ram = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Most that the index takes in memory: 200MB.")
+]
+Disk = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Most that its folder takes on disk: 1.5GiB.")
+]
+P99 = Annotated[
+    float | None,
+    typer.Option(
+        "--p99-ms",
+        metavar="MS",
+        help="Most that 99 of 100 searches take, from a vector to rows, on this machine.",
+    ),
+]
 
 
 def candidates_asked(text: str) -> int | None:

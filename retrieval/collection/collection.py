@@ -22,6 +22,7 @@ from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
 
+from ..catalog.certificate import Certificate
 from ..catalog.database import RenumberedError
 from ..catalog.folder_lock import waiting
 from ..catalog.metadata_columns import widened
@@ -41,13 +42,14 @@ from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from . import health, reencoding, staging, writer
+from . import health, reencoding, staging, tuning, writer
 from .current import Current
 from .info import facts
 from .ledger import Ledger
 from .query_pools import document_pool
 from .recall_trials import Pool
 from .snapshot import Snapshot, first_snapshot
+from .tuning import Asked, Target, Tuning
 from .verification import index_faults
 from .writer import Added
 
@@ -651,6 +653,79 @@ class Collection:
                 self._ledger, self._snapshot, settings, progress
             )
             return notes
+
+    def tune(
+        self,
+        target: Target | None = None,
+        *,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+        labels: Mapping[str, Mapping[str, int]] | None = None,
+        apply: bool = False,
+        progress: Progress = silent,
+    ) -> Tuning:
+        """Find the cheapest settings that reach a recall, and prove it; see `tuning`.
+
+        Parameters
+        ----------
+        target : by default a recall of .99, as cheap as can be.
+        queries : such as are really asked, as texts or (id, text); by default some are made of the
+            documents.
+        labels : query id -> document id -> relevance, for (beta, gamma).
+        apply : whether the index gets the settings, as by `reduce`, and keeps the certificate.
+
+        Raises
+        ------
+        InputError
+            If there are no documents, the queries are too few to prove the target, or, with
+            `apply`, nothing reaches it.
+        """
+        wanted, encoder = target or Target(), self._for_queries
+        asked = None
+        if queries is not None:
+            pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+            asked = Asked(pairs, labels)
+        elif labels is not None:
+            raise InputError("labels without queries; expected both")
+
+        def tune(snapshot: Snapshot) -> Tuning:
+            if not len(self):
+                raise InputError(f"{self.path} holds no documents; expected some to tune by")
+            return tuning.tune(self._ledger, snapshot, encoder, wanted, asked, progress=progress)
+
+        if not apply:
+            return self._current.read(tune)
+        with self._current.change():
+            found = self._current.read(tune)
+            if found.chosen is None or found.certificate is None:
+                raise InputError(found.lacking or "nothing reaches the target")
+            if found.chosen.settings != self._state.settings:
+                self.reduce(found.chosen.settings, progress=progress)
+            self._certify(found.certificate)
+            return replace(found, applied=True)
+
+    def certify(self, *, progress: Progress = silent) -> Certificate:
+        """Measure the recall of the settings in force, by queries made of the documents; keep it.
+
+        Raises
+        ------
+        InputError
+            If there are too few documents to ask by, or the index does not rescore.
+        """
+        encoder = self._for_queries
+        with self._current.change():
+            certificate = self._current.read(
+                lambda snapshot: tuning.certify(self._ledger, snapshot, encoder, progress=progress)
+            )
+            self._certify(certificate)
+            return certificate
+
+    def _certify(self, certificate: Certificate) -> None:
+        self._current.shown = writer.certify(self._ledger, self._snapshot, certificate)
+
+    @property
+    def _for_queries(self) -> Encoder | None:
+        """The encoder, None where vectors were given."""
+        return None if self._has_no_encoder else self.encoder
 
     def _rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
         """Make the derived files anew; the reducer and the metric only if they are at fault.

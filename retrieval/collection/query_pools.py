@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,8 +65,11 @@ def document_pool(
     live = without(np.arange(snapshot.state.rows), snapshot.hidden)
     if len(live) < 3:
         raise InputError(f"{snapshot.path}: {len(live)} documents; expected others to find by two")
+    if count < 1:
+        raise InputError(f"sample={count}; expected 1 or more documents")
     if encoder is None:
         return _averaged(VECTORS, live, count, rng, snapshot.index.vectors.take)
+    asked = list[str]()
 
     def texts(rows: Rows) -> list[str]:
         found = store.documents(sorted({*rows.tolist()}), snapshot.epoch)
@@ -75,11 +79,11 @@ def document_pool(
     if sum(len(sentences(text)) > 1 for text in texts(rows)) < PROBED / 2:
 
         def words(rows: Rows) -> Matrix:
-            asked = [dropped(text, rng) for text in texts(rows)]
+            asked.extend(dropped(text, rng) for text in texts(rows))
             return encoded(encoder, asked, progress)
 
-        return _averaged(MIXED, live, count, rng, words)
-    own, asked = list[int](), list[str]()
+        return replace(_averaged(MIXED, live, count, rng, words), texts=asked)
+    own = list[int]()
     while len(own) < count:  # at least one in two has several sentences
         rows = rng.choice(live, count)
         for row, text in zip(rows.tolist(), texts(rows), strict=True):
@@ -87,7 +91,7 @@ def document_pool(
                 own.append(row)
                 asked.append(str(rng.choice(several)))
     vectors = encoded(encoder, asked[:count], progress)
-    return Pool(CLOZE, vectors, np.array(own[:count], dtype=np.int64)[:, None])
+    return Pool(CLOZE, vectors, np.array(own[:count], dtype=np.int64)[:, None], asked[:count])
 
 
 def sentences(text: str) -> list[str]:

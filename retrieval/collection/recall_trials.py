@@ -7,10 +7,11 @@ than c codes are nearer, so that one search gives the recall for every number of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +50,13 @@ class Pool:
     name : what they are, in words.
     vectors : (q, d), encoded.
     own : (q, w), rows that each query was made of, which are held out of its answers.
+    texts : what was encoded, if anything was: one for each query, or more.
     """
 
     name: str
     vectors: Matrix
     own: Rows
+    texts: Sequence[str] = ()
 
     @classmethod
     def asked(cls, name: str, vectors: Matrix) -> Pool:
@@ -64,7 +67,7 @@ class Pool:
         return len(self.vectors)
 
     def part(self, chosen: slice) -> Pool:
-        """Some of them."""
+        """Some of them, without their texts."""
         return Pool(self.name, self.vectors[chosen], self.own[chosen])
 
 
@@ -156,15 +159,19 @@ class Trials:
         _, found = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
         return ranks_of(found, truth, pool.own, most)
 
-    def found(self, index: ReducedIndex, pool: Pool, truth: Rows) -> NDArray[np.float64]:
-        """Each query's recall by the search that users get, as the index stands."""
-        shares = np.empty(len(pool))
+    def found(
+        self, index: ReducedIndex, pool: Pool, truth: Rows
+    ) -> tuple[NDArray[np.float64], list[float]]:
+        """Each query's recall by the search that users get, and the seconds that it took."""
+        shares, seconds = np.empty(len(pool)), []
         for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
             hidden = np.union1d(self.hidden, own[own >= 0])
+            start = perf_counter()
             _, rows = index.search(query[None], NEAREST, exclude=hidden)
+            seconds.append(perf_counter() - start)
             wanted = truth[i][truth[i] >= 0]
-            shares[i] = np.isin(wanted, rows).mean() if len(wanted) else 1.0
-        return shares
+            shares[i] = (wanted[:, None] == rows[0]).any(axis=1).mean() if len(wanted) else 1.0
+        return shares, seconds
 
     def _drawn(self) -> Rows:
         """The rows that are a fair sample, in order."""
@@ -257,15 +264,14 @@ def ranks_of(
     """
     out = np.full(truth.shape, np.inf)
     for i, (rows, wanted) in enumerate(zip(found, truth, strict=True)):
-        is_true = np.isin(rows, wanted)
+        same = (rows == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
+        is_own = ((rows == own[i][:, None]) & (own[i] >= 0)[:, None]).any(axis=0)
         counts = np.full(len(rows), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
-        counts[is_true] = 1.0
-        counts[(rows < 0) | np.isin(rows, own[i][own[i] >= 0])] = 0.0
+        counts[same.any(axis=0)] = 1.0
+        counts[(rows < 0) | is_own] = 0.0
         before = np.cumsum(counts) - counts
-        order = np.argsort(rows, kind="stable")
-        places = order[np.minimum(np.searchsorted(rows[order], wanted), len(rows) - 1)]
-        there = (rows[places] == wanted) & (wanted >= 0)
-        out[i, there] = before[places[there]]
+        there = same.any(axis=1)
+        out[i, there] = before[same.argmax(axis=1)[there]]
     out[out >= most] = np.inf
     out[truth < 0] = np.nan
     return out

@@ -1,0 +1,34 @@
+"""Sizes: bytes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from slimdex.indexes.errors import InputError
+
+UNITS = {"": 1, "b": 1}
+UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
+UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
+"""What stands behind a number, in small letters -> bytes."""
+
+
+def parsed_size(text: str, name: str = "size") -> int:
+    """Bytes that a text means.
+
+    Raises
+    ------
+    InputError
+        If it is no number of bytes, one or more.
+
+    >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
+    (200000000, 1610612736, 4096)
+    >>> parsed_size("many", "--ram")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]*)\s*", text)
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or round(float(found[1]) * unit) < 1:
+        raise InputError(f"{name} {text!r}; expected bytes, such as 200MB or 1.5GiB")
+    return round(float(found[1]) * unit)

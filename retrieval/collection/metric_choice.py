@@ -1,0 +1,157 @@
+"""Metric choice: which (beta, gamma) an encoder's vectors are compared by.
+
+Of an encoder that was trained to compare sentences the default is kept unless labels say
+otherwise: nothing that can be computed without them told reliably which other cell is better. A
+raw one (a language model's hidden states) is known by its vectors, which all point the same way,
+and by how much another cell helps to find a document by its rarest words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import log2, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.choices import Choices
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.ranking import top_k
+from slimdex.indexes.rescoring import Probes, Rescorer
+from slimdex.indexes.vector_file import VectorFile
+
+Cell = tuple[float, float]
+"""(beta, gamma)."""
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
+CELLS: tuple[Cell, ...] = tuple(product(STEPS, STEPS))
+DEFAULT: Cell = (Choices.beta, Choices.gamma)
+
+RAW_COSINE = 0.6
+"""Mean cosine of random documents: raw encoders had .91 to .93, tuned ones .02 to .37."""
+PAIRS = 2000
+LEAST_GAIN = 0.1
+"""Of mean reciprocal rank, by keywords: raw encoders gained .17 to .38, tuned ones .05 at most."""
+KEYWORDS = 4
+KEYWORD_QUERIES = 500
+DOCUMENTS = 10_000
+"""Among which the cells are compared, at most: a sample, with all that have labels."""
+FEWEST_LABELLED = 100
+"""Queries with labels below which the default stays."""
+ERROR = 0.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A cell, and why it was chosen."""
+
+    cell: Cell
+    why: str
+
+
+def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
+    """Of pairs of documents drawn at random."""
+    first = rng.integers(len(live), size=PAIRS)
+    second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
+    one, other = (normalize_rows(vectors.take(live[rows])) for rows in (first, second))
+    return float(np.vecdot(one, other).mean())
+
+
+def keywords(texts: Sequence[str]) -> list[str]:
+    """The rarest words of each text among all of them, in its own order; "" of one without words.
+
+    >>> keywords(["the cat sat on the mat with the old dog", "the dog on the mat sat", "the old"])
+    ['cat sat on with', 'dog on mat sat', 'the old']
+    """
+    words = [re.findall(r"\w+", text.lower()) for text in texts]
+    frequency = Counter(word for each in words for word in set(each))
+    out = []
+    for each in words:
+        own = list(dict.fromkeys(each))
+        rarest = sorted(own, key=lambda word: frequency[word])[:KEYWORDS]
+        out.append(" ".join(word for word in own if word in rarest))
+    return out
+
+
+def by_keywords(
+    moments: Moments, X: Matrix, queries: Matrix, targets: Rows, progress: Progress = silent
+) -> tuple[Cell, float, float]:
+    """The best cell at finding documents by their keywords, its gain, and the gain's lower end.
+
+    Parameters
+    ----------
+    X : (n, d), the documents' vectors.
+    queries : (q, d), of keywords.
+    targets : (q,), rows of `X` that are to be found.
+
+    Returns
+    -------
+    Cell, gain of mean reciprocal rank over the default's, and where its two-sided interval begins
+    that holds for all cells at once (Bonferroni).
+    """
+    measured = {}
+    for done, cell in enumerate(CELLS, start=1):
+        scores = _scores(moments, cell, X, queries)
+        own = np.take_along_axis(scores, targets[:, None], axis=1)
+        measured[cell] = 1 / (1 + (scores > own).sum(axis=1))
+        progress("comparing metrics", done, len(CELLS))
+    return _best(measured, NormalDist().inv_cdf(1 - ERROR / 2 / (len(CELLS) - 1)))
+
+
+def by_labels(
+    moments: Moments,
+    X: Matrix,
+    queries: Matrix,
+    labels: Sequence[Mapping[int, int]],
+    own: Rows,
+    progress: Progress = silent,
+) -> tuple[Cell, float, float]:
+    """The best cell by nDCG@10, its gain, and where the gain's one-sided interval begins.
+
+    Parameters
+    ----------
+    labels : of each query, row of `X` -> relevance.
+    own : (q,), the row of `X` that is the query itself, -1 if none is.
+    """
+    measured = {}
+    for done, cell in enumerate(CELLS, start=1):
+        scores = _scores(moments, cell, X, queries)
+        scores[np.flatnonzero(own >= 0), own[own >= 0]] = -np.inf
+        _, found = top_k(scores, np.arange(len(X)), 10)
+        measured[cell] = np.array(
+            [ndcg(rows, wanted) for rows, wanted in zip(found.tolist(), labels, strict=True)]
+        )
+        progress("comparing metrics", done, len(CELLS))
+    return _best(measured, NormalDist().inv_cdf(1 - ERROR))
+
+
+def ndcg(found: Sequence[int], labels: Mapping[int, int]) -> float:
+    """nDCG of what was found, best first, cut where it ends (Järvelin and Kekäläinen 2002).
+
+    >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
+    0.6199
+    """
+    gains = [max(labels.get(row, 0), 0) for row in found]
+    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[: len(found)]
+    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
+    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
+
+
+def _scores(moments: Moments, cell: Cell, X: Matrix, queries: Matrix) -> Matrix:
+    rescorer = Rescorer.fit(moments, *cell)
+    probes: Probes = rescorer.probes(queries)
+    return probes.scores(X, rescorer.norms(X))
+
+
+def _best(measured: Mapping[Cell, NDArray[np.float64]], z: float) -> tuple[Cell, float, float]:
+    """The cell of the highest mean, its mean gain over the default, less z standard errors."""
+    best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
+    gains = measured[best] - measured[DEFAULT]
+    error = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf
+    return best, float(gains.mean()), float(gains.mean()) - z * error
