@@ -98,8 +98,8 @@ CANDIDATES = (
     f"{choices.CANDIDATES}, and more from {choices.CANDIDATES_TO:,} documents on."
 )
 STORED = (
-    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much "
-    "unless --gamma is near 1."
+    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much; "
+    "with --gamma near 1 it finds others."
 )
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
