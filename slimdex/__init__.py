@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .indexes.linear import Whitening as Whitening
     from .indexes.settings import Settings as Settings
     from .retrieval.collection.collection import Collection as Collection
+    from .retrieval.collection.tuning import Target as Target
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
@@ -40,6 +41,7 @@ _HOMES = {
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
+    "Target": "retrieval.collection.tuning",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "Settings",
     "SlimdexError",
     "StaticEncoder",
+    "Target",
     "TransformerEncoder",
     "Whitening",
     "__version__",
