@@ -204,7 +204,8 @@ class FaissIndex:
 
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
-            return _padded(*self._index.search(queries, k))
+            with _threads_worth(0 if len(queries) == 1 and not self._has_lists else len(self)):
+                return _padded(*self._index.search(queries, k))
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
         if self._takes_rows:
@@ -237,6 +238,10 @@ class FaissIndex:
         except RuntimeError:  # inverted lists do not know where a row is
             return np.full((len(queries), len(rows)), -1, dtype=np.float32)
         return products
+
+    @cached_property
+    def _has_lists(self) -> bool:
+        return self.probes is not None
 
     @cached_property
     def _takes_rows(self) -> bool:
@@ -350,9 +355,15 @@ class FaissIndex:
 
 @contextmanager
 def _threads_worth(rows: int) -> Iterator[None]:
-    """One thread for work on few rows: it is shorter than waking the others."""
+    """One thread for work on few rows, or on all for one query, which FAISS gives one thread.
+
+    Then it is shorter than waking the others, and several callers don't wait for each other's.
+    """
     threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1 if rows <= PQ_MOST_ROWS else threads)
+    if rows > PQ_MOST_ROWS or threads == 1:
+        yield
+        return
+    faiss.omp_set_num_threads(1)
     try:
         yield
     finally:
