@@ -238,6 +238,20 @@ def test_growth_of_one_topic_is_no_alarm(tmp_path: Path) -> None:
         assert report["refit"]["estimate"] == pytest.approx(report["recall"]["estimate"], abs=0.02)
 
 
+def test_more_of_the_same_may_break_a_promise_that_no_fit_restores(tmp_path: Path) -> None:
+    """As many candidates find less among more rows: that is for other settings."""
+    rng = np.random.default_rng(0)
+    vectors = (rng.normal(size=(8000, 16)) * np.linspace(2, 0.5, 16)).astype(np.float32)
+    documents = [Document(str(i), f"text {i}") for i in range(8000)]
+    with Collection.create(tmp_path / "i", GivenEncoder(16), replace(FEW, k=8)) as collection:
+        collection.add(documents[:2000], vectors=vectors[:2000])
+        certified(collection)
+        added = collection.add(documents[2000:], vectors=vectors[2000:])
+        assert not added.refitted
+        (note,) = added.notes
+        assert f"`slimdex tune {tmp_path}/i` looks for other settings" in note
+
+
 def test_searches_go_on_while_it_is_fitted_anew(tmp_path: Path, docstrings: list[Document]) -> None:
     with old_fit(tmp_path / "i", docstrings, 1000) as collection:
         end, faults, asked = threading.Event(), list[str](), [0]
