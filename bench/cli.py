@@ -162,6 +162,35 @@ def filters(
 
 
 @app.command()
+def stored(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+) -> None:
+    """Full vectors kept as int8, beside float16: quality, bytes on disk, time of rescoring."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.retrieval_study import results_file
+    from .experiments.stored_study import measure_stored
+    from .machine import provenance
+    from .reporting.verdict import stored_line
+
+    chosen = _datasets(data, sets, models)
+    about = provenance(["faiss-cpu", "numpy"])
+    for task in _tasks(chosen, _encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "stored", out)
+        with console.progress() as progress:
+            measure_stored(task, results, about, progress=progress)
+        _tell(results, stored_line(list(results.rows.values())))
+
+
+@app.command()
 def search(
     data: Data = None,
     sets: Sets = "docstrings",

@@ -58,7 +58,8 @@ COLUMNS = (
     Column(
         r"([\w.-]+ )?(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
         NUMBER,
-        "points of 100: the mean, its difference from float32, and that one's 95% interval",
+        "points of 100: the mean, its difference from float32 (of stored: from fp16), and that"
+        " one's 95% interval",
     ),
     Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
     Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),

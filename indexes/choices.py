@@ -30,12 +30,12 @@ def usual_candidates(rows: int) -> int:
     """Rows that are rescored for a query where no number is asked for.
 
     Among more rows more of them lie between the true neighbours by their codes alone: recall@10
-    holds if candidates grow as the square root of the rows.
+    holds if candidates grow as the cube root of the rows.
 
-    >>> usual_candidates(5_000), usual_candidates(240_000), usual_candidates(1_183_499)
-    (200, 400, 890)
+    >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
+    (200, 400, 540)
     """
-    return max(CANDIDATES, 10 * round(CANDIDATES * math.sqrt(rows / CANDIDATES_TO) / 10))
+    return max(CANDIDATES, 10 * round(CANDIDATES * math.cbrt(rows / CANDIDATES_TO) / 10))
 
 
 @dataclass(frozen=True)

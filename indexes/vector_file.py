@@ -13,9 +13,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .arrays import SCAN_ROWS, Matrix, Rows, as_matrix, batches
+from .arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
 from .errors import CorruptError, InputError
 from .half_precision import widened
+from .int8_rows import packed, packed_width, unpacked
 
 BLOCK_BYTES = 1 << 22
 """Checksums are kept for blocks of 4 MiB, so that an append hashes no more than its own."""
@@ -23,6 +24,10 @@ COLD_ROW_S = 3e-6
 """Seconds a row beyond which it came from the disk: one in memory takes a tenth of that."""
 FEW_ROWS = 32
 """Fewer rows are no measure: a single one takes longer to ask for than to read."""
+
+
+STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
+"""How an index can keep its vectors -> the dtype of their file."""
 
 
 class VectorFile:
@@ -36,7 +41,8 @@ class VectorFile:
     path : the file; it is created by the first append.
     dim : numbers in a row.
     rows : how many rows count.
-    dtype : float16 for vectors, float32 for the norms beside them.
+    dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
+        bytes, see `int8_rows`. Whatever it is, rows come and go as float32.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
@@ -48,7 +54,8 @@ class VectorFile:
     def __init__(self, path: Path, dim: int, rows: int = 0, dtype: DTypeLike = np.float16) -> None:
         self.path, self.dim, self.rows = path, dim, rows
         self.dtype = np.dtype(dtype)
-        self.row_bytes = dim * self.dtype.itemsize
+        self._width = packed_width(dim) if self.dtype == np.int8 else dim
+        self.row_bytes = self._width * self.dtype.itemsize
         size = path.stat().st_size if path.exists() else 0
         if size < self.nbytes:
             raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
@@ -66,7 +73,7 @@ class VectorFile:
     def append(self, X: Matrix) -> None:
         """Write rows (n, dim) after the last one and fsync them."""
         X = as_matrix(X, dim=self.dim)
-        limit = float(np.finfo(self.dtype).max)
+        limit = LARGEST if self.dtype == np.int8 else float(np.finfo(self.dtype).max)
         largest = float(max(X.max(), -X.min())) if X.size else 0.0
         if largest > limit:
             raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
@@ -74,20 +81,22 @@ class VectorFile:
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(self.nbytes)
             file.seek(self.nbytes)
-            file.write(np.ascontiguousarray(X, dtype=self.dtype).data)
+            file.write(self._packed(X).data)
             file.flush()
             os.fsync(file.fileno())
         self.rows += len(X)
         self._map = None
 
     @classmethod
-    def made_whole(cls, path: Path, dim: int, rows: int) -> VectorFile:
+    def made_whole(
+        cls, path: Path, dim: int, rows: int, dtype: DTypeLike = np.float16
+    ) -> VectorFile:
         """A file with room for its rows; those that are missing are zero until overwritten."""
         with path.open("ab") as file:
-            size = rows * dim * np.dtype(np.float16).itemsize
+            size = rows * cls(path, dim, 0, dtype).row_bytes
             if file.tell() < size:
                 file.truncate(size)
-        return cls(path, dim, rows)
+        return cls(path, dim, rows, dtype)
 
     def rows_of_block(self, block: int) -> range:
         """The rows of which a block has bytes; the first and last may lie in others, too."""
@@ -98,7 +107,7 @@ class VectorFile:
         """Write a block anew from the rows that it has bytes of; returns its SHA-256."""
         rows = self.rows_of_block(block)
         offset = block * BLOCK_BYTES - rows.start * self.row_bytes
-        data = np.ascontiguousarray(as_matrix(X, dim=self.dim), dtype=self.dtype).tobytes()
+        data = self._packed(as_matrix(X, dim=self.dim)).tobytes()
         data = data[offset : offset + min(BLOCK_BYTES, self.nbytes - block * BLOCK_BYTES)]
         with self.path.open("r+b") as file:
             file.seek(block * BLOCK_BYTES)
@@ -125,7 +134,7 @@ class VectorFile:
         start = perf_counter()
         found = self.map().take(rows, axis=0)
         self._see(rows, start)
-        return widened(found)
+        return self._unpacked(found)
 
     def take_briefly(self, rows: Rows) -> Matrix:
         """What `take` gives, in memory that this thread's next call uses again.
@@ -133,13 +142,12 @@ class VectorFile:
         To ask the system for new memory, and to give it back, takes as long as reading the rows.
         Their numbers are not checked.
         """
-        size = len(rows) * self.dim
-        raw, wide = _scratch.arrays(size, self.dtype)
+        raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
         start = perf_counter()
-        found = raw[:size].reshape(-1, self.dim)
+        found = raw[: len(rows) * self._width].reshape(-1, self._width)
         self.map().take(rows, axis=0, out=found, mode="clip")  # other modes take a copy first
         self._see(rows, start)
-        return widened(found, wide[:size].reshape(-1, self.dim))
+        return self._unpacked(found, wide[: len(rows) * self.dim].reshape(-1, self.dim))
 
     def _see(self, rows: Rows, start: float) -> None:
         """Learn from how long they took where the last rows came from."""
@@ -171,16 +179,16 @@ class VectorFile:
         with self.path.open("rb") as file:
             file.seek(start * self.row_bytes)
             for part in batches(stop, SCAN_ROWS, start):
-                count = (part.stop - part.start) * self.dim
+                count = (part.stop - part.start) * self._width
                 chunk = np.fromfile(file, dtype=self.dtype, count=count)
-                yield widened(chunk.reshape(-1, self.dim))
+                yield self._unpacked(chunk.reshape(-1, self._width))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
         """(number, SHA-256) of each block from `first` on; the last one may be short."""
         return block_digests(self.path, self.nbytes, first)
 
     def map(self) -> NDArray[np.generic]:
-        """The rows (n, dim) in a memory map, which outlives the file's name."""
+        """The rows in a memory map, which outlives the file's name: (n, dim), or packed int8."""
         return self._mapping()[1]
 
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
@@ -191,13 +199,23 @@ class VectorFile:
 
     def _mapped(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         if self.rows == 0:
-            return None, np.zeros((0, self.dim), dtype=self.dtype)
+            return None, np.zeros((0, self._width), dtype=self.dtype)
         with self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
             # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
             mapped.madvise(mmap.MADV_RANDOM)
-        return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self.dim)
+        return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self._width)
+
+    def _packed(self, X: Matrix) -> NDArray[np.generic]:
+        """Rows (n, dim) as they are on disk, C-contiguous."""
+        return packed(X) if self.dtype == np.int8 else np.ascontiguousarray(X, dtype=self.dtype)
+
+    def _unpacked(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
+        """Rows as they are on disk, as float32 (n, dim), in `out` if that is given."""
+        if self.dtype == np.int8:
+            return unpacked(raw.view(np.int8), self.dim, out)
+        return widened(raw, out)
 
 
 def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:

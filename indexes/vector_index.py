@@ -23,8 +23,8 @@ ROUNDS_4BIT = 10
 """Of k-means for 16 centroids: FAISS's 25 take three times as long and find no more neighbours."""
 ROUNDS_LISTS = 10
 """Of k-means for inverted lists, which FAISS does 10 times by itself as well."""
-PROBES = 1024
-"""Inverted lists that a search goes through, of 4 sqrt(n): rows are gone through as sqrt(n), too."""
+PROBE_ONE_IN = 4
+"""One inverted list in so many is gone through."""
 COPY_ONE_ROW_IN = 32
 """One row in so many are few: it is quicker to decode and encode them than to sort all codes."""
 
@@ -107,7 +107,8 @@ class FaissIndex:
         """Search-time settings for candidate lists of some hundreds (saved with the index)."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
-            index.nprobe = min(PROBES, index.nlist)
+            index.nprobe = max(16, index.nlist // PROBE_ONE_IN)
+            index.nprobe = min(index.nprobe, index.nlist)
             index.cp.niter = ROUNDS_LISTS
             index.cp.min_points_per_centroid = 1  # or FAISS writes a warning to the terminal
         if isinstance(index, faiss.IndexHNSW):

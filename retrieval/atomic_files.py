@@ -7,35 +7,38 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from slimdex.indexes.errors import CorruptError
 
 CATALOG = "catalog.duckdb"
+STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
+"""How vectors are kept (`vector_file.STORED`) -> how the name of their file ends, which tells."""
 ENDINGS = {
-    "vectors": "f16",
-    "norms": "f32",
-    "documents": "jsonl",
-    "offsets": "bin",
-    "moments": "safetensors",
-    "reducer": "safetensors",
-    "rescorer": "safetensors",
-    "codes": "faiss",
+    "vectors": tuple(STORED_ENDINGS.values()),
+    "norms": ("f32",),
+    "documents": ("jsonl",),
+    "offsets": ("bin",),
+    "moments": ("safetensors",),
+    "reducer": ("safetensors",),
+    "rescorer": ("safetensors",),
+    "codes": ("faiss",),
 }
-"""What a numbered file holds -> how its name ends."""
+"""What a numbered file holds -> how its name can end; first, how it does if nothing is said."""
 OUR_FILES = re.compile(
-    rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(ENDINGS.values()))})(\.tmp)?"
+    rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})(\.tmp)?"
     rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)"
 )
 
 
-def file_name(held: str, generation: int) -> str:
+def file_name(held: str, generation: int, ending: str | None = None) -> str:
     """The name of the file that holds something from a commit on.
 
-    >>> file_name("codes", 7)
-    'codes-000007.faiss'
+    >>> file_name("codes", 7), file_name("vectors", 1, "i8")
+    ('codes-000007.faiss', 'vectors-000001.i8')
     """
-    return f"{held}-{generation:06d}.{ENDINGS[held]}"
+    return f"{held}-{generation:06d}.{ending or ENDINGS[held][0]}"
 
 
 def check_folder(folder: Path) -> None:

@@ -111,12 +111,14 @@ def build(
     progress: Progress = silent,
     *,
     wait: float = 0.0,
+    stored: str = "fp16",
 ) -> tuple[Collection, Added]:
     """A new index, or the rest of one whose build was interrupted.
 
     A folder that holds nothing worth keeping is removed again if the build fails. One whose
     documents are encoded stays: another call, with other settings too, encodes nothing anew.
-    Another process that has it open is waited for as by `Collection.open`.
+    Another process that has it open is waited for as by `Collection.open`. `stored` is for
+    `Collection.create`; what was begun goes on as it was.
 
     Raises
     ------
@@ -133,10 +135,9 @@ def build(
         with _closed_on_error(collection):
             collection._request(settings)
             added = add(collection, sources, progress)
-            return collection, replace(
-                added, notes=[*_own_precision(collection, encoder), *added.notes]
-            )
-    collection = Collection.create(path, make_encoder(), settings)
+            notes = [*_own_precision(collection, encoder), *_own_storage(collection, stored)]
+            return collection, replace(added, notes=[*notes, *added.notes])
+    collection = Collection.create(path, make_encoder(), settings, stored=stored)
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources, progress)
 
@@ -217,6 +218,12 @@ def _own_precision(collection: Collection, given: Encoder) -> list[str]:
     """A line if what was encoded before is in another precision, in which the rest was, too."""
     asked, own = (encoder.spec().get("precision") for encoder in (given, collection.encoder))
     return [] if asked == own else [f"encoded in {own}, as it was begun, and not in {asked}"]
+
+
+def _own_storage(collection: Collection, asked: str) -> list[str]:
+    """A line if the vectors that there were are stored otherwise, and so are the rest."""
+    own = collection._state.stored
+    return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
 
 
 def _is_being_added(collection: Collection, sources: Sources) -> bool:

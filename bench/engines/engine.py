@@ -17,7 +17,7 @@ from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vector_file import STORED, VectorFile
 
 OPQ_ROWS = 256 * 64
 """Rows that OPQ is trained on, at most, 64 for each centroid: on 60,000 it takes ten minutes."""
@@ -68,14 +68,14 @@ class Engine(Protocol):
 class SlimdexEngine:
     """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
 
-    Its effort is the number of candidates that are rescored.
+    Its effort is the number of candidates that are rescored. `stored` is how vectors are written.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, stored: str = "fp16") -> None:
+        self._settings, self._stored = settings, stored
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors in half precision, fit reducer and metric, train and encode.
+        """Write the vectors as they are to be stored, fit reducer and metric, train and encode.
 
         Without rescoring no vectors are written: the codes are made of the float32 rows.
         """
@@ -84,7 +84,7 @@ class SlimdexEngine:
         file, self._metric = vectors, None
         if settings.rescores:
             with _stage(seconds, "write_s"):
-                file = VectorFile(folder / "vectors.f16", vectors.dim)
+                file = VectorFile(folder / "vectors", vectors.dim, 0, STORED[self._stored])
                 for chunk in vectors.scan():
                     file.append(chunk)
         with _stage(seconds, "fit_s"):
@@ -104,6 +104,11 @@ class SlimdexEngine:
             )
             self._index.extend()
         return seconds
+
+    @property
+    def index(self) -> ReducedIndex:
+        """What was built."""
+        return self._index
 
     def set_effort(self, effort: int) -> None:
         """Rescore so many candidates; with 0 the order of the codes is final."""

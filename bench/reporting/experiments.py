@@ -10,7 +10,17 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
-from .search_tables import Table, beside_peers, cold, encoders, filters, headline, search, updates
+from .search_tables import (
+    Table,
+    beside_peers,
+    cold,
+    encoders,
+    filters,
+    headline,
+    search,
+    stored,
+    updates,
+)
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
 
@@ -63,6 +73,7 @@ EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
     Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
+    Experiment("stored", stored, ("faiss-cpu", "numpy"), "stored", "Stored"),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),

@@ -157,6 +157,33 @@ def _filter_line(row: Row) -> list[Cell]:
     ]
 
 
+def stored(rows: Sequence[Row]) -> list[Table]:
+    """For each gamma: vectors kept as int8 beside float16, on every set by every model."""
+    heads = ["set", "model", "documents", "queries", "fp16", "int8", "difference"]
+    heads += ["the same ten", "fp16, bytes", "int8, bytes", "fp16, ms", "int8, ms"]
+    found = []
+    for gamma in dict.fromkeys(row["gamma"] for row in rows):
+        ways = [[r for r in rows if (r["gamma"], r["way"]) == (gamma, w)] for w in ("fp16", "int8")]
+        pairs = zip(*ways, strict=True)
+        lines = [_stored_line(usual, small) for usual, small in pairs]
+        found.append(Table(f"gamma {gamma:g}", "nDCG@10", heads, lines))
+    return found
+
+
+def _stored_line(usual: Row, small: Row) -> list[Cell]:
+    both = (usual, small)
+    return [
+        _text(small["set"]),
+        _text(small["model"]),
+        *(_number(small[name], ",.0f") for name in ("documents", "queries")),
+        _number(usual["ndcg@10"], ".2f"),
+        *_judged(small),
+        _number(small["agreement@10"], ".3f"),
+        *(_number(row["disk_row_bytes"], ",d") for row in both),
+        *(_number(row["p50_ms_rescored"], ".3f") for row in both),
+    ]
+
+
 def search(rows: Sequence[Row]) -> list[Table]:
     """For each set and model: stores by the time from a text to its documents, and their memory."""
     heads = ["", "effort", "recall", "nDCG@10", "text to documents, p50 ms", "p95 ms", "p99 ms"]

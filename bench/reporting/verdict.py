@@ -70,6 +70,19 @@ def filters_line(rows: Sequence[Row]) -> str:
     )
 
 
+def stored_line(rows: Sequence[Row]) -> str:
+    """int8 beside fp16 at the default gamma."""
+    usual, small = (next(r for r in rows if r["way"] == way) for way in ("fp16", "int8"))
+    low, high = small["ndcg@10_low"], small["ndcg@10_high"]
+    return (
+        f"{small['set']}: {small['disk_row_bytes']} bytes a vector on disk instead of "
+        f"{usual['disk_row_bytes']}, nDCG@10 {small['ndcg@10']:.2f} instead of "
+        f"{usual['ndcg@10']:.2f} (95% interval of the difference {low:+.2f} to {high:+.2f}), "
+        f"{small['candidates']} rescored in {small['p50_ms_rescored']:.3f} ms instead of "
+        f"{usual['p50_ms_rescored']:.3f}"
+    )
+
+
 def search_line(rows: Sequence[Row]) -> str:
     """slimdex's time from a text to its documents, beside the fastest other at the recall."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)

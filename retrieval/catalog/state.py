@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import READABLE, parsed
 from slimdex.indexes.registry import REDUCERS
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import STORED, VectorFile
 
-from ..atomic_files import OUR_FILES, FileRecord, file_name
+from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 from .certificate import Certificate
 
 FORMAT = 5
@@ -68,7 +70,7 @@ class State:
     source : fingerprint of what is being added, None when nothing is.
     given : whether what is being added has vectors from elsewhere.
     generation : grows with every commit that writes files; it numbers them.
-    vectors : name of the vector file.
+    vectors : name of the vector file, whose ending says how it is stored.
     norms : name of the file of norms, None without rescoring.
     lines : the documents that exist for readers, by row; None where only the catalog has them.
     fitted : documents that the reducer has seen, None if an older slimdex fitted it.
@@ -119,9 +121,20 @@ class State:
         names |= self.lines.names if self.lines else set()
         return names | ({self.norms} if self.norms else set())
 
+    @property
+    def stored(self) -> str:
+        """How the vectors are kept, a name of `vector_file.STORED`."""
+        ending = self.vectors.rpartition(".")[2]
+        return next(name for name, its in STORED_ENDINGS.items() if its == ending)
+
+    def vector_file(self, folder: Path, rows: int) -> VectorFile:
+        """The first so many of the encoder's vectors, in the index's folder."""
+        return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored])
+
     def new_name(self, held: str) -> str:
         """What a file that this commit writes is called, by what it holds."""
-        return file_name(held, self.generation)
+        ending = STORED_ENDINGS[self.stored] if held == "vectors" else None
+        return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
         """As the catalog keeps it."""
@@ -193,7 +206,7 @@ def _whole(name: str, value: Any, least: int) -> None:
 
 def _check_name(role: str, name: Any) -> None:
     found = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
-    if found is None or found[1] != role or found[3]:
+    if found is None or found[1] != role or found[2] not in ENDINGS[role] or found[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
 
 

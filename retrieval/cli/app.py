@@ -21,6 +21,7 @@ from .options import (
     P99,
     POOLINGS,
     REDUCERS,
+    STORED,
     Dir,
     Disk,
     Encoding,
@@ -143,6 +144,7 @@ def build(
     kind: Annotated[str, typer.Option(help=KINDS)] = DEFAULTS.kind,
     candidates: Annotated[str, typer.Option(help=CANDIDATES)] = choices.AUTO,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
+    stored: Annotated[str, typer.Option(help=STORED)] = "fp16",
     recall: Recall = None,
     ram: Ram = None,
     disk: Disk = None,
@@ -194,7 +196,9 @@ def build(
         )
 
     with console.progress() as progress:
-        collection, added = build_index(out, opened, make_encoder, settings, progress, wait=wait)
+        collection, added = build_index(
+            out, opened, make_encoder, settings, progress, wait=wait, stored=stored
+        )
     with collection:
         with console.progress() as progress:
             added.notes.extend(prove(collection, target, progress))
@@ -683,6 +687,20 @@ def evaluate(
             console.prose(text)
 
 
+def _target(
+    recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
+) -> Target:
+    from ..collection.tuning import Target
+    from .sizes import parsed_size
+
+    return Target(
+        Target.recall if recall is None else recall,
+        None if ram is None else parsed_size(ram, "--ram"),
+        None if disk is None else parsed_size(disk, "--disk"),
+        p99_ms,
+    ).checked()
+
+
 def _losses(
     collection: Collection,
     queries: Path | None,
@@ -711,20 +729,6 @@ def _losses(
     console.out.print()
     for text in loss_explanations(report):
         console.prose(text)
-
-
-def _target(
-    recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
-) -> Target:
-    from ..collection.tuning import Target
-    from .sizes import parsed_size
-
-    return Target(
-        Target.recall if recall is None else recall,
-        None if ram is None else parsed_size(ram, "--ram"),
-        None if disk is None else parsed_size(disk, "--disk"),
-        p99_ms,
-    ).checked()
 
 
 def _names(

@@ -97,20 +97,15 @@ CANDIDATES = (
     "disk: more find better and take longer; 0: none, and no vector is read; auto: "
     f"{choices.CANDIDATES}, and more from {choices.CANDIDATES_TO:,} documents on."
 )
+STORED = (
+    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much; "
+    "with --gamma near 1 it finds others."
+)
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
     "index's own number; 0: none."
 )
 Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
-Refit = Annotated[
-    str,
-    typer.Option(
-        "--refit",
-        metavar="auto|never|always",
-        help="When documents have come that the index was not fitted on: fit it anew if it finds "
-        "less and that takes less than the addition did, else advise it; never; or always.",
-    ),
-]
 Recall = Annotated[
     float | None,
     typer.Option(
@@ -131,6 +126,15 @@ P99 = Annotated[
         "--p99-ms",
         metavar="MS",
         help="Most that 99 of 100 searches take, from a vector to rows, on this machine.",
+    ),
+]
+Refit = Annotated[
+    str,
+    typer.Option(
+        "--refit",
+        metavar="auto|never|always",
+        help="When documents have come that the index was not fitted on: fit it anew if it finds "
+        "less and that takes less than the addition did, else advise it; never; or always.",
     ),
 ]
 

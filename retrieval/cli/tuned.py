@@ -20,7 +20,7 @@ def show_tuning(tuning: Tuning) -> None:
             table.add_row(
                 settings.kind,
                 str(settings.k),
-                f"{settings.candidates:,}",
+                "auto" if settings.candidates is None else f"{settings.candidates:,}",
                 f"{tried.ram:,}",
                 f"{tried.estimate:.4f}",
                 f"{tried.bound:.4f}",

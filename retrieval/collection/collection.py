@@ -22,6 +22,7 @@ from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
 
+from ..atomic_files import STORED_ENDINGS, file_name
 from ..catalog.certificate import Certificate
 from ..catalog.database import RenumberedError
 from ..catalog.folder_lock import waiting
@@ -93,6 +94,8 @@ class Collection:
         path: str | Path,
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
+        *,
+        stored: str = "fp16",
     ) -> Collection:
         """A new, empty collection in a folder that does not exist yet.
 
@@ -104,20 +107,24 @@ class Collection:
             `StaticEncoder` for word vectors, a `SentenceTransformer` as it is, or any function
             from a list of texts to their vectors (n, dim); `GivenEncoder(dim)` for vectors from
             elsewhere.
-        settings : how vectors are kept and compared; by default `Settings()`.
+        settings : how vectors are reduced and compared; by default `Settings()`.
+        stored : how the encoder's vectors are kept on disk: fp16, or int8 in half the bytes.
 
         Raises
         ------
         InputError
-            If the folder exists, or the settings can't suit the encoder.
+            If the folder exists, the settings can't suit the encoder, or vectors are not stored so.
         """
+        if stored not in STORED_ENDINGS:
+            raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
         path = Path(path).absolute()  # it stays where it is when the process goes elsewhere
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
         made = TransformerEncoder() if encoder is None else as_encoder(encoder)
         requested = (settings or Settings()).checked(made.dim)
         made = for_new_documents(made)
-        state = State(encoder=_plain(made.spec()), dim=made.dim, requested=requested)
+        vectors = file_name("vectors", 1, STORED_ENDINGS[stored])
+        state = State(_plain(made.spec()), made.dim, requested, vectors=vectors)
         return cls(Ledger.create(path, state), made)
 
     @classmethod

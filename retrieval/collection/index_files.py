@@ -101,7 +101,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     if len(codes) > state.rows:
         name = folder / state.files["codes"].name
         raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.rows}")
-    vectors = VectorFile(folder / state.vectors, state.dim, state.rows)
+    vectors = state.vector_file(folder, state.rows)
     return ReducedIndex(
         reducer,
         codes,

@@ -32,14 +32,22 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
-        "certificate": _certificate(snapshot),
         "search": _search(index),
+        "certificate": _certificate(snapshot),
         "encoder": state.encoder,
+        "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],
         "files": {path.name: path.stat().st_size for path in sorted(ledger.path.iterdir())},
     }
+
+
+def _search(index: ReducedIndex) -> dict[str, int]:
+    """What a search does, in numbers that grow with the index."""
+    probes = index.index.probes
+    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
+    return {"candidates": index.candidates, **lists}
 
 
 def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
@@ -48,13 +56,6 @@ def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
     proved, there = state.certificate, state.rows - len(snapshot.hidden)
     said = proved and proved.said(state.settings, there)
     return {**asdict(proved), "said": said} if proved and said else None
-
-
-def _search(index: ReducedIndex) -> dict[str, int]:
-    """What a search does, in numbers that grow with the index."""
-    probes = index.index.probes
-    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
-    return {"candidates": index.candidates, **lists}
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:

@@ -102,7 +102,7 @@ class Ledger:
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, those of the committed rows unless told otherwise."""
         rows = self.state.rows if rows is None else rows
-        return VectorFile(self.path / self.state.vectors, self.state.dim, rows)
+        return self.state.vector_file(self.path, rows)
 
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.progress import Progress
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import sync
 from ..catalog.store import PartlyRead
@@ -22,7 +22,8 @@ from .staging import encoded_steps
 def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
     """Encode the documents of all blocks of vectors that are missing or damaged."""
     state = ledger.state
-    file = VectorFile.made_whole(ledger.path / state.vectors, state.dim, state.encoded)
+    path, dtype = ledger.path / state.vectors, STORED[state.stored]
+    file = VectorFile.made_whole(path, state.dim, state.encoded, dtype)
     sync(ledger.path)
     known = ledger.store.blocks(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.choices import Choices
+from slimdex.indexes.choices import AUTO, Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
@@ -652,7 +652,8 @@ def _cell_name(cell: Cell) -> str:
 
 
 def _named(settings: Settings) -> str:
-    return f"{settings.kind}, k={settings.k}, {settings.candidates:,} candidates"
+    count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
+    return f"{settings.kind}, k={settings.k}, {count} candidates"
 
 
 def _size(count: int) -> str:

@@ -28,9 +28,8 @@ def index_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
 
 def vector_faults(ledger: Ledger) -> list[str]:
     """Faults of the vector file, block by block."""
-    state = ledger.state
-    path = ledger.path / state.vectors
-    return _row_faults(ledger, path, lambda: VectorFile(path, state.dim, state.encoded))
+    path = ledger.path / ledger.state.vectors
+    return _row_faults(ledger, path, lambda: ledger.vectors(ledger.state.encoded))
 
 
 def catalog_faults(ledger: Ledger) -> list[str]:

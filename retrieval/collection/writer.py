@@ -162,7 +162,7 @@ def _compacted(
         norms = before.metric.norms.copy(name, live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
-    index = before.kept(VectorFile(vectors.path, old.dim, len(live)), norms)
+    index = before.kept(state.vector_file(ledger.path, len(live)), norms)
     index.extend(progress)
     codes = publish(ledger.path / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})

@@ -53,6 +53,7 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
         "retrieval",
         "peers",
         "filters",
+        "stored",
         "search",
         "cold",
         "encode",
@@ -85,7 +86,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path: Path) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, filters, search, cold, encode, sts, reduction and updates do\n"
+        "there, as peers, filters, stored, search, cold, encode, sts, reduction and updates do\n"
     )
     assert (
         "elsewhere: no rows of results; `slimdex bench retrieval --quick --out elsewhere` writes"

@@ -51,7 +51,7 @@ def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
     assert Settings(reducer="identity").resolved(42, 700).k == 42
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (299_999, "pq"), (300_000, "ivf-pq")])
+@pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (1_999_999, "pq"), (2_000_000, "ivf-pq")])
 def test_auto_goes_by_the_rows(rows: int, kind: str) -> None:
     assert Settings().resolved(40, rows).kind == kind
     assert Settings(kind="sq8").resolved(40, rows).kind == "sq8"
@@ -63,7 +63,7 @@ def test_auto_goes_by_the_rows(rows: int, kind: str) -> None:
 def test_settings_in_force_are_those_asked_for() -> None:
     """And not what a small index gets in their place, which changes as it grows."""
     asked = Settings()
-    for rows in (700, 300_000):
+    for rows in (700, 2_000_000):
         assert asked.is_met(asked.resolved(40, rows), 40)
         assert Settings(kind="pq").is_met(asked.resolved(40, rows), 40) == (rows == 700)
     assert not asked.is_met(asked.fitted(moments(39))[0], 40)

@@ -7,8 +7,19 @@ from threading import Barrier
 import numpy as np
 import pytest
 
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.int8_rows import packed, unpacked
+from slimdex.indexes.vector_file import BLOCK_BYTES, STORED, VectorFile
+
+either = pytest.mark.parametrize("stored", STORED)
+
+
+def kept(X: Matrix, stored: str) -> Matrix:
+    """Rows as they come back."""
+    if stored == "int8":
+        return unpacked(packed(X), X.shape[1])
+    return X.astype(np.float16).astype(np.float32)
 
 
 @pytest.fixture
@@ -16,17 +27,35 @@ def X(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(50, 6)).astype(np.float32)
 
 
-def test_rows_come_back_as_float16_keeps_them(tmp_path: Path, X: np.ndarray) -> None:
-    file = VectorFile(tmp_path / "v.f16", 6)
+@either
+def test_rows_come_back_as_they_are_kept(tmp_path: Path, X: np.ndarray, stored: str) -> None:
+    file = VectorFile(tmp_path / "v", 6, 0, STORED[stored])
     file.append(X[:20])
     file.append(X[20:])
-    expected = X.astype(np.float16).astype(np.float32)
+    expected = kept(X, stored)
     rows = np.array([49, 0, 20, 19])
     np.testing.assert_array_equal(file.take(rows), expected[rows])
     np.testing.assert_array_equal(np.concatenate(list(file.scan())), expected)
     np.testing.assert_array_equal(np.concatenate(list(file.scan(7, 31))), expected[7:31])
     assert list(file.scan(50)) == []
-    assert file.nbytes == (tmp_path / "v.f16").stat().st_size == 50 * 6 * 2
+    row_bytes = {"fp16": 6 * 2, "int8": 6 + 2}[stored]
+    assert file.nbytes == (tmp_path / "v").stat().st_size == 50 * row_bytes
+
+
+@either
+def test_rows_that_are_read_and_written_again_are_the_same_bytes(
+    tmp_path: Path, rng: np.random.Generator, stored: str
+) -> None:
+    X = rng.normal(size=(300, 45)).astype(np.float32) * 10.0 ** rng.integers(-3, 4, size=45)
+    file = VectorFile(tmp_path / "v", 45, 0, STORED[stored])
+    file.append(X.astype(np.float32))
+    again = VectorFile(tmp_path / "again", 45, 0, STORED[stored])
+    for chunk in file.scan():
+        again.append(chunk)
+    order = rng.permutation(300)
+    copied = file.copy(tmp_path / "copy", order)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "v").read_bytes()
+    np.testing.assert_array_equal(copied.take(np.arange(300)), file.take(order))
 
 
 def test_every_finite_float16_widens_to_what_numpy_says(tmp_path: Path) -> None:
@@ -43,15 +72,17 @@ def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
     np.testing.assert_array_equal(file.take(np.arange(50)), X)
 
 
-def test_what_an_interrupted_append_left_is_overwritten(tmp_path: Path, X: np.ndarray) -> None:
-    VectorFile(tmp_path / "v.f16", 6).append(X[:20])
-    with (tmp_path / "v.f16").open("ab") as handle:
+@either
+def test_what_an_interrupted_append_left_is_overwritten(
+    tmp_path: Path, X: np.ndarray, stored: str
+) -> None:
+    VectorFile(tmp_path / "v", 6, 0, STORED[stored]).append(X[:20])
+    with (tmp_path / "v").open("ab") as handle:
         handle.write(b"half a row and more")
-    file = VectorFile(tmp_path / "v.f16", 6, rows=20)
+    file = VectorFile(tmp_path / "v", 6, 20, STORED[stored])
     file.append(X[20:30])
-    expected = X[:30].astype(np.float16).astype(np.float32)
-    np.testing.assert_array_equal(file.take(np.arange(30)), expected)
-    assert (tmp_path / "v.f16").stat().st_size == 30 * 12
+    np.testing.assert_array_equal(file.take(np.arange(30)), kept(X[:30], stored))
+    assert (tmp_path / "v").stat().st_size == 30 * file.row_bytes
 
 
 def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
@@ -83,9 +114,23 @@ def test_bad_input(tmp_path: Path, X: np.ndarray) -> None:
         VectorFile(tmp_path / "v.f16", 6, rows=51)
 
 
-def test_rows_that_were_asked_for_are_the_rows(tmp_path: Path, rng: np.random.Generator) -> None:
-    X = rng.normal(size=(3000, 7)).astype(np.float16).astype(np.float32)
-    file = VectorFile(tmp_path / "v.f16", dim=7)
+def test_bad_input_for_int8(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "v.i8", 6, 0, np.int8)
+    with pytest.raises(InputError, match="vector value 70000; int8 holds up to 65504"):
+        file.append(np.full((1, 6), -70000, dtype=np.float32))
+    with pytest.raises(InputError, match="row 0, column 2 is nan"):
+        file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
+    file.append(X)
+    with pytest.raises(CorruptError, match="400 bytes; expected 408 for 51 rows"):
+        VectorFile(tmp_path / "v.i8", 6, 51, np.int8)
+
+
+@either
+def test_rows_that_were_asked_for_are_the_rows(
+    tmp_path: Path, rng: np.random.Generator, stored: str
+) -> None:
+    X = kept(rng.normal(size=(3000, 7)).astype(np.float32), stored)
+    file = VectorFile(tmp_path / "v", 7, 0, STORED[stored])
     file.expect(np.empty(0, dtype=np.int64))  # nothing is there yet
     file.append(X)
     for rows in (np.array([0, 2999]), rng.permutation(3000), np.array([], dtype=np.int64)):
@@ -110,11 +155,14 @@ def test_only_rows_on_the_disk_are_asked_for(
 def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray) -> None:
     file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
     other = VectorFile(tmp_path / "n.f32", dim=1, dtype=np.float32)
+    bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], dtype=np.int8)
     file.append(X)
     other.append(X[:, :1])
+    bytes_.append(X)
     for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
         np.testing.assert_array_equal(file.take_briefly(rows), file.take(rows))
         np.testing.assert_array_equal(other.take_briefly(rows), X[rows, :1])
+        np.testing.assert_array_equal(bytes_.take_briefly(rows), kept(X, "int8")[rows])
 
 
 def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:

@@ -249,7 +249,23 @@ def test_info(pets: Runner, tiny_bert: Path) -> None:
     assert facts["encoder"]["model"] == str(tiny_bert)
     assert facts["memory"]["ram_bytes_per_vector"] == 12
     assert facts["files"]["vectors-000001.f16"] == 3 * 32 * 2
+    assert facts["stored"] == {"vectors": "fp16", "bytes_per_vector": 64}
     assert "documents" in pets("info", "pets").out
+
+
+def test_vectors_stored_as_int8(pets: Runner) -> None:
+    words = ("build", "pets.jsonl", "--out", "bytes", "--json", "--stored")
+    built = pets(*words, "int8").json
+    assert built["stored"] == {"vectors": "int8", "bytes_per_vector": 32 + 2}
+    assert built["files"]["vectors-000001.i8"] == 3 * 34
+    words_and_bytes = [pets("search", name, "cat", "--json").json for name in ("pets", "bytes")]
+    first, second = (found["queries"][0]["hits"] for found in words_and_bytes)
+    assert [hit["id"] for hit in first] == [hit["id"] for hit in second]
+    assert [hit["score"] for hit in first] == pytest.approx([h["score"] for h in second], abs=0.01)
+    assert "stored" in pets("info", "bytes").out
+    assert pets("verify", "bytes", "--json").json == {"faults": []}
+    refused = pets.refuses("build", "pets.jsonl", "--out", "other", "--stored", "int4")
+    assert refused.endswith("stored='int4'; expected fp16 or int8\n")
 
 
 def test_add_and_delete(pets: Runner) -> None:

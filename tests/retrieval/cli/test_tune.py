@@ -129,7 +129,9 @@ def test_eval_by_itself_has_a_bound(run: Run) -> None:
     ],
 )
 def test_bad_input(run: Run, words: tuple[str, ...], expected: str) -> None:
-    run(*BUILD)
+    index_needed = expected.startswith(("nothing", "400"))
+    if index_needed:
+        run(*BUILD)
     code, out, err = run("tune", "x", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert expected in err

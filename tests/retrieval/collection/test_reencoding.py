@@ -11,7 +11,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vector_file import BLOCK_BYTES, STORED, VectorFile
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
@@ -138,10 +138,13 @@ def test_given_vectors_can_t_be_encoded(tmp_path: Path) -> None:
     assert list((tmp_path / "i").glob("vectors-*")) == []
 
 
-def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(5, BLOCK_BYTES // 4 - 1)).astype(np.float32)  # rows of half a block, less
-    file = VectorFile(tmp_path / "v", X.shape[1])
+@pytest.mark.parametrize("stored", STORED)
+def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path, stored: str) -> None:
+    rng, dtype = np.random.default_rng(0), STORED[stored]
+    half = {"fp16": BLOCK_BYTES // 4 - 1, "int8": BLOCK_BYTES * 8 // 17 - 5}
+    X = rng.normal(size=(5, half[stored])).astype(np.float32)  # rows of half a block, less
+    file = VectorFile(tmp_path / "v", X.shape[1], 0, dtype)
+    assert 0 < BLOCK_BYTES // 2 - file.row_bytes < 10
     file.append(X)
     content = (tmp_path / "v").read_bytes()
     assert [file.rows_of_block(block) for block in range(3)] == [
@@ -151,7 +154,7 @@ def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path) -> None:
     ]
     digests = dict(file.blocks())
     (tmp_path / "v").unlink()
-    again = VectorFile.made_whole(tmp_path / "v", X.shape[1], 5)
+    again = VectorFile.made_whole(tmp_path / "v", X.shape[1], 5, dtype)
     for block in (1, 0, 2):
         rows = again.rows_of_block(block)
         assert again.overwrite(block, X[rows.start : rows.stop]) == digests[block]

@@ -223,6 +223,8 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("vectors", value="/etc/passwd"), "expected vectors-000001"),
         (put("vectors", value="codes-000001.faiss"), "expected vectors-000001"),
         (put("vectors", value="vectors-000001.f16.tmp"), "expected vectors-000001"),
+        (put("vectors", value="vectors-000001.f32"), "expected vectors-000001"),
+        (put("norms", value="norms-000001.i8"), "expected norms-000001"),
         (put("vectors", value=None), "expected vectors-000001"),
         (put("norms", value="../norms-000001.f32"), "expected norms-000001"),
         (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),

@@ -28,19 +28,24 @@ MORE = [Document(f"new{i}", f"other{i} text of {i % 5}") for i in range(12)]
 """Too few for other settings, so that the addition alone fits nothing anew."""
 
 
-def build(path: Path) -> None:
-    with Collection.create(path, WordEncoder()) as collection:
+def build(path: Path, stored: str) -> None:
+    with Collection.create(path, WordEncoder(), stored=stored) as collection:
         collection.add(BASE)
 
 
-def refit(path: Path) -> None:
+def refit(path: Path, stored: str) -> None:
     """An addition, and a fit after it."""
     with Collection.open(path, WordEncoder(8)) as collection:
+        assert collection._state.stored == stored
         assert collection.add(MORE, refit="always").refitted
 
 
 def run(
-    path: Path, kill_at: int, to_parent: Connection, change: Callable[[Path], None] = build
+    path: Path,
+    stored: str,
+    kill_at: int,
+    to_parent: Connection,
+    change: Callable[[Path, str], None] = build,
 ) -> None:
     """Make a change; tell the parent how many steps there were, if we live to."""
     staging.WINDOW = 16
@@ -72,7 +77,7 @@ def run(
         return _Stepping(connected(path, read_only), step)
 
     setattr(database, "_connected", with_steps)  # noqa: B010
-    change(path)
+    change(path, stored)
     to_parent.send(steps)
 
 

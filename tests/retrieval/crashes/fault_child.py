@@ -32,6 +32,8 @@ Seen = dict[str, Any]
 NOTHING: Seen = {"documents": {}, "answers": []}
 
 INDEX = "x.index"
+INT8 = "int8"
+"""The operation on an index whose vectors are stored so."""
 QUERIES = ["word3 text", "other40", "word17"]
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
 MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
@@ -77,8 +79,11 @@ OPERATIONS: dict[str, list[list[Change]]] = {
         [REDUCE, DELETE, compact()],
         [put(LAST)],
     ],
+    INT8: [[put(BASE), ADD], [DELETE, compact()]],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
+FROM_NOTHING = ("build", INT8)
+"""Those that make the index, too."""
 
 
 def changes(operation: str) -> list[Change]:
@@ -150,14 +155,14 @@ class Child:
 
     def open(self) -> None:
         """A writer that changes nothing but what opening and closing do."""
-        opened(self.path).close()
+        opened(self.path, self.job.operation).close()
 
     def operate(self) -> Collection | None:
         """The operation; if it fails in the middle, the collection as it then is."""
         collection, done = None, 0
         try:
             for sitting in OPERATIONS[self.job.operation]:
-                collection = opened(self.path)
+                collection = opened(self.path, self.job.operation)
                 for change in sitting:
                     change.make(collection)
                     done += 1
@@ -171,7 +176,8 @@ class Child:
 
     def go_on(self, collection: Collection | None) -> None:
         """What was true stays visible, and the next addition works."""
-        collection = opened(self.path) if collection is None else collection
+        if collection is None:
+            collection = opened(self.path, self.job.operation)
 
         def attempt(action: Callable[[Collection], object]) -> object:
             nonlocal collection
@@ -181,7 +187,7 @@ class Child:
             except Exception as error:
                 say(reopened=report(error))
             collection.close()
-            collection = opened(self.path)
+            collection = opened(self.path, self.job.operation)
             return action(collection)
 
         say(seen=attempt(observed))
@@ -205,15 +211,16 @@ class Child:
         seen, states = self.look(), json.loads(Path(self.job.states).read_text())
         if seen not in states:
             return
-        with opened(self.path) as collection:
+        with opened(self.path, self.job.operation) as collection:
             for change in changes(self.job.operation)[states.index(seen) :]:
                 change.make(collection)
             say(seen=observed(collection))
 
 
-def opened(path: Path) -> Collection:
-    open_ = Collection.open if path.exists() else Collection.create
-    return open_(path, WordEncoder())
+def opened(path: Path, operation: str) -> Collection:
+    if path.exists():
+        return Collection.open(path, WordEncoder())
+    return Collection.create(path, WordEncoder(), stored="int8" if operation == INT8 else "fp16")
 
 
 def observed(collection: Collection) -> Seen:
@@ -239,7 +246,7 @@ def warm_up() -> None:
     """Everything that is loaded or computed once, once; it must leave no thread behind."""
     with TemporaryDirectory() as folder:
         for sitting in OPERATIONS["build"] + OPERATIONS["add"] + OPERATIONS["reduce"]:
-            with opened(Path(folder) / INDEX) as collection:
+            with opened(Path(folder) / INDEX, "build") as collection:
                 for change in sitting:
                     change.make(collection)
                 observed(collection)

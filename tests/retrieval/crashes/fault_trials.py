@@ -13,7 +13,18 @@ from queue import SimpleQueue
 
 from slimdex.retrieval.documents import Document
 
-from .fault_child import BASE, INDEX, LAST, NOTHING, Job, Seen, changes, observed, opened
+from .fault_child import (
+    BASE,
+    FROM_NOTHING,
+    INDEX,
+    LAST,
+    NOTHING,
+    Job,
+    Seen,
+    changes,
+    observed,
+    opened,
+)
 from .faults import Action, Fault, Forker, Kind, Outcome, read_trace
 
 NO_FAULT = Fault()
@@ -54,7 +65,7 @@ class Trial:
     def __init__(self, lab: Lab, operation: str) -> None:
         self.lab, self.operation = lab, operation
         self.base = lab.new()
-        if operation != "build":
+        if operation not in FROM_NOTHING:
             lab.do(Job("build", str(self.base)))
         done, trace = lab.new(self.base), lab.folder / f"{operation}.trace"
         lab.do(Job(operation, str(done), trace=str(trace)))
@@ -67,15 +78,15 @@ class Trial:
         self._faults: dict[tuple[str, int], str | None] = {}
 
     def _states(self, folder: Path) -> list[Seen]:
-        model = {} if self.operation == "build" else {d.id: d for d in BASE}
+        model = {} if self.operation in FROM_NOTHING else {d.id: d for d in BASE}
         states = [NOTHING]
         if model:
-            with opened(folder / INDEX) as collection:
+            with opened(folder / INDEX, self.operation) as collection:
                 states = [observed(collection)]
         for change in changes(self.operation):
-            with opened(folder / INDEX) as collection:
+            with opened(folder / INDEX, self.operation) as collection:
                 change.make(collection)
-            with opened(folder / INDEX) as collection:
+            with opened(folder / INDEX, self.operation) as collection:
                 states.append(observed(collection))
             change.model(model)
             assert states[-1]["documents"] == as_seen(model)

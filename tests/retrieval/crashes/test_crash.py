@@ -11,7 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_file import STORED
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from tests.chance import CHANCE, sweep
@@ -37,15 +40,17 @@ def answers(path: Path) -> Answers:
 
 
 def attempt(
-    path: Path, kill_at: int, change: Callable[[Path], None] = crash_child.build
+    path: Path,
+    stored: str,
+    kill_at: int,
+    change: Callable[[Path, str], None] = crash_child.build,
 ) -> int | None:
     """The number of steps if the change came to its end, None if it was killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.retrieval.crashes.crash_child"])
     here, there = context.Pipe(duplex=False)
-    child = context.Process(
-        target=crash_child.run, args=(path, kill_at, there, change), daemon=True
-    )
+    words = (path, stored, kill_at, there, change)
+    child = context.Process(target=crash_child.run, args=words, daemon=True)
     child.start()
     there.close()
     child.join(TOO_LONG)
@@ -54,23 +59,25 @@ def attempt(
 
 
 @sweep
-def test_a_build_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", STORED)
+def test_a_build_killed_at_every_step_goes_on(tmp_path: Path, stored: str) -> None:
     whole = tmp_path / "whole"
-    steps = attempt(whole, kill_at=0)
+    steps = attempt(whole, stored, kill_at=0)
     assert steps is not None
     assert steps > 30
     expected = answers(whole)
 
     def kept_after(kill_at: int) -> int:
         path = tmp_path / str(kill_at)
-        assert attempt(path, kill_at) is None
+        assert attempt(path, stored, kill_at) is None
         if not path.exists():  # it is there with a whole catalog, or not at all
-            crash_child.build(path)
+            crash_child.build(path, stored)
             assert answers(path) == expected
             return 0
         encoder = WordEncoder()
         with Collection.open(path, encoder) as collection:
             state = collection._state
+            assert state.stored == stored
             if state.unfinished:
                 assert len(collection) == 0
                 collection._resume()
@@ -94,12 +101,12 @@ def test_a_fit_after_an_addition_that_is_killed_costs_no_document(tmp_path: Path
     with Collection.create(base, WordEncoder(8), SMALL) as collection:
         collection.add(crash_child.BASE)
     shutil.copytree(base, tmp_path / "whole")
-    steps = attempt(tmp_path / "whole", 0, crash_child.refit)
+    steps = attempt(tmp_path / "whole", STORED[0], 0, crash_child.refit)
     assert steps is not None
 
     def seen_after(kill_at: int) -> tuple[int, int]:
         path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
-        assert attempt(path, kill_at, crash_child.refit) is None
+        assert attempt(path, STORED[0], kill_at, crash_child.refit) is None
         with Collection.open(path, WordEncoder(8)) as collection:
             fit, count = collection._state.fit, len(collection)
             assert fit is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
@@ -65,12 +66,18 @@ def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str
 
 
 @sweep
+@pytest.mark.parametrize(("stored", "flips"), [("fp16", FLIPS), ("int8", FLIPS // 5)])
 def test_flipped_bits_are_found_or_have_no_effect(
-    tmp_path: Path, docstrings: list[Document], report: Callable[[str], None]
+    tmp_path: Path,
+    docstrings: list[Document],
+    report: Callable[[str], None],
+    stored: str,
+    flips: int,
 ) -> None:
     rng = np.random.default_rng(CHANCE.seed)
     path = tmp_path / "x.index"
-    with Collection.create(path, WordEncoder(), Settings(kind="sq8")) as collection:
+    settings = Settings(kind="sq8")
+    with Collection.create(path, WordEncoder(), settings, stored=stored) as collection:
         collection.add(docstrings[:300])
         collection.delete(where="kind = 'class'")
         collection.add(docstrings[200:400])
@@ -78,7 +85,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
     files = sorted(path.iterdir())
     counts: Counter[tuple[str, str]] = Counter()
     missed = []
-    for i in range(FLIPS):
+    for i in range(flips):
         file = files[i % len(files)] if i % 2 else path / "catalog.duckdb"
         size = file.stat().st_size
         # Half of the catalog's flips are where most of what is no block of data lies.
@@ -88,7 +95,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
         counts[file.name.split("-")[0], result] += 1
         if result == "MISSED":
             missed.append((file.name, offset, bit))
-    report(f"{FLIPS} flipped bits, seed {CHANCE.seed}: {dict(counts)}")
+    report(f"{flips} flipped bits ({stored}), seed {CHANCE.seed}: {dict(counts)}")
     assert not missed, f"seed {CHANCE.seed}: {missed}"
     assert told(path) == expected
 
