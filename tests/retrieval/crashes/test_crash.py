@@ -101,12 +101,12 @@ def test_a_fit_after_an_addition_that_is_killed_costs_no_document(tmp_path: Path
     with Collection.create(base, WordEncoder(8), SMALL) as collection:
         collection.add(crash_child.BASE)
     shutil.copytree(base, tmp_path / "whole")
-    steps = attempt(tmp_path / "whole", STORED[0], 0, crash_child.refit)
+    steps = attempt(tmp_path / "whole", "fp16", 0, crash_child.refit)
     assert steps is not None
 
     def seen_after(kill_at: int) -> tuple[int, int]:
         path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
-        assert attempt(path, STORED[0], kill_at, crash_child.refit) is None
+        assert attempt(path, "fp16", kill_at, crash_child.refit) is None
         with Collection.open(path, WordEncoder(8)) as collection:
             fit, count = collection._state.fit, len(collection)
             assert fit is not None
