@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, normalize_rows
+from .int8_rows import BLOCK, STEPS
 from .progress import Progress, silent
 from .ranking import Best
 from .reduced_index import NO_ROWS, ReducedIndex, reduced
@@ -137,3 +138,20 @@ def in_reach(found: Found, lengths: NDArray[np.float32], dim: int) -> NDArray[np
     tiny = np.sqrt(dim) * FLOAT16_STEP / np.maximum(lengths, np.finfo(np.float32).tiny)
     reach = np.arcsin(np.minimum(FLOAT16_ANGLE + tiny, 1.0))
     return np.where(found.rows >= 0, reach, 0.0)
+
+
+def int8_reach(X: Matrix) -> NDArray[np.float64]:
+    """The same (n,) for rows (n, d) read from int8: a number changes by half a step at most.
+
+    A step is the largest magnitude of its block, which is 127 steps, by that.
+    """
+    n, dim = X.shape
+    blocks = -(-dim // BLOCK)
+    padded = np.zeros((n, blocks * BLOCK))
+    padded[:, :dim] = np.abs(X)
+    halves = padded.reshape(n, blocks, BLOCK).max(axis=2) / STEPS / 2
+    counts = np.minimum(BLOCK, dim - BLOCK * np.arange(blocks))
+    off = np.sqrt((counts * halves**2).sum(axis=1))
+    lengths = np.maximum(np.linalg.norm(X.astype(np.float64), axis=1), np.finfo(np.float32).tiny)
+    reach: NDArray[np.float64] = np.arcsin(np.minimum(off / lengths, 1.0))
+    return reach

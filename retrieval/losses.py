@@ -28,6 +28,7 @@ from slimdex.indexes.loss_ladder import (
     WHITENED,
     Found,
     in_reach,
+    int8_reach,
     ladder,
     own_step,
 )
@@ -39,7 +40,7 @@ from .collection.health import overlap
 from .evaluation import Qrels, encode, per_query
 from .exact_search import OwnMetricSearch
 
-FLOAT32 = "float32"
+FLOAT32, INT8 = "float32", "int8"
 AT = 10
 """Documents that count."""
 DEEP = 100
@@ -49,6 +50,7 @@ SAMPLE = 500
 SAID = {
     FLOAT32: "float32, as encoded",
     ENCODER: "float16, as on disk",
+    INT8: "int8, as on disk",
     WHITENED: "whitened, full dimension",
     CUT: "cut to k",
     CODES: "codes alone",
@@ -117,9 +119,10 @@ def losses(
         "own_metric": str(OwnMetricSearch(collection)),
     }
     first = found[ENCODER]
-    ranks = rank_bounds(first, in_reach(first, _lengths(first, index.vectors), index.vectors.dim))
+    ranks = rank_bounds(first, _reach(first, index.vectors))
     if queries is None or qrels is None:
-        return report | _unlabelled(found, own_step(index), ranks)
+        report |= _unlabelled(found, own_step(index), ranks)
+        return _as_stored(report, collection._state.stored)
     names = [id for id, _ in judged]
     values = {
         step: per_query(each.scores[:, :AT], each.rows[:, :AT], names, ids, qrels)["ndcg@10"]
@@ -127,7 +130,8 @@ def losses(
     }
     least, most = ndcg_bounds(first.rows, *ranks, [qrels[id] for id in names], ids)
     rounded = {"step": FLOAT32, "value": None, "least": least, "most": most}
-    return report | {"measure": "ndcg@10", "steps": [rounded, *_steps(values)]}
+    report |= {"measure": "ndcg@10", "steps": [rounded, *_steps(values)]}
+    return _as_stored(report, collection._state.stored)
 
 
 def _unlabelled(found: Mapping[str, Found], own: str, ranks: tuple[Rows, Rows]) -> dict[str, Any]:
@@ -225,10 +229,24 @@ def ndcg_bounds(
     return least, most
 
 
-def _lengths(found: Found, vectors: VectorFile) -> NDArray[np.float32]:
-    """Euclidean lengths (q, n) of the answers' vectors; 1 where there is none."""
-    rows, places = np.unique(found.rows[found.rows >= 0], return_inverse=True)
-    out = np.ones(found.rows.shape, dtype=np.float32)
+def _reach(found: Found, vectors: VectorFile) -> NDArray[np.float64]:
+    """How far each answer's cosine (q, n) can be from that of the vector before it was stored."""
+    there = found.rows >= 0
+    rows, places = np.unique(found.rows[there], return_inverse=True)
     taken = vectors.take(rows)
-    out[found.rows >= 0] = np.sqrt(np.vecdot(taken, taken))[places]
-    return out
+    if vectors.dtype == np.int8:
+        out = np.zeros(found.rows.shape)
+        out[there] = int8_reach(taken)[places]
+        return out
+    lengths = np.ones(found.rows.shape, dtype=np.float32)
+    lengths[there] = np.sqrt(np.vecdot(taken, taken))[places]
+    return in_reach(found, lengths, vectors.dim)
+
+
+def _as_stored(report: dict[str, Any], stored: str) -> dict[str, Any]:
+    """The report with the name of what is on disk, where that is not float16."""
+    for step in report["steps"] if stored == INT8 else ():
+        for key in ("step", "of"):
+            if step.get(key) == ENCODER:
+                step[key] = INT8
+    return report

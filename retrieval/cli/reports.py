@@ -7,7 +7,7 @@ from typing import Any
 
 from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 
-from ..losses import FLOAT32, SAID
+from ..losses import FLOAT32, INT8, SAID
 
 UNKNOWN = "not known"
 
@@ -62,7 +62,7 @@ def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             lost = f"{step['lost']:+.4f}"
             if step["margin"] is not None:
                 lost += f" ± {step['margin']:.4f}"
-        if step.get("of") in (FLOAT32, ENCODER):
+        if step.get("of") in (FLOAT32, ENCODER, INT8):
             name += f", of the ten by {step['of']}"
         rows.append((name, found, lost))
     return rows

@@ -378,7 +378,7 @@ def after_addition(
         certificate = _renewed(certificate, now, pool, figures.documents)
         snapshot = writer.certify(ledger, snapshot, certificate)
     said = _alarm(ledger.path, figures, certificate, now, index)
-    is_sure = bool(said) and (now is not None or figures.is_large is True)
+    is_sure = bool(said) and (figures.is_large or (now is not None and figures.is_large is None))
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
         return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
     return Settled(snapshot, said + kind)
@@ -411,6 +411,8 @@ def _alarm(
         return fit_advice(path, figures.fitted, figures.documents, index)
     if now is None or verdict(certificate, now) != "broken":
         return []
+    if figures.is_large is False:  # more of the same, among which as many candidates find less
+        return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
     return [
         f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits anew"
         f"{about(refit_seconds(index))}, `slimdex health {path}` measures what that restores"

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from slimdex.indexes import loss_ladder
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.int8_rows import packed, unpacked
 from slimdex.indexes.kinds import kind_named
-from slimdex.indexes.loss_ladder import Found, exact_orders, in_reach, ladder
+from slimdex.indexes.loss_ladder import Found, exact_orders, in_reach, int8_reach, ladder
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
@@ -139,3 +140,15 @@ def test_no_cosine_moves_further_by_float16_than_is_said(seed: int, size: float,
     found = Found(after[None].astype(np.float32), rows)
     reach = in_reach(found, lengths[kept][None].astype(np.float32), dim)
     assert (np.abs(before - after) <= reach[0] + 1e-12).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 80))
+def test_nor_by_int8(seed: int, dim: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = (rng.normal(size=(50, dim)) * 10 ** rng.uniform(-2, 2, dim)).astype(np.float32)
+    stored = unpacked(packed(vectors), dim)
+    before, after = vectors.astype(np.float64), stored.astype(np.float64)
+    query = rng.normal(size=dim)
+    query /= np.linalg.norm(query)
+    cosines = [X @ query / np.linalg.norm(X, axis=1) for X in (before, after)]
+    assert (np.abs(cosines[0] - cosines[1]) <= int8_reach(stored) * (1 + 1e-6) + 1e-9).all()

@@ -97,6 +97,15 @@ def test_an_index_of_float32_rows_loses_nothing(tmp_path: Path) -> None:
     assert all(step["value"] > 0.99 for step in report["steps"][1:])
 
 
+def test_vectors_that_are_stored_as_int8_are_called_so(tmp_path: Path) -> None:
+    documents = [Document(str(i), f"word{i % 7} word{i % 11} word{i}") for i in range(300)]
+    with Collection.create(tmp_path / "i", WordEncoder(), stored="int8") as collection:
+        collection.add(documents)
+        first, second, *_ = losses(collection, sample=40)["steps"]
+    assert (first["step"], second["of"]) == ("int8", "int8")
+    assert 0 <= first["least"] < 1
+
+
 def test_a_document_with_the_querys_own_id_can_be_dropped(collection: Collection) -> None:
     documents = [document for document in collection if document.text][:20]
     queries = [(d.id, d.content) for d in documents]

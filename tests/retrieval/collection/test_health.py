@@ -9,7 +9,6 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.health import (
     Drift,
     Measured,
+    after_addition,
     drift,
     may_have_changed,
     measured,
@@ -200,27 +200,24 @@ def test_a_refit_renews_what_was_certified(
         assert ("slimdex tune" in notes[0]) is (promise > 0.5)
 
 
-class Slow(WordEncoder):
-    """Takes its time, like a network: then a refit takes less than the addition."""
-
-    def encode(self, texts: Any) -> Any:
-        threading.Event().wait(0.02 * len(texts))
-        return super().encode(texts)
-
-
+@pytest.mark.parametrize(("seconds", "is_refitted"), [(0.5, False), (1e6, True)])
 def test_by_itself_only_if_that_takes_less_than_the_addition(
-    tmp_path: Path, docstrings: list[Document]
+    tmp_path: Path, docstrings: list[Document], seconds: float, is_refitted: bool
 ) -> None:
-    for encoder, is_refitted in ((WordEncoder(), False), (Slow(), True)):
-        path = tmp_path / str(is_refitted)
-        with Collection.create(path, WordEncoder(), FEW) as collection:
-            collection.add(docstrings[:640])
-            collection.add(docstrings[640:1280], refit="never")
-        with Collection.open(path, encoder) as collection:
-            added = collection.add(docstrings[1280:1680] if is_refitted else docstrings[1280:1300])
-            assert added.refitted is is_refitted
-            (note,) = added.notes
-            assert ("fitted anew in" if is_refitted else f"`slimdex reduce {path}`") in note
+    """What the addition took is told, so that a slow machine does not decide."""
+    with Collection.create(tmp_path / "i", WordEncoder(), FEW) as collection:
+        collection.add(docstrings[:640])
+        collection.add(docstrings[640:1300], refit="never")
+        with collection._current.change():
+            settled = after_addition(
+                collection._ledger, collection._snapshot, collection._pool, seconds
+            )
+            collection._current.shown = settled.snapshot
+        assert settled.refitted is is_refitted
+        (note,) = settled.notes
+        assert ("fitted anew in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
+        assert collection._state.fitted == (1300 if is_refitted else 640)
+        assert len(collection.search(docstrings[9].content)) == 10
 
 
 def test_growth_of_one_topic_is_no_alarm(tmp_path: Path) -> None:
@@ -236,6 +233,20 @@ def test_growth_of_one_topic_is_no_alarm(tmp_path: Path) -> None:
         kept = report["variance_kept"]
         assert kept["now"] == pytest.approx(kept["refitted"], abs=0.005)
         assert report["refit"]["estimate"] == pytest.approx(report["recall"]["estimate"], abs=0.02)
+
+
+def test_more_of_the_same_may_break_a_promise_that_no_fit_restores(tmp_path: Path) -> None:
+    """As many candidates find less among more rows: that is for other settings."""
+    rng = np.random.default_rng(0)
+    vectors = (rng.normal(size=(8000, 16)) * np.linspace(2, 0.5, 16)).astype(np.float32)
+    documents = [Document(str(i), f"text {i}") for i in range(8000)]
+    with Collection.create(tmp_path / "i", GivenEncoder(16), replace(FEW, k=8)) as collection:
+        collection.add(documents[:2000], vectors=vectors[:2000])
+        certified(collection)
+        added = collection.add(documents[2000:], vectors=vectors[2000:])
+        assert not added.refitted
+        (note,) = added.notes
+        assert f"`slimdex tune {tmp_path}/i` looks for other settings" in note
 
 
 def test_searches_go_on_while_it_is_fitted_anew(tmp_path: Path, docstrings: list[Document]) -> None:

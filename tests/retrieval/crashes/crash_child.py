@@ -1,4 +1,4 @@
-"""Builds an index and kills itself, really, at the n-th durable step.
+"""Builds an index, or adds to one, and kills itself, really, at the n-th durable step.
 
 A step is anything that changes what a later process would find: an fsync, a rename, a removal,
 a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction. Each counts
@@ -24,6 +24,8 @@ from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
+MORE = [Document(f"new{i}", f"other{i} text of {i % 5}") for i in range(12)]
+"""Too few for other settings, so that the addition alone fits nothing anew."""
 
 
 def build(path: Path, stored: str) -> None:
@@ -31,8 +33,21 @@ def build(path: Path, stored: str) -> None:
         collection.add(BASE)
 
 
-def run(path: Path, stored: str, kill_at: int, to_parent: Connection) -> None:
-    """Build; tell the parent how many steps there were, if we live to."""
+def refit(path: Path, stored: str) -> None:
+    """An addition, and a fit after it."""
+    with Collection.open(path, WordEncoder(8)) as collection:
+        assert collection._state.stored == stored
+        assert collection.add(MORE, refit="always").refitted
+
+
+def run(
+    path: Path,
+    stored: str,
+    kill_at: int,
+    to_parent: Connection,
+    change: Callable[[Path, str], None] = build,
+) -> None:
+    """Make a change; tell the parent how many steps there were, if we live to."""
     staging.WINDOW = 16
     steps = 0
 
@@ -62,7 +77,7 @@ def run(path: Path, stored: str, kill_at: int, to_parent: Connection) -> None:
         return _Stepping(connected(path, read_only), step)
 
     setattr(database, "_connected", with_steps)  # noqa: B010
-    build(path, stored)
+    change(path, stored)
     to_parent.send(steps)
 
 

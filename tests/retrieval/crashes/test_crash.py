@@ -6,11 +6,14 @@ Kills of the other changes, below Python and at random, are in `test_faults.py`.
 from __future__ import annotations
 
 import multiprocessing
+import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import STORED
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
@@ -25,6 +28,9 @@ TOO_LONG = 600
 Answers = list[list[tuple[str, float]]]
 
 
+SMALL = Settings(k=8, kind="flat", candidates=5)
+
+
 def answers(path: Path) -> Answers:
     with Collection.open(path, WordEncoder()) as collection:
         if not len(collection):
@@ -33,12 +39,17 @@ def answers(path: Path) -> Answers:
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
-def attempt(path: Path, stored: str, kill_at: int) -> int | None:
-    """The number of steps if the build came to its end, None if it was killed."""
+def attempt(
+    path: Path,
+    stored: str,
+    kill_at: int,
+    change: Callable[[Path, str], None] = crash_child.build,
+) -> int | None:
+    """The number of steps if the change came to its end, None if it was killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.retrieval.crashes.crash_child"])
     here, there = context.Pipe(duplex=False)
-    words = (path, stored, kill_at, there)
+    words = (path, stored, kill_at, there, change)
     child = context.Process(target=crash_child.run, args=words, daemon=True)
     child.start()
     there.close()
@@ -81,3 +92,30 @@ def test_a_build_killed_at_every_step_goes_on(tmp_path: Path, stored: str) -> No
         kept = list(pool.map(kept_after, CHANCE.sample(range(1, steps + 1), 24)))
     assert set(kept) == {0, 16, 32, 40}
     assert kept == sorted(kept), "what was encoded is never lost"
+
+
+@sweep
+def test_a_fit_after_an_addition_that_is_killed_costs_no_document(tmp_path: Path) -> None:
+    """The index is as before, with the documents, or fitted anew: each is a commit of its own."""
+    base = tmp_path / "base"
+    with Collection.create(base, WordEncoder(8), SMALL) as collection:
+        collection.add(crash_child.BASE)
+    shutil.copytree(base, tmp_path / "whole")
+    steps = attempt(tmp_path / "whole", "fp16", 0, crash_child.refit)
+    assert steps is not None
+
+    def seen_after(kill_at: int) -> tuple[int, int]:
+        path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
+        assert attempt(path, "fp16", kill_at, crash_child.refit) is None
+        with Collection.open(path, WordEncoder(8)) as collection:
+            fit, count = collection._state.fit, len(collection)
+            assert fit is not None
+            found = collection.search_many("other3 text", limit=60)[0]
+            assert len(found) == count
+        assert verify(path) == []
+        return count, int(fit["documents"])
+
+    with ThreadPoolExecutor(4) as pool:
+        seen = list(pool.map(seen_after, CHANCE.sample(range(1, steps + 1), 24)))
+    assert set(seen) == {(40, 40), (52, 40), (52, 52)}
+    assert seen == sorted(seen), "what is committed stays"
