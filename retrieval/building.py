@@ -20,7 +20,8 @@ from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.made_up_ids import MadeUpIds
 from .collection.staging import TwiceError
-from .collection.tuning import FEWEST_A_DIMENSION, Target, raw_metric
+from .collection.targets import Target
+from .collection.tuning import FEWEST_A_DIMENSION, raw_metric
 from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents

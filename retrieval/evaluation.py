@@ -27,7 +27,7 @@ from slimdex.indexes.progress import Progress, silent
 from .catalog.certificate import SENTENCE
 from .collection.collection import Collection
 from .collection.query_pools import document_pool
-from .collection.tuning import ERROR
+from .collection.settings_search import ERROR
 from .encoders.base import encode_queries
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .indexes.linear import Whitening as Whitening
     from .indexes.settings import Settings as Settings
     from .retrieval.collection.collection import Collection as Collection
-    from .retrieval.collection.tuning import Target as Target
+    from .retrieval.collection.targets import Target as Target
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
@@ -41,7 +41,7 @@ _HOMES = {
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
-    "Target": "retrieval.collection.tuning",
+    "Target": "retrieval.collection.targets",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
 }

@@ -47,7 +47,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..building import Sources
     from ..collection.collection import Collection
-    from ..collection.tuning import Target
+    from ..collection.targets import Target
     from ..sources.tables import ColumnNames
 
 app = typer.Typer(
@@ -690,7 +690,7 @@ def evaluate(
 def _target(
     recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
 ) -> Target:
-    from ..collection.tuning import Target
+    from ..collection.targets import Target
     from .sizes import parsed_size
 
     return Target(

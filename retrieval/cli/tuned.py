@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from ..collection.tuning import Tuning
+from ..collection.targets import Tuning
 from .console import line, out
 
 

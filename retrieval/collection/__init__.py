@@ -4,5 +4,6 @@
 `current` says which.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
 refit_advice, made_up_ids, staging, snapshot, recall_trials, query_pools, metric_choice, current,
-verification, info, reencoding, writer, health, tuning, collection, repair.
+verification, info, reencoding, writer, health, targets, settings_search, tuning, collection,
+repair.
 """

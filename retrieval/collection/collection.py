@@ -50,7 +50,8 @@ from .ledger import Ledger
 from .query_pools import document_pool
 from .recall_trials import Pool
 from .snapshot import Snapshot, first_snapshot
-from .tuning import Asked, Target, Tuning
+from .targets import Target, Tuning
+from .tuning import Asked
 from .verification import index_faults
 from .writer import Added
 

@@ -11,25 +11,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from math import sqrt
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.choices import AUTO, Choices
+from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.reduced_index import ReducedIndex
-from slimdex.indexes.rescoring import Rescorer
-from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_index import FaissIndex
 
 from ..catalog.certificate import Certificate
 from ..encoders.base import Encoder
@@ -37,8 +28,10 @@ from . import metric_choice
 from .ledger import Ledger
 from .metric_choice import Cell, Choice
 from .query_pools import ASKED, document_pool, encoded
-from .recall_trials import Pool, Trials, recalls
+from .recall_trials import Pool, Trials
+from .settings_search import ERROR, SHARES, SettingsSearch, certificate_of
 from .snapshot import Snapshot
+from .targets import Target, Tuning
 
 CHOOSING, PROVING = 500, 1500
 """Queries that settings are chosen by, and proved on: 1,500 prove .003 less than the mean."""
@@ -46,118 +39,8 @@ MOST_ASKED = 2000
 """Of given queries so many are used: a quarter to choose by, the others to prove on."""
 CERTIFIED = 500
 """Queries by which a build is certified."""
-ERROR = 0.05
-SHARES = (0.6, 0.25, 0.15)
-"""Parts of the error level for the first setting that is to be proved, the second and the third."""
-CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
-LEAST_MOST = 200
-ONE_ROW_IN = 20
-"""Candidates are 200, or one row in so many, at most: beyond, codes hardly choose."""
 FEWEST_A_DIMENSION = 1.5
 """Documents below which an index keeps what its fallback chose."""
-SECONDS = 270.0
-"""After which no further setting is tried."""
-LISTS_ROWS = 100_000
-"""Rows from which inverted lists are tried where time is limited."""
-TIMED = 200
-"""Queries that a setting is timed with."""
-_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
-_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
-GRID = (_NARROW, *_WIDE)
-"""Kind -> shares of the dimensions that are tried with it."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What settings are to reach.
-
-    Parameters
-    ----------
-    recall : against exact search in the index's own metric, of the ten nearest; above 0, below 1.
-    ram : bytes resident at most, None for any.
-    disk : bytes of the index's folder at most.
-    p99_ms : milliseconds that 99 of 100 searches take at most, from a vector to rows.
-    """
-
-    recall: float = 0.99
-    ram: int | None = None
-    disk: int | None = None
-    p99_ms: float | None = None
-
-    def checked(self) -> Target:
-        """Itself; raises `InputError` for what can't be reached by anything."""
-        if not 0 < self.recall < 1:
-            raise InputError(f"recall={self.recall}; expected above 0 and below 1")
-        for name in ("ram", "disk", "p99_ms"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"{name}={value}; expected above 0")
-        return self
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A setting that was measured, on the queries that choose.
-
-    Attributes
-    ----------
-    ram, disk : bytes, of the whole index in memory and of its folder.
-    estimate, bound : of the recall, the bound of this setting alone with 95% confidence.
-    p50_ms, p99_ms : of a search, from a vector to rows.
-    verdict : what became of it.
-    """
-
-    settings: Settings
-    ram: int
-    disk: int
-    estimate: float
-    bound: float
-    p50_ms: float
-    p99_ms: float
-    verdict: str = ""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What was tried, what was chosen, and what is proved of it.
-
-    Attributes
-    ----------
-    documents : that can be found.
-    metric : why (beta, gamma) are what they are.
-    chosen : None if nothing reaches the target.
-    certificate : of the chosen settings, on queries that did not choose them.
-    lacking : what could not be had, and the nearest that can; None if all could.
-    applied : whether the index has these settings now.
-    """
-
-    target: Target
-    documents: int
-    metric: str
-    tried: list[Tried] = field(default_factory=list)
-    chosen: Tried | None = None
-    certificate: Certificate | None = None
-    lacking: str | None = None
-    applied: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return {**asdict(self), "said": self.said}
-
-    @property
-    def said(self) -> list[str]:
-        """The choice and why, in lines for people."""
-        lines = [self.metric]
-        if self.chosen is not None and self.certificate is not None:
-            lines.append(
-                f"chosen: {_named(self.chosen.settings)}, {_size(self.chosen.ram)} in memory, the "
-                f"least that was found to reach {self.target.recall:g}"
-            )
-            said = self.certificate.said(self.chosen.settings, self.documents)
-            lines.append(f"proved: {said}")
-        if self.lacking:
-            lines.append(self.lacking)
-        return lines
 
 
 @dataclass(frozen=True)
@@ -203,9 +86,9 @@ def tune(
         _check_provable(target, len(proving))
         if len(trials.live) < FEWEST_A_DIMENSION * trials.dim:
             choice = Choice(_cell(snapshot), _few(trials))
-            return _Search(ledger, trials, target, choice, choosing, proving).as_it_is()
+            return SettingsSearch(ledger, trials, target, choice, choosing, proving).as_it_is()
         choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng, progress)
-        return _Search(ledger, trials, target, choice, choosing, proving).run()
+        return SettingsSearch(ledger, trials, target, choice, choosing, proving).run()
 
 
 def certify(
@@ -240,7 +123,7 @@ def certified(
         trials = Trials(snapshot, moments, Path(folder), progress)
         truth = trials.exact(pool, metric.rescorer)
         shares, _ = trials.found(snapshot.index, pool, truth)
-        return _certificate(settings, shares, ERROR, pool, len(trials.live))
+        return certificate_of(settings, shares, ERROR, pool, len(trials.live))
 
 
 def raw_metric(
@@ -254,258 +137,6 @@ def raw_metric(
     """The rule's (beta, gamma) without labels; the default for all but raw encoders."""
     rng = np.random.default_rng(seed)
     return _metric(ledger, snapshot, encoder, None, ledger.moments(), rng, progress)
-
-
-class _Search:
-    """One search for settings."""
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        trials: Trials,
-        target: Target,
-        choice: Choice,
-        choosing: Pool,
-        proving: Pool,
-    ) -> None:
-        self.ledger, self.trials, self.target, self.choice = ledger, trials, target, choice
-        self.choosing, self.proving = choosing, proving
-        self.rescorer = Rescorer.fit(trials.moments, *choice.cell)
-        both = Pool(
-            choosing.name,
-            np.concatenate([choosing.vectors, proving.vectors]),
-            np.concatenate([choosing.own, proving.own]),
-        )
-        truth = trials.exact(both, self.rescorer)  # one pass for all of them
-        self.truths = truth[: len(choosing)], truth[len(choosing) :]
-        self.started, self.proofs = perf_counter(), 0
-        self.tried: list[Tried] = []
-        self.best: Tried | None = None  # within the limits, of those that miss the target
-        self.reaching: list[Tried] = []  # the target, but not the limits
-        self.too_slow: dict[str, int] = {}  # kind -> candidates that exceed a limit
-        self.too_large = self.late = False
-        rows = len(trials.live)
-        most = max(LEAST_MOST, rows // ONE_ROW_IN)
-        self.counts = [c for c in CANDIDATES if c <= most]
-
-    def run(self) -> Tuning:
-        """The cheapest first, until one is proved."""
-        ram, missed = self.target.ram, dict[Settings, float]()
-        options = self._options()
-        affordable = [o for o in options if ram is None or self._least_ram(o) <= ram]
-        for option in affordable:
-            if self._is_over():
-                break
-            count, promised = self._screened(option)
-            if count is None:
-                missed[option] = promised
-            elif count < self.too_slow.get(option.kind, self.counts[-1] + 1):
-                found = self._tried(option)
-                if found is not None:
-                    return found
-        if self.best is None and missed:
-            best = max(missed, key=lambda option: missed[option])
-            self._miss(self.trials.built(best), best)
-        for option in options[len(affordable) :]:
-            if self.reaching or self._is_over():
-                break
-            if self._screened(option)[0] is not None:
-                self._tried(option)
-        return self._result(lacking=self._lacking())
-
-    def as_it_is(self) -> Tuning:
-        """The settings in force, proved or not."""
-        settings, index = self.trials.snapshot.state.settings, self.trials.snapshot.index
-        assert settings is not None
-        if index.metric is None:
-            raise InputError(
-                f"{len(self.trials.live):,} documents and candidates=0; expected more documents, "
-                "or an index that rescores (candidates=200)"
-            )
-        tried = self._measured(index, settings)
-        if (over := self._over(tried)) is None:
-            if (proof := self._proof(index, settings)) is not None:
-                return self._result(replace(tried, verdict="chosen"), proof)
-            over = "not proved"
-        self.tried.append(replace(tried, verdict=over))
-        return self._result(lacking=self._lacking())
-
-    def _options(self) -> list[Settings]:
-        """All that the rows can bear, by bytes."""
-        trials, (beta, gamma) = self.trials, self.choice.cell
-        options = dict[Settings, int]()
-        grid = list(GRID)
-        if self.target.p99_ms is not None and len(trials.live) >= LISTS_ROWS:
-            grid.append(("ivf-pq", _NARROW[1][4:]))
-        for name, shares in grid:
-            multiple = kind_named(name).multiple
-            for share in shares:
-                k = max(round(trials.dim * share) // multiple, 1) * multiple
-                if k > trials.dim:
-                    continue
-                settings = Settings(k, beta, gamma, name, self.counts[-1])
-                try:
-                    fitted, _ = settings.checked(trials.dim).fitted(trials.moments)
-                except InputError:
-                    continue
-                if fitted == settings:
-                    options[settings] = self._least_ram(settings)
-        return sorted(options, key=lambda settings: options[settings])
-
-    def _least_ram(self, settings: Settings) -> int:
-        """Bytes of codes, reducer and metric, but for codebooks."""
-        trials, k = self.trials, settings.k
-        assert k is not None
-        row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
-        return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes
-
-    def _is_over(self) -> bool:
-        """Whether no more is to be tried."""
-        self.late = perf_counter() - self.started > SECONDS
-        return self.late or self.proofs == len(SHARES) or self.too_large
-
-    def _screened(self, option: Settings) -> tuple[int | None, float]:
-        """The least candidates that promise the target by a sample of the rows, if any do.
-
-        Also the recall that the most of them promise.
-        """
-        kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
-        screened, most = replace(option, kind=kind), self.counts[-1]
-        ranks = self.trials.screened(screened, self.choosing, self.truths[0], most)
-        return self._least(ranks), float(recalls(ranks, most).mean())
-
-    def _least(self, ranks: NDArray[np.float64]) -> int | None:
-        """The fewest candidates with which the other queries should prove the target."""
-        low, high = 0, len(self.counts)
-        while low < high:
-            middle = (low + high) // 2
-            if self._should_prove(recalls(ranks, self.counts[middle])):
-                high = middle
-            else:
-                low = middle + 1
-        return self.counts[low] if low < len(self.counts) else None
-
-    def _should_prove(self, shares: NDArray[np.float64]) -> bool:
-        """Whether queries like these, as many as prove, would; with room for another draw."""
-        n = len(self.proving)
-        room = float(shares.std()) * sqrt(1 / len(shares) + 1 / n)
-        alike = np.resize(shares, n)
-        return betting_bound(alike, ERROR * SHARES[0]) - room >= self.target.recall
-
-    def _tried(self, option: Settings) -> Tuning | None:
-        """The answer, if an option is built and proved."""
-        index = self.trials.built(option)
-        ranks = self.trials.ranks(index, self.choosing, self.truths[0], self.counts[-1])
-        count = self._least(ranks)
-        if count is None:
-            self._miss(index, option)
-            return None
-        for more in [c for c in self.counts if c >= count]:
-            settings = replace(option, candidates=more)
-            tried = self._measured(index, settings)
-            if (over := self._over(tried)) is not None:
-                self.tried.append(replace(tried, verdict=over))
-                self.reaching.append(tried)
-                self.too_slow[option.kind] = more
-                self.too_large = self.target.disk is not None and tried.disk > self.target.disk
-                return None
-            if self.proofs == len(SHARES):
-                return None
-            if (proof := self._proof(index, settings)) is not None:
-                return self._result(replace(tried, verdict="chosen"), proof)
-            self.tried.append(replace(tried, verdict="not proved"))
-        return None
-
-    def _miss(self, index: ReducedIndex, option: Settings) -> None:
-        """Measure what misses the target with the most candidates."""
-        tried = self._measured(index, replace(option, candidates=self.counts[-1]))
-        over = self._over(tried)
-        self.tried.append(replace(tried, verdict=over or f"below {self.target.recall:g}"))
-        if over is None and (self.best is None or tried.estimate > self.best.estimate):
-            self.best = tried
-
-    def _measured(self, index: ReducedIndex, settings: Settings) -> Tried:
-        index.asked_candidates = settings.candidates
-        shares, seconds = self.trials.found(index, self.choosing, self.truths[0])
-        timed = np.array(seconds[-TIMED:]) * 1e3
-        return Tried(
-            settings,
-            index.nbytes,
-            self._disk(index),
-            float(shares.mean()),
-            betting_bound(shares, ERROR),
-            float(np.percentile(timed, 50)),
-            float(np.percentile(timed, 99)),
-        )
-
-    def _over(self, tried: Tried) -> str | None:
-        """Which limit a setting exceeds."""
-        for name, value, unit in (
-            ("ram", tried.ram, ""),
-            ("disk", tried.disk, ""),
-            ("p99_ms", tried.p99_ms, " ms"),
-        ):
-            limit = getattr(self.target, name)
-            if limit is not None and value > limit:
-                return f"over {f'{limit:g}{unit}' if unit else _size(limit)}"
-        return None
-
-    def _proof(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
-        """A certificate of the target, by queries that chose nothing; each failure costs error."""
-        error = ERROR * SHARES[self.proofs]
-        self.proofs += 1
-        index.asked_candidates = settings.candidates
-        shares, _ = self.trials.found(index, self.proving, self.truths[1])
-        if betting_bound(shares, error) < self.target.recall:
-            return None
-        return _certificate(
-            settings, shares, error, self.proving, len(self.trials.live), self.target.recall
-        )
-
-    def _disk(self, index: ReducedIndex) -> int:
-        """Bytes of the folder, were this the index in it."""
-        state, path = self.trials.snapshot.state, self.ledger.path
-        gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
-        gone |= {state.norms} if state.norms else set()
-        kept = sum(f.stat().st_size for f in path.iterdir() if f.is_file() and f.name not in gone)
-        return kept + index.nbytes + 4 * len(index)
-
-    def _result(
-        self,
-        chosen: Tried | None = None,
-        certificate: Certificate | None = None,
-        lacking: str | None = None,
-    ) -> Tuning:
-        tried = [*self.tried, chosen] if chosen else self.tried
-        target, rows = self.target, len(self.trials.live)
-        return Tuning(target, rows, self.choice.why, tried, chosen, certificate, lacking)
-
-    def _lacking(self) -> str:
-        target, limits = self.target, list[str]()
-        limits += [_size(target.ram)] if target.ram is not None else []
-        limits += [f"{_size(target.disk)} on disk"] if target.disk is not None else []
-        limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
-        have = " and ".join(limits) or "these documents"
-        if self.best is not None:
-            said = f"{have} reach at most {self.best.estimate:.3f} ({_named(self.best.settings)})"
-        elif any(tried.verdict == "not proved" for tried in self.tried):
-            said = f"{have}: {target.recall:g} was reached, and not proved by {len(self.proving):,}"
-            said += " queries"
-        else:
-            said = f"{have}: nothing within that was found to reach {target.recall:g}"
-        if self.reaching:
-            near = min(self.reaching, key=self._excess)
-            said += (
-                f"; the nearest that reaches {target.recall:g} takes {_size(near.ram)}, "
-                f"{_size(near.disk)} on disk and {near.p99_ms:.2f} ms ({_named(near.settings)})"
-            )
-        return said + ("; not all was tried, for want of time" if self.late else "")
-
-    def _excess(self, tried: Tried) -> float:
-        """How many times a limit it takes, of that which it exceeds most."""
-        target = self.target
-        pairs = (tried.ram, target.ram), (tried.disk, target.disk), (tried.p99_ms, target.p99_ms)
-        return max(value / limit for value, limit in pairs if limit is not None)
 
 
 def _pools(
@@ -615,26 +246,6 @@ def _labelled(
     return out
 
 
-def _certificate(
-    settings: Settings,
-    shares: NDArray[np.float64],
-    error: float,
-    pool: Pool,
-    rows: int,
-    target: float | None = None,
-) -> Certificate:
-    return Certificate(
-        settings,
-        float(shares.mean()),
-        betting_bound(shares, error),
-        ERROR,
-        pool.name,
-        len(pool),
-        rows,
-        target,
-    )
-
-
 def _few(trials: Trials) -> str:
     return (
         f"{len(trials.live):,} documents of {trials.dim} dimensions, fewer than "
@@ -649,20 +260,3 @@ def _cell(snapshot: Snapshot) -> Cell:
 
 def _cell_name(cell: Cell) -> str:
     return f"beta={cell[0]:g}, gamma={cell[1]:g}"
-
-
-def _named(settings: Settings) -> str:
-    count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
-    return f"{settings.kind}, k={settings.k}, {count} candidates"
-
-
-def _size(count: int) -> str:
-    """Bytes for people.
-
-    >>> _size(12_340_000), _size(999), _size(2_500_000_000)
-    ('12.3 MB', '999 bytes', '2.5 GB')
-    """
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"

@@ -16,7 +16,8 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.query_pools import document_pool
 from slimdex.retrieval.collection.recall_trials import Trials
 from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.tuning import Target
+from slimdex.retrieval.collection.settings_search import SHARES
+from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
@@ -174,11 +175,11 @@ def test_a_failed_proof_costs_error_and_the_next_is_stricter(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no room left for chance, a setting that barely promises is refused now and then."""
-    assert sum(tuning.SHARES) == pytest.approx(1)
+    assert sum(SHARES) == pytest.approx(1)
     monkeypatch.setattr(tuning, "PROVING", 150)
     asked = [collection.tune(Target(recall=share)) for share in (0.8, 0.85, 0.9)]
     for found in asked:
-        assert len([t for t in found.tried if t.verdict == "not proved"]) <= len(tuning.SHARES)
+        assert len([t for t in found.tried if t.verdict == "not proved"]) <= len(SHARES)
         if found.certificate is not None:
             assert found.certificate.bound >= found.target.recall
 
