@@ -124,9 +124,9 @@ def test_a_small_collection_grows_into_what_was_asked_for(
 ) -> None:
     collection = Collection.create(path, WordEncoder())
     collection.add(docstrings[:10])
-    assert collection._state.settings == Settings(10, 0.0, 0.0, "flat", 200, "whitening")
+    assert collection._state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
     collection.add(docstrings[10:300])
-    assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", 200, "whitening")
+    assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
     assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
     assert len(ours(path)) == 8
@@ -401,7 +401,7 @@ def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
         added = collection.add(documents)
-        assert (collection._state.settings, added.notes) == (Settings(k=48), [])
+        assert (collection._state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
         vectors = collection.encoder.encode(["w3 w4 w5 w6"])
         _, rows = collection._search_vectors(vectors, 28)
     assert {row % 25 for row in rows[0].tolist()} == {3}

@@ -1,0 +1,319 @@
+"""Settings search: the cheapest that reach a target, from the fewest bytes on.
+
+Settings are screened on a sample of the rows, built in memory where they promise enough, chosen by
+one sample of the queries and proved on another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.kinds import kind_named
+from slimdex.indexes.reduced_index import ReducedIndex
+from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vector_index import FaissIndex
+
+from ..catalog.certificate import Certificate
+from .ledger import Ledger
+from .metric_choice import Choice
+from .recall_trials import Pool, Trials, recalls
+from .targets import Target, Tried, Tuning, name_of, size_of
+
+ERROR = 0.05
+SHARES = (0.6, 0.25, 0.15)
+"""Parts of the error level for the first setting that is to be proved, the second and the third."""
+CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
+LEAST_MOST = 200
+ONE_ROW_IN = 20
+"""Candidates are 200, or one row in so many, at most: beyond, codes hardly choose."""
+SECONDS = 270.0
+"""After which no further setting is tried."""
+LISTS_ROWS = 100_000
+"""Rows from which inverted lists are tried where time is limited."""
+TIMED = 200
+"""Queries that a setting is timed with."""
+_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
+_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
+GRID = (_NARROW, *_WIDE)
+"""Kind -> shares of the dimensions that are tried with it."""
+
+
+class SettingsSearch:
+    """One search for settings."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        trials: Trials,
+        target: Target,
+        choice: Choice,
+        choosing: Pool,
+        proving: Pool,
+    ) -> None:
+        self.ledger, self.trials, self.target, self.choice = ledger, trials, target, choice
+        self.choosing, self.proving = choosing, proving
+        self.rescorer = Rescorer.fit(trials.moments, *choice.cell)
+        both = Pool(
+            choosing.name,
+            np.concatenate([choosing.vectors, proving.vectors]),
+            np.concatenate([choosing.own, proving.own]),
+        )
+        truth = trials.exact(both, self.rescorer)  # one pass for all of them
+        self.truths = truth[: len(choosing)], truth[len(choosing) :]
+        self.started, self.proofs = perf_counter(), 0
+        self.tried: list[Tried] = []
+        self.best: Tried | None = None  # within the limits, of those that miss the target
+        self.reaching: list[Tried] = []  # the target, but not the limits
+        self.too_slow: dict[str, int] = {}  # kind -> candidates that exceed a limit
+        self.too_large = self.late = False
+        rows = len(trials.live)
+        most = max(LEAST_MOST, rows // ONE_ROW_IN)
+        self.counts = [c for c in CANDIDATES if c <= most]
+
+    def run(self) -> Tuning:
+        """The cheapest first, until one is proved."""
+        ram, missed = self.target.ram, dict[Settings, float]()
+        options = self._options()
+        affordable = [o for o in options if ram is None or self._least_ram(o) <= ram]
+        for option in affordable:
+            if self._is_over():
+                break
+            count, promised = self._screened(option)
+            if count is None:
+                missed[option] = promised
+            elif count < self.too_slow.get(option.kind, self.counts[-1] + 1):
+                found = self._tried(option)
+                if found is not None:
+                    return found
+        if self.best is None and missed:
+            best = max(missed, key=lambda option: missed[option])
+            self._miss(self.trials.built(best), best)
+        for option in options[len(affordable) :]:
+            if self.reaching or self._is_over():
+                break
+            if self._screened(option)[0] is not None:
+                self._tried(option)
+        return self._result(lacking=self._lacking())
+
+    def as_it_is(self) -> Tuning:
+        """The settings in force, proved or not."""
+        settings, index = self.trials.snapshot.state.settings, self.trials.snapshot.index
+        assert settings is not None
+        if index.metric is None:
+            raise InputError(
+                f"{len(self.trials.live):,} documents and candidates=0; expected more documents, "
+                "or an index that rescores (candidates=200)"
+            )
+        tried = self._measured(index, settings)
+        if (over := self._over(tried)) is None:
+            if (proof := self._proof(index, settings)) is not None:
+                return self._result(replace(tried, verdict="chosen"), proof)
+            over = "not proved"
+        self.tried.append(replace(tried, verdict=over))
+        return self._result(lacking=self._lacking())
+
+    def _options(self) -> list[Settings]:
+        """All that the rows can bear, by bytes."""
+        trials, (beta, gamma) = self.trials, self.choice.cell
+        options = dict[Settings, int]()
+        grid = list(GRID)
+        if self.target.p99_ms is not None and len(trials.live) >= LISTS_ROWS:
+            grid.append(("ivf-pq", _NARROW[1][4:]))
+        for name, shares in grid:
+            multiple = kind_named(name).multiple
+            for share in shares:
+                k = max(round(trials.dim * share) // multiple, 1) * multiple
+                if k > trials.dim:
+                    continue
+                settings = Settings(k, beta, gamma, name, self.counts[-1])
+                try:
+                    fitted, _ = settings.checked(trials.dim).fitted(trials.moments)
+                except InputError:
+                    continue
+                if fitted == settings:
+                    options[settings] = self._least_ram(settings)
+        return sorted(options, key=lambda settings: options[settings])
+
+    def _least_ram(self, settings: Settings) -> int:
+        """Bytes of codes, reducer and metric, but for codebooks."""
+        trials, k = self.trials, settings.k
+        assert k is not None
+        row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
+        return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes
+
+    def _is_over(self) -> bool:
+        """Whether no more is to be tried."""
+        self.late = perf_counter() - self.started > SECONDS
+        return self.late or self.proofs == len(SHARES) or self.too_large
+
+    def _screened(self, option: Settings) -> tuple[int | None, float]:
+        """The least candidates that promise the target by a sample of the rows, if any do.
+
+        Also the recall that the most of them promise.
+        """
+        kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
+        screened, most = replace(option, kind=kind), self.counts[-1]
+        ranks = self.trials.screened(screened, self.choosing, self.truths[0], most)
+        return self._least(ranks), float(recalls(ranks, most).mean())
+
+    def _least(self, ranks: NDArray[np.float64]) -> int | None:
+        """The fewest candidates with which the other queries should prove the target."""
+        low, high = 0, len(self.counts)
+        while low < high:
+            middle = (low + high) // 2
+            if self._should_prove(recalls(ranks, self.counts[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        return self.counts[low] if low < len(self.counts) else None
+
+    def _should_prove(self, shares: NDArray[np.float64]) -> bool:
+        """Whether queries like these, as many as prove, would; with room for another draw."""
+        n = len(self.proving)
+        room = float(shares.std()) * sqrt(1 / len(shares) + 1 / n)
+        alike = np.resize(shares, n)
+        return betting_bound(alike, ERROR * SHARES[0]) - room >= self.target.recall
+
+    def _tried(self, option: Settings) -> Tuning | None:
+        """The answer, if an option is built and proved."""
+        index = self.trials.built(option)
+        ranks = self.trials.ranks(index, self.choosing, self.truths[0], self.counts[-1])
+        count = self._least(ranks)
+        if count is None:
+            self._miss(index, option)
+            return None
+        for more in [c for c in self.counts if c >= count]:
+            settings = replace(option, candidates=more)
+            tried = self._measured(index, settings)
+            if (over := self._over(tried)) is not None:
+                self.tried.append(replace(tried, verdict=over))
+                self.reaching.append(tried)
+                self.too_slow[option.kind] = more
+                self.too_large = self.target.disk is not None and tried.disk > self.target.disk
+                return None
+            if self.proofs == len(SHARES):
+                return None
+            if (proof := self._proof(index, settings)) is not None:
+                return self._result(replace(tried, verdict="chosen"), proof)
+            self.tried.append(replace(tried, verdict="not proved"))
+        return None
+
+    def _miss(self, index: ReducedIndex, option: Settings) -> None:
+        """Measure what misses the target with the most candidates."""
+        tried = self._measured(index, replace(option, candidates=self.counts[-1]))
+        over = self._over(tried)
+        self.tried.append(replace(tried, verdict=over or f"below {self.target.recall:g}"))
+        if over is None and (self.best is None or tried.estimate > self.best.estimate):
+            self.best = tried
+
+    def _measured(self, index: ReducedIndex, settings: Settings) -> Tried:
+        index.asked_candidates = settings.candidates
+        shares, seconds = self.trials.found(index, self.choosing, self.truths[0])
+        timed = np.array(seconds[-TIMED:]) * 1e3
+        return Tried(
+            settings,
+            index.nbytes,
+            self._disk(index),
+            float(shares.mean()),
+            betting_bound(shares, ERROR),
+            float(np.percentile(timed, 50)),
+            float(np.percentile(timed, 99)),
+        )
+
+    def _over(self, tried: Tried) -> str | None:
+        """Which limit a setting exceeds."""
+        for name, value, unit in (
+            ("ram", tried.ram, ""),
+            ("disk", tried.disk, ""),
+            ("p99_ms", tried.p99_ms, " ms"),
+        ):
+            limit = getattr(self.target, name)
+            if limit is not None and value > limit:
+                return f"over {f'{limit:g}{unit}' if unit else size_of(limit)}"
+        return None
+
+    def _proof(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
+        """A certificate of the target, by queries that chose nothing; each failure costs error."""
+        error = ERROR * SHARES[self.proofs]
+        self.proofs += 1
+        index.asked_candidates = settings.candidates
+        shares, _ = self.trials.found(index, self.proving, self.truths[1])
+        if betting_bound(shares, error) < self.target.recall:
+            return None
+        return certificate_of(
+            settings, shares, error, self.proving, len(self.trials.live), self.target.recall
+        )
+
+    def _disk(self, index: ReducedIndex) -> int:
+        """Bytes of the folder, were this the index in it."""
+        state, path = self.trials.snapshot.state, self.ledger.path
+        gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
+        gone |= {state.norms} if state.norms else set()
+        kept = sum(f.stat().st_size for f in path.iterdir() if f.is_file() and f.name not in gone)
+        return kept + index.nbytes + 4 * len(index)
+
+    def _result(
+        self,
+        chosen: Tried | None = None,
+        certificate: Certificate | None = None,
+        lacking: str | None = None,
+    ) -> Tuning:
+        tried = [*self.tried, chosen] if chosen else self.tried
+        target, rows = self.target, len(self.trials.live)
+        return Tuning(target, rows, self.choice.why, tried, chosen, certificate, lacking)
+
+    def _lacking(self) -> str:
+        target, limits = self.target, list[str]()
+        limits += [size_of(target.ram)] if target.ram is not None else []
+        limits += [f"{size_of(target.disk)} on disk"] if target.disk is not None else []
+        limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
+        have = " and ".join(limits) or "these documents"
+        if self.best is not None:
+            said = f"{have} reach at most {self.best.estimate:.3f} ({name_of(self.best.settings)})"
+        elif any(tried.verdict == "not proved" for tried in self.tried):
+            said = f"{have}: {target.recall:g} was reached, and not proved by {len(self.proving):,}"
+            said += " queries"
+        else:
+            said = f"{have}: nothing within that was found to reach {target.recall:g}"
+        if self.reaching:
+            near = min(self.reaching, key=self._excess)
+            said += (
+                f"; the nearest that reaches {target.recall:g} takes {size_of(near.ram)}, "
+                f"{size_of(near.disk)} on disk and {near.p99_ms:.2f} ms ({name_of(near.settings)})"
+            )
+        return said + ("; not all was tried, for want of time" if self.late else "")
+
+    def _excess(self, tried: Tried) -> float:
+        """How many times a limit it takes, of that which it exceeds most."""
+        target = self.target
+        pairs = (tried.ram, target.ram), (tried.disk, target.disk), (tried.p99_ms, target.p99_ms)
+        return max(value / limit for value, limit in pairs if limit is not None)
+
+
+def certificate_of(
+    settings: Settings,
+    shares: NDArray[np.float64],
+    error: float,
+    pool: Pool,
+    rows: int,
+    target: float | None = None,
+) -> Certificate:
+    """What recalls (q,) of a pool's queries prove of settings, with this probability of error."""
+    return Certificate(
+        settings,
+        float(shares.mean()),
+        betting_bound(shares, error),
+        ERROR,
+        pool.name,
+        len(pool),
+        rows,
+        target,
+    )

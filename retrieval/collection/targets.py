@@ -1,0 +1,123 @@
+"""Targets: what settings are to reach, what was tried for it, and what came of that."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slimdex.indexes.choices import AUTO
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+
+from ..catalog.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Target:
+    """What settings are to reach.
+
+    Parameters
+    ----------
+    recall : against exact search in the index's own metric, of the ten nearest; above 0, below 1.
+    ram : bytes resident at most, None for any.
+    disk : bytes of the index's folder at most.
+    p99_ms : milliseconds that 99 of 100 searches take at most, from a vector to rows.
+    """
+
+    recall: float = 0.99
+    ram: int | None = None
+    disk: int | None = None
+    p99_ms: float | None = None
+
+    def checked(self) -> Target:
+        """Itself; raises `InputError` for what can't be reached by anything."""
+        if not 0 < self.recall < 1:
+            raise InputError(f"recall={self.recall}; expected above 0 and below 1")
+        for name in ("ram", "disk", "p99_ms"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name}={value}; expected above 0")
+        return self
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting that was measured, on the queries that choose.
+
+    Attributes
+    ----------
+    ram, disk : bytes, of the whole index in memory and of its folder.
+    estimate, bound : of the recall, the bound of this setting alone with 95% confidence.
+    p50_ms, p99_ms : of a search, from a vector to rows.
+    verdict : what became of it.
+    """
+
+    settings: Settings
+    ram: int
+    disk: int
+    estimate: float
+    bound: float
+    p50_ms: float
+    p99_ms: float
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was tried, what was chosen, and what is proved of it.
+
+    Attributes
+    ----------
+    documents : that can be found.
+    metric : why (beta, gamma) are what they are.
+    chosen : None if nothing reaches the target.
+    certificate : of the chosen settings, on queries that did not choose them.
+    lacking : what could not be had, and the nearest that can; None if all could.
+    applied : whether the index has these settings now.
+    """
+
+    target: Target
+    documents: int
+    metric: str
+    tried: list[Tried] = field(default_factory=list)
+    chosen: Tried | None = None
+    certificate: Certificate | None = None
+    lacking: str | None = None
+    applied: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {**asdict(self), "said": self.said}
+
+    @property
+    def said(self) -> list[str]:
+        """The choice and why, in lines for people."""
+        lines = [self.metric]
+        if self.chosen is not None and self.certificate is not None:
+            lines.append(
+                f"chosen: {name_of(self.chosen.settings)}, {size_of(self.chosen.ram)} in memory, "
+                f"the least that was found to reach {self.target.recall:g}"
+            )
+            said = self.certificate.said(self.chosen.settings, self.documents)
+            lines.append(f"proved: {said}")
+        if self.lacking:
+            lines.append(self.lacking)
+        return lines
+
+
+def name_of(settings: Settings) -> str:
+    """What decides memory and time, in words."""
+    count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
+    return f"{settings.kind}, k={settings.k}, {count} candidates"
+
+
+def size_of(count: int) -> str:
+    """Bytes for people.
+
+    >>> size_of(12_340_000), size_of(999), size_of(2_500_000_000)
+    ('12.3 MB', '999 bytes', '2.5 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
