@@ -242,6 +242,68 @@ def search(
 
 
 @app.command()
+def index(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
+    candidates: Annotated[
+        str, typer.Option(help="Numbers of candidates, with commas; auto: the index's own.")
+    ] = "200,400,auto",
+    queries: Annotated[int, typer.Option(help="Queries, made of the documents.")] = 500,
+    all_threads: Annotated[
+        bool, typer.Option("--all-threads", help="Not one thread, but as many as there are.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """An index of yours: recall against exact search, and time from a vector and from a text."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.cli.options import candidates_asked
+    from slimdex.retrieval.collection.collection import Collection
+
+    from .experiments.index_study import PARTS, measure_index
+    from .machine import Resident, provenance
+
+    numbers = [candidates_asked(word) for word in candidates.split(",")]
+    if bad := [number for number in numbers if number is not None and number < 1]:
+        raise InputError(f"candidates={bad[0]}; expected 1 or more")
+    if queries < 1:
+        raise InputError(f"queries={queries}; expected 1 or more")
+    before = Resident.now()
+    with Collection.open(path, read_only=True) as collection, console.progress() as progress:
+        size = len(collection._index.index)
+        opened = Resident.now().since(before)
+        rows = measure_index(
+            collection,
+            numbers,
+            queries=queries,
+            threads=None if all_threads else 1,
+            progress=progress,
+        )
+        facts = collection.info()
+    report = {
+        "documents": facts["documents"],
+        "rows": size,
+        "kind": facts["settings"]["kind"],
+        "k": facts["settings"]["k"],
+        "bytes_per_vector": facts["memory"]["ram_bytes_per_vector"],
+        "opened_bytes": opened.own,
+        "by_candidates": rows,
+    }
+    if as_json:
+        console.print_json(report | provenance())
+        return
+    console.line(
+        f"{size:,} rows, {report['kind']}, k={report['k']}, {report['bytes_per_vector']:.0f} bytes "
+        f"a vector in RAM; opened, {opened.own / 1e6:.0f} MB more than an empty process"
+    )
+    heads = ["candidates", "recall@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
+    heads += ["vector to documents", "p99", "text to documents", "p99"]
+    table = []
+    for row in rows:
+        times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
+        table.append([f"{row['candidates']:,}", f"{row['recall@10']:.4f}", *times])
+    console.show_table(heads, table)
+
+
+@app.command()
 def cold(
     data: Data = None,
     sets: Sets = "docstrings",

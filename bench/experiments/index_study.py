@@ -1,0 +1,124 @@
+"""`slimdex bench index`: what an index that there is finds, and how long it takes, by candidates.
+
+Queries are documents of which two words in five are left out, as someone types what he half
+remembers. The exact ten nearest are those of the index's own metric. The encoder runs between two
+searches, as it does for a user: what it leaves of the processor's caches is part of the time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.query_pools import ASKED, encoded
+from slimdex.retrieval.collection.recall_trials import NEAREST, Pool, Trials, recalls
+from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.evaluation import latency
+
+from ..machine import limit_threads
+from ..rows import Row
+
+QUERIES = 500
+KEPT = 0.6
+"""Share of a document's words that a query has."""
+WARM_UP = 20
+PARTS = ("search", "encode", "hits", "text")
+"""Vector to rows, text to vector, vector to documents, text to documents."""
+
+
+def measure_index(
+    collection: Collection,
+    candidates: Sequence[int | None],
+    *,
+    queries: int = QUERIES,
+    threads: int | None = 1,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> list[Row]:
+    """A row for each number of candidates (None: the index's own), by the same queries.
+
+    Parameters
+    ----------
+    collection : whose encoder can be opened, and which rescores.
+    queries : how many are made of the documents.
+    threads : that are timed; None: all.
+
+    Returns
+    -------
+    Rows with ``candidates``, ``recall@10`` and, for each of `PARTS`, ``p50_ms_...`` to
+    ``p99_ms_...``.
+
+    Raises
+    ------
+    InputError
+        If the index does not rescore, or holds too few documents.
+    """
+    index, hidden = collection._index, collection._hidden
+    if index.metric is None:
+        raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
+    texts = half_remembered(collection, queries, np.random.default_rng(seed))
+    pool = Pool.asked(ASKED, encoded(collection.encoder, texts, progress))
+    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+        trials = Trials(collection._snapshot, collection._moments, Path(folder), progress)
+        truth = trials.exact(pool, index.metric.rescorer)
+        numbers = [index.candidates if count is None else count for count in candidates]
+        ranks = trials.ranks(index, pool, truth, max(numbers))
+    rows = []
+    limit_threads(threads)
+    for count in numbers:
+        asked: dict[str, Callable[[int], object]] = {
+            "search": lambda i, count=count: index.search(  # type: ignore[misc]
+                pool.vectors[i][None], NEAREST, None, hidden, count
+            ),
+            "encode": lambda i: encode_queries(collection.encoder, [texts[i]]),
+            "hits": lambda i, count=count: collection.search(  # type: ignore[misc]
+                pool.vectors[i], NEAREST, candidates=count
+            ),
+            "text": lambda i, count=count: collection.search(  # type: ignore[misc]
+                texts[i], NEAREST, candidates=count
+            ),
+        }
+        row: Row = {"candidates": count, "recall@10": float(recalls(ranks, count).mean())}
+        for part, seconds in _in_turns(asked, len(texts)).items():
+            row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
+        rows.append(row)
+        progress("timing", len(rows), len(numbers))
+    limit_threads(None)
+    return rows
+
+
+def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
+    """So many documents, of each of which about three words in five are kept, in their order."""
+    live = np.setdiff1d(np.arange(collection._state.rows), collection._hidden)
+    if len(live) < NEAREST:
+        raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
+    rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
+    found = collection._store.documents(rows, collection._snapshot.epoch)
+    texts = []
+    for row in rows:
+        words = found[row].content.split()
+        kept = [word for word in words if rng.random() < KEPT]
+        texts.append(" ".join(kept or words))
+    return texts
+
+
+def _in_turns(asked: dict[str, Callable[[int], object]], queries: int) -> dict[str, list[float]]:
+    """Seconds of each part for each query, the parts one after the other."""
+    for call in asked.values():
+        for i in range(min(WARM_UP, queries)):
+            call(i)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for i in range(queries):
+        for part, call in asked.items():
+            start = perf_counter()
+            call(i)
+            seconds[part].append(perf_counter() - start)
+    return seconds
