@@ -61,9 +61,9 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     efforts = tuple(sorted(candidates))
     ours = [
         uncompressed(dim),
-        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0), efforts),
-        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0), efforts),
-        Method("slimdex 1/64, whitened", Settings(part(dim, 2)), (RESCORED,)),
+        Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),
+        Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), efforts),
+        Method("slimdex 1/64, whitened", Settings(part(dim, 2), kind="pq"), (RESCORED,)),
     ]
     missing = missing_peers()
     peers = [name for name in PEERS if name not in missing and (not names or name in names)]

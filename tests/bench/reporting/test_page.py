@@ -49,13 +49,13 @@ def retrieval_rows(task: Task) -> list[Row]:
     judge = Judge(task.dataset, *exact_answers(task))
     methods = [
         grids.uncompressed(48),
-        Method("slimdex", Settings(k=24), (0, 200)),
-        Method("slimdex", Settings(k=12), (0, 10)),
+        Method("slimdex", Settings(k=24, kind="pq"), (0, 200)),
+        Method("slimdex", Settings(k=12, kind="pq"), (0, 10)),
         Method("slimdex", Settings(k=24, kind="sq8", candidates=0)),
         Method("int4", Settings(48, 0.0, 0.0, "sq4", 0, "identity")),
         Method("PCA", Settings(24, 1.0, 0.0, "flat", 0)),
         Method("truncate", Settings(24, 0.0, 0.0, "flat", 0, "truncate")),
-        Method("whitening", Settings(24, 1.0, 0.5), (0, 200)),
+        Method("whitening", Settings(24, 1.0, 0.5, "pq"), (0, 200)),
     ]
     rows = [r for m in methods for r in measured(task, m, m.efforts, judge)]
     failed = {"set": "words", "model": "words", "documents": 800, "method": "x", "error": "broke"}
