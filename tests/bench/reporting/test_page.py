@@ -183,6 +183,7 @@ def test_the_page_works_in_a_browser_without_a_network(
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         tab = browser.new_context(offline=True).new_page()
+        tab.set_default_timeout(600_000)  # a slow machine fails no test by time
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
@@ -222,6 +223,7 @@ def test_the_page_fits_the_window_and_begins_with_the_verdict(width: int, tmp_pa
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         size: ViewportSize = {"width": width, "height": 800}
         tab = browser.new_context(offline=True, viewport=size).new_page()
+        tab.set_default_timeout(600_000)
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
