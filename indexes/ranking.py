@@ -82,3 +82,15 @@ def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tu
         first = np.flatnonzero(own)[:k]
         out_scores[i, : len(first)], out_rows[i, : len(first)] = scores[i, first], rows[i, first]
     return out_scores, out_rows
+
+
+def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
+    """Each query's share of the exact search's first k rows that are among the first k found.
+
+    >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
+    [0.5]
+    """
+    wanted = exact[:, :k]
+    counts = (wanted >= 0).sum(axis=1)
+    hits = (wanted[:, :, None] == found[:, None, :k]) & (wanted >= 0)[:, :, None]
+    return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)

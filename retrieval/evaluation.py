@@ -23,12 +23,12 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.ranking import agreement
 
 from .catalog.certificate import SENTENCE
 from .collection.collection import Collection
-from .collection.query_pools import document_pool
+from .collection.query_pools import document_pool, encoded
 from .collection.settings_search import ERROR
-from .encoders.base import encode_queries
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch
 
@@ -93,22 +93,37 @@ def evaluate(
     and from a text to documents (``text_to_documents_p50_ms``). What a side has not is None.
     """
     _check_not_empty(collection)
-    judged = [(id, text) for id, text in queries if id in qrels]
-    if not judged:
-        raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = collection._store.ids(collection._state.rows)
+    judged, ids = labelled(collection, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
-    if not any(document in known for labels in qrels.values() for document in labels):
-        raise InputError("none of the labelled documents is in the index; expected the same ids")
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
     texts = [text for _, text in judged]
-    vectors = encode(collection, texts, progress)
+    vectors = encoded(collection.encoder, texts, progress)
     report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
     return report
+
+
+def labelled(
+    collection: Collection, queries: Sequence[tuple[str, str]], qrels: Qrels
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The queries (id, text) that have labels, and the documents' ids by row.
+
+    Raises
+    ------
+    InputError
+        If no query has labels, or they are of no document here.
+    """
+    judged = [(id, text) for id, text in queries if id in qrels]
+    if not judged:
+        raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
+    ids = collection._store.ids(collection._state.rows)
+    known = set(ids)
+    if not any(document in known for labels in qrels.values() for document in labels):
+        raise InputError("none of the labelled documents is in the index; expected the same ids")
+    return judged, ids
 
 
 def evaluate_self(
@@ -211,18 +226,6 @@ def per_query(
     return out
 
 
-def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
-    """Each query's share of the exact search's first k rows that are among the first k found.
-
-    >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
-    [0.5]
-    """
-    wanted = exact[:, :k]
-    counts = (wanted >= 0).sum(axis=1)
-    hits = (wanted[:, :, None] == found[:, None, :k]) & (wanted >= 0)[:, :, None]
-    return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
-
-
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
     """Answers (q, depth) without each query's `own` row (-1: none), cut to depth - 1 for all.
 
@@ -238,15 +241,6 @@ def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
 def latency(seconds: Sequence[float]) -> dict[str, float]:
     """Median, 95th and 99th percentile in milliseconds."""
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
-
-
-def encode(collection: Collection, texts: Sequence[str], progress: Progress = silent) -> Matrix:
-    """Vectors (n, d) of queries, with progress."""
-    parts = []
-    for low in range(0, len(texts), 64):
-        parts.append(encode_queries(collection.encoder, texts[low : low + 64]))
-        progress("encoding queries", min(low + 64, len(texts)), len(texts))
-    return np.concatenate(parts)
 
 
 def timed(search: Searcher, queries: Matrix, k: int) -> Results:

@@ -33,11 +33,12 @@ from slimdex.indexes.loss_ladder import (
     own_step,
 )
 from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.ranking import agreement
 from slimdex.indexes.vector_file import VectorFile
 
 from .collection.collection import Collection
-from .collection.health import overlap
-from .evaluation import Qrels, encode, per_query
+from .collection.query_pools import encoded
+from .evaluation import Qrels, labelled, per_query
 from .exact_search import OwnMetricSearch
 
 FLOAT32, INT8 = "float32", "int8"
@@ -99,17 +100,13 @@ def losses(
         pool = collection._pool(collection._snapshot, sample, progress)
         vectors, own, name = pool.vectors, pool.own, pool.name
     else:
-        judged = [(id, text) for id, text in queries if id in qrels]
-        ids = collection._store.ids(collection._state.rows)
+        judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
-        if not judged:
-            raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-        if not any(document in known for labels in qrels.values() for document in labels):
-            raise InputError(
-                "none of the labelled documents is in the index; expected the same ids"
-            )
         own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
-        vectors, name = encode(collection, [text for _, text in judged], progress), "labelled"
+        vectors, name = (
+            encoded(collection.encoder, [text for _, text in judged], progress),
+            "labelled",
+        )
     width = own.shape[1]
     found = ladder(index, vectors, AT + width, hidden, progress, deep=DEEP + width)
     found = {step: dropped(answers, own) for step, answers in found.items()}
@@ -142,12 +139,12 @@ def _unlabelled(found: Mapping[str, Found], own: str, ranks: tuple[Rows, Rows]) 
     steps: list[dict[str, Any]] = [
         {"step": ENCODER, "of": FLOAT32, "value": None, "least": least, "most": 1.0}
     ]
-    apart = float(overlap(truth, first).mean())
+    apart = float(agreement(truth, first, AT).mean())
     steps.append({"step": own, "of": ENCODER, "value": apart, "lost": None, "margin": None})
     names = [*found]
     later = names[names.index(own) + 1 :]
     values = {own: np.ones(len(truth))}
-    values |= {step: overlap(found[step].rows[:, :AT], truth) for step in later}
+    values |= {step: agreement(found[step].rows, truth, AT) for step in later}
     steps += [step | {"of": own} for step in _steps(values)[1:]]
     return {"measure": "recall@10", "steps": steps}
 

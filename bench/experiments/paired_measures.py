@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.retrieval.evaluation import DEPTH, agreement, drop_rows, per_query
+from slimdex.indexes.ranking import agreement
+from slimdex.retrieval.evaluation import DEPTH, drop_rows, per_query
 
 from ..data.datasets import Dataset
 

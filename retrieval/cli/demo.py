@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.ranking import agreement
 
 from ..collection.collection import Collection
+from ..collection.query_pools import encoded
 from ..documents import Hit
-from ..evaluation import agreement, encode, timed
+from ..evaluation import timed
 from ..exact_search import ExactSearch, OwnMetricSearch
 
 SOURCE = "python:"
@@ -36,7 +38,7 @@ def comparison(collection: Collection, progress: Progress = silent) -> dict[str,
     step = max(collection._state.rows // MEASURED, 1)
     stored = collection._store.documents(range(0, collection._state.rows, step))
     texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
-    vectors = encode(collection, texts, progress)
+    vectors = encoded(collection.encoder, texts, progress)
     exact_search = ExactSearch(collection)
     ours = timed(collection._search_vectors, vectors, 10)
     exact = timed(exact_search, vectors, 10)

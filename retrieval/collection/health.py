@@ -22,15 +22,12 @@ from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.drift import variance_kept
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.linear import Linear
 from slimdex.indexes.loss_ladder import exact_orders, own_step
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.reduced_index import ReducedIndex, trained
-from slimdex.indexes.rescoring import Metric, Rescorer
-from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.ranking import agreement
+from slimdex.indexes.reduced_index import ReducedIndex
 
 from ..catalog.certificate import Certificate
 from ..catalog.state import State
@@ -38,7 +35,7 @@ from . import writer
 from .index_files import sampled_error
 from .ledger import Ledger
 from .query_pools import ASKED
-from .recall_trials import NEAREST, Pool, without_own
+from .recall_trials import NEAREST, Pool, built, without_own
 from .refit_advice import about, fit_advice, is_outgrown, kind_advice, refit_seconds
 from .snapshot import Snapshot
 
@@ -198,45 +195,7 @@ def measured(
         others = np.union1d(hidden, own[i][own[i] >= 0])
         _, rows = index.search(query[None], NEAREST, exclude=others)
         found[i, : rows.shape[1]] = rows[0]
-    return Measured(overlap(found, truth), truth, found)
-
-
-def overlap(found: Rows, truth: Rows) -> NDArray[np.float64]:
-    """Each query's share of its true rows (q, n) that are among those found (q, m).
-
-    >>> overlap(np.array([[1, 2, 3], [4, -1, -1]]), np.array([[3, 9, 1], [-1, -1, -1]])).round(2)
-    array([0.67, 1.  ])
-    """
-    hits = ((truth[:, :, None] == found[:, None, :]).any(axis=2) & (truth >= 0)).sum(axis=1)
-    there = (truth >= 0).sum(axis=1)
-    return np.where(there > 0, hits / np.maximum(there, 1), 1.0)
-
-
-def fresh(
-    index: ReducedIndex,
-    settings: Settings,
-    moments: Moments,
-    folder: Path,
-    progress: Progress = silent,
-) -> ReducedIndex:
-    """An index of the same rows as `reduce` would fit and code it, in memory.
-
-    Parameters
-    ----------
-    settings : with k, as they suit these moments.
-    folder : where its norms go, 4 bytes a row.
-    """
-    vectors = index.vectors
-    reducer = settings.fit_reducer(vectors, moments, progress)
-    metric = None
-    if settings.rescores:
-        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-        norms = VectorFile(folder / "norms", 1, 0, np.float32)
-        metric = Metric(rescorer, vectors, norms)
-    codes = trained(kind_named(settings.kind), reducer, vectors)
-    made = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
-    made.extend(progress)
-    return made
+    return Measured(agreement(found, truth, NEAREST), truth, found)
 
 
 def health(
@@ -282,14 +241,15 @@ def _refitted(
         return None
     with TemporaryDirectory() as folder:
         start = perf_counter()
-        index = fresh(snapshot.index, settings, moments, Path(folder), progress)
+        vectors = snapshot.index.vectors
+        index = built(vectors, settings, moments, Path(folder) / "norms", progress)
         seconds = perf_counter() - start
         then = measured(index, pool, snapshot.hidden, progress)
         return {
             "estimate": then.estimate,
             "bound": then.bound,
             "seconds": seconds,
-            "found_of_its_order": float(overlap(now.found, then.truth).mean()),
+            "found_of_its_order": float(agreement(now.found, then.truth, NEAREST).mean()),
         }
 
 

@@ -139,19 +139,8 @@ class Trials:
 
     def built(self, settings: Settings) -> ReducedIndex:
         """An index of all rows as `reduce` would make it, its codes in memory alone."""
-        reducer = settings.fit_reducer(self.vectors, self.moments, self._progress)
-        rescorer = Rescorer.fit(self.moments, settings.beta, settings.gamma)
         path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
-        rows = path.stat().st_size // 4 if path.exists() else 0
-        index = ReducedIndex(
-            reducer,
-            trained(kind_named(settings.kind), reducer, self.vectors),
-            self.vectors,
-            metric=Metric(rescorer, self.vectors, VectorFile(path, 1, rows, np.float32)),
-            candidates=settings.candidates,
-        )
-        index.extend(self._progress)
-        return index
+        return built(self.vectors, settings, self.moments, path, self._progress)
 
     def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by all codes of an index."""
@@ -186,6 +175,32 @@ class Trials:
             rows = np.union1d(self._drawn(), truth[truth >= 0])
             self._sample = rows, self.vectors.take(rows)
         return self._sample
+
+
+def built(
+    vectors: VectorFile,
+    settings: Settings,
+    moments: Moments,
+    norms: Path,
+    progress: Progress = silent,
+) -> ReducedIndex:
+    """An index of all rows as `reduce` would fit and code it, in memory.
+
+    Parameters
+    ----------
+    settings : with k, as they suit these moments.
+    norms : a file of 4 bytes a row, whose rows, if it is there, are those of this metric.
+    """
+    reducer = settings.fit_reducer(vectors, moments, progress)
+    metric = None
+    if settings.rescores:
+        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+        rows = norms.stat().st_size // 4 if norms.exists() else 0
+        metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
+    codes = trained(kind_named(settings.kind), reducer, vectors)
+    index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
+    index.extend(progress)
+    return index
 
 
 def exact_nearest(

@@ -9,6 +9,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import evaluation
 from slimdex.retrieval.collection.collection import Collection
@@ -18,7 +19,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.evaluation import (
     LABELS,
     ExactSearch,
-    agreement,
     drop_rows,
     evaluate,
     evaluate_self,

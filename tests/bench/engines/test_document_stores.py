@@ -13,7 +13,7 @@ from slimdex.bench.engines.store_process import StoreProcess
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.retrieval.evaluation import agreement
+from slimdex.indexes.ranking import agreement
 from tests.encoders import WordEncoder
 from tests.slow import slow
 

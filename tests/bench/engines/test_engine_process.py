@@ -13,8 +13,8 @@ from slimdex.bench.experiments.measured_methods import uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.machine import limit_threads, provenance
 from slimdex.indexes.arrays import Rows, normalize_rows
+from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.evaluation import agreement
 
 
 def brute_force(task: Task, k: int) -> Rows:
