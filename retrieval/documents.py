@@ -1,8 +1,8 @@
-"""The two things that users handle: a Document goes in, a Hit comes out."""
+"""What users handle: a Document, which may have parts, goes in, a Hit comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,30 @@ SHOWN = 60
 
 
 @dataclass(frozen=True)
+class Part:
+    """Where a section or a page of a text begins; it ends where the next one begins.
+
+    Attributes
+    ----------
+    start : characters of the text before it.
+    headings : those above it, the outermost first.
+    page : of a text that has pages, from 1 on.
+    anchor : what a link to it says after ``#``.
+    """
+
+    start: int
+    headings: Sequence[str] = ()
+    page: int | None = None
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
 class Document:
     """A text with an id, an optional title and the user's own columns.
+
+    Attributes
+    ----------
+    parts : of the text, in order, where it is known to have some: a long text is cut there first.
 
     >>> Document("7", "It rained.", title="Weather").content
     'Weather It rained.'
@@ -26,6 +48,7 @@ class Document:
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    parts: Sequence[Part] = ()
 
     @property
     def content(self) -> str:
