@@ -191,6 +191,41 @@ def stored(
 
 
 @app.command()
+def tune(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="Of metric, target, coverage, growth.")] = "",
+) -> None:
+    """What `slimdex tune` chooses and proves, beside the default, oracles and real queries."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.retrieval_study import results_file
+    from .experiments.tuning_study import PARTS, measure_tuning
+    from .machine import provenance
+    from .reporting.verdict import tune_line
+
+    parts = only.split(",") if only else list(PARTS)
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise InputError(f"--only {unknown[0]}; expected {', '.join(PARTS)}")
+    chosen = _datasets(data, sets, models)
+    about = provenance(["faiss-cpu", "numpy"]) | {"seed": 0}
+    encoders = list(_encoders(models, precision, pooling, max_length))
+    for encoder in encoders:
+        for task in _tasks(chosen, [encoder], cache, quick):
+            results = results_file(task, "tune", out)
+            with console.progress() as progress:
+                measure_tuning(task, encoder, results, about, parts, progress)
+            _tell(results, tune_line(list(results.rows.values())))
+
+
+@app.command()
 def search(
     data: Data = None,
     sets: Sets = "docstrings",

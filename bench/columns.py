@@ -58,10 +58,15 @@ COLUMNS = (
     Column(
         r"([\w.-]+ )?(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
         NUMBER,
-        "points of 100: the mean, its difference from float32 (of stored: from fp16), and that"
+        "points of 100: the mean, its difference from float32 (of stored: from fp16,"
+        " of tune: from the default metric or a fresh index), and that"
         " one's 95% interval",
     ),
     Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
+    Column("estimate|bound", NUMBER, "recall@10 by queries made of documents, and its lower bound"),
+    Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
+    Column("loss(_said)?", NUMBER, "recall@10 that a fit of today would add: measured, by health"),
+    Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
     Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
     Column(
         "STS-B|SICK-R|STS1[2-6]|(sts_)?average|sts_spearman",
@@ -95,6 +100,7 @@ COLUMNS = (
     Column("flops_per_token|product_flops", (*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     Column("(ram|disk|process|process_files)_row_bytes", (*NUMBER, NoneType), "bytes a vector"),
+    Column("ram_bytes", (int,), "of an index in memory, whole"),
     Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
     Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
     Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),

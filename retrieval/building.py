@@ -21,7 +21,7 @@ from .collection.collection import Collection
 from .collection.made_up_ids import MadeUpIds
 from .collection.staging import TwiceError
 from .collection.targets import Target
-from .collection.tuning import FEWEST_A_DIMENSION, raw_metric
+from .collection.tuning import FEWEST_A_DIMENSION, chosen_metric
 from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents
@@ -165,7 +165,7 @@ def prove(
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
     if is_free and state.encoder.get("type") != GIVEN:
-        choice = raw_metric(
+        choice = chosen_metric(
             collection._ledger, collection._snapshot, collection.encoder, progress=progress
         )
         if choice.cell != default:

@@ -83,6 +83,31 @@ def stored_line(rows: Sequence[Row]) -> str:
     )
 
 
+def tune_line(rows: Sequence[Row]) -> str:
+    """What of the parts that were measured says most."""
+    found = {(row["what"], row["way"]): row for row in rows if "error" not in row}
+    said = []
+    if usual := found.get(("metric", "default")):
+        ways = [("unlabelled", "without labels"), ("labels", "with labels"), ("oracle", "best")]
+        gains = [f"{found['metric', way]['ndcg@10_delta']:+.2f} {name}" for way, name in ways]
+        said.append(f"nDCG@10 {usual['ndcg@10']:.2f} by default, {', '.join(gains)}")
+    if tuned := found.get(("target", "tuned")):
+        said.append(
+            f"proved {tuned['bound']:.4f} with {tuned['ram_bytes']:,} bytes, real queries find "
+            f"{tuned['recall@10_total']:.4f}"
+        )
+    trials = [row for row in rows if row["what"] == "coverage"]
+    if trials:
+        high, count = (sum(row[name] for row in trials) for name in ("too_high", "trials"))
+        said.append(f"bound too high in {high:,} of {count:,} trials")
+    if grown := found.get(("growth", "never")):
+        said.append(
+            f"growth costs {grown['loss']:.3f} of recall, and {grown.get('loss_said', 0.0):.3f} "
+            "by `health`"
+        )
+    return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
+
+
 def search_line(rows: Sequence[Row]) -> str:
     """slimdex's time from a text to its documents, beside the fastest other at the recall."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)

@@ -81,7 +81,7 @@ class SettingsSearch:
     def run(self) -> Tuning:
         """The cheapest first, until one is proved."""
         ram, missed = self.target.ram, dict[Settings, float]()
-        options = self._options()
+        options = self.options()
         affordable = [o for o in options if ram is None or self._least_ram(o) <= ram]
         for option in affordable:
             if self._is_over():
@@ -120,7 +120,7 @@ class SettingsSearch:
         self.tried.append(replace(tried, verdict=over))
         return self._result(lacking=self._lacking())
 
-    def _options(self) -> list[Settings]:
+    def options(self) -> list[Settings]:
         """All that the rows can bear, by bytes."""
         trials, (beta, gamma) = self.trials, self.choice.cell
         options = dict[Settings, int]()

@@ -126,17 +126,18 @@ def certified(
         return certificate_of(settings, shares, ERROR, pool, len(trials.live))
 
 
-def raw_metric(
+def chosen_metric(
     ledger: Ledger,
     snapshot: Snapshot,
     encoder: Encoder,
+    asked: Asked | None = None,
     *,
     progress: Progress = silent,
     seed: int = 0,
 ) -> Choice:
-    """The rule's (beta, gamma) without labels; the default for all but raw encoders."""
+    """The rule's (beta, gamma): without labels it is the default for all but raw encoders."""
     rng = np.random.default_rng(seed)
-    return _metric(ledger, snapshot, encoder, None, ledger.moments(), rng, progress)
+    return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng, progress)
 
 
 def _pools(

@@ -1,0 +1,213 @@
+"""`slimdex bench tune`: what `slimdex tune` chooses and proves, held against labels and oracles.
+
+Each part asks with the set's own queries, which `tune` does not see, unless it chooses by labels:
+then by half of them, and the other half judges.
+
+- metric: nDCG@10 by exact search, of the default (beta, gamma), of the choice with and without
+  labels, and of the best of all cells, which only the judging half knows.
+- target: the settings chosen for a recall of .99, what real queries find with them, and the least
+  of the same grid with which these find as much.
+- coverage: how often the bound by 500 queries made of documents is above what real ones find.
+- growth: see `growth_study`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.kinds import kind_named
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reduced_index import ReducedIndex
+from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Cell, Choice
+from slimdex.retrieval.collection.query_pools import document_pool
+from slimdex.retrieval.collection.recall_trials import NEAREST, recalls
+from slimdex.retrieval.collection.settings_search import ERROR, SettingsSearch
+from slimdex.retrieval.collection.targets import Target
+from slimdex.retrieval.collection.tuning import CERTIFIED, Asked, chosen_metric, tune
+from slimdex.retrieval.encoders.base import Encoder
+
+from ..rows import ResultsFile, Row, key_of
+from .growth_study import measure_growth
+from .paired_measures import interval
+from .retrieval_study import Task
+from .tuning_subject import MEASURE, Subject, answers
+
+RECALL = 0.99
+POOL = 3000
+"""Queries made of documents, from which those of each trial are drawn with replacement."""
+TRIALS = 1000
+"""Of the bound, for each setting."""
+SHARES, CANDIDATES = (6, 3, 1.5), (100, 200, 400)
+"""Settings whose bounds are tried: k, as d divided by these, and candidates."""
+PARTS = ("metric", "target", "coverage", "growth")
+
+
+def measure_tuning(
+    task: Task,
+    encoder: Encoder,
+    results: ResultsFile,
+    about: Row,
+    parts: Sequence[str] = PARTS,
+    progress: Progress = silent,
+) -> None:
+    """Write the rows of these parts that are not in the results yet."""
+    measures: dict[str, Callable[[Subject, Progress], Iterator[Row]]] = {
+        "metric": measure_metric,
+        "target": measure_target,
+        "coverage": measure_coverage,
+        "growth": measure_growth,
+    }
+    done = {
+        row["what"] for row in results.rows.values() if row["vectors"] == task.facts()["vectors"]
+    }
+    missing = [part for part in parts if part not in done]
+    if not missing:
+        return
+    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+        subject = Subject(task, encoder, Path(folder))
+        for part in missing:
+            for row in list(measures[part](subject, progress)):
+                known = task.facts() | {"what": part, "queries": len(subject.real)} | row
+                named = ("way", "k", "candidates") if part == "coverage" else ("way",)
+                key = {name: known[name] for name in ("vectors", "what", *named)}
+                results.append({"key": key_of(key)} | known | about)
+
+
+def measure_metric(subject: Subject, progress: Progress) -> Iterator[Row]:
+    """Exact search in the metric that each way chooses, judged by half of the queries."""
+    order = np.random.default_rng(subject.seed).permutation(len(subject.real))
+    choosing, judging = np.sort(order[::2]), np.sort(order[1::2])
+    values = {}
+    for number, cell in enumerate(CELLS, start=1):
+        values[cell] = subject.judged(subject.truth(cell))[judging]
+        progress("metrics by labels", number, len(CELLS))
+    data, ledger, snapshot = subject.task.dataset, subject.ledger, subject.snapshot
+    names = [data.query_ids[i] for i in subject.asked[choosing].tolist()]
+    texts = [data.query_texts[i] for i in subject.asked[choosing].tolist()]
+    labels = {name: data.qrels[name] for name in names}
+    asked = Asked(list(zip(names, texts, strict=True)), labels)
+    cells = {"default": DEFAULT}
+    cells["unlabelled"] = chosen_metric(ledger, snapshot, subject.encoder).cell
+    cells["labels"] = chosen_metric(ledger, snapshot, subject.encoder, asked).cell
+    cells["oracle"] = max(values, key=lambda cell: float(values[cell].mean()))
+    deltas = np.stack([values[cell] - values[DEFAULT] for cell in cells.values()])
+    low, high = interval(deltas, subject.seed)
+    for i, (way, (beta, gamma)) in enumerate(cells.items()):
+        row: Row = {"way": way, "beta": beta, "gamma": gamma, "queries": len(judging)}
+        row |= {MEASURE: float(values[beta, gamma].mean())}
+        row |= {f"{MEASURE}_delta": float(deltas[i].mean())}
+        yield row | {f"{MEASURE}_low": float(low[i]), f"{MEASURE}_high": float(high[i])}
+
+
+def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
+    """The default, what `tune` chooses for the recall, and the least that real queries need."""
+    tuned = tune(
+        subject.ledger, subject.snapshot, subject.encoder, Target(RECALL), progress=progress
+    )
+    index = subject.snapshot.index
+    settings = subject.snapshot.state.settings
+    assert settings is not None
+    counted = replace(settings, candidates=index.candidates)
+    yield _reached(subject, "default", counted, index)
+    if tuned.chosen is None or tuned.certificate is None:
+        yield {"way": "tuned", "error": str(tuned.lacking)}
+        return
+    chosen = tuned.chosen
+    index = subject.trials.built(chosen.settings)
+    yield _reached(subject, "tuned", chosen.settings, index) | {
+        "estimate": tuned.certificate.estimate,
+        "bound": tuned.certificate.bound,
+        "p50_ms": chosen.p50_ms,
+        "p99_ms": chosen.p99_ms,
+    }
+    cell = chosen.settings.beta, chosen.settings.gamma
+    if cell != DEFAULT:
+        usual = replace(chosen.settings, beta=DEFAULT[0], gamma=DEFAULT[1])
+        yield _reached(subject, "tuned, default metric", usual, subject.trials.built(usual))
+    truth = subject.truth(cell)
+    fewest = _fewest(subject, index, truth, chosen.settings.candidates or 0)
+    least = replace(chosen.settings, candidates=fewest)
+    index.asked_candidates = fewest
+    yield _reached(subject, "oracle's candidates", least, index)
+    if (smallest := _smallest(subject, cell, truth, progress)) is not None:
+        yield _reached(subject, "oracle", *smallest)
+
+
+def _reached(subject: Subject, way: str, settings: Settings, index: ReducedIndex) -> Row:
+    """What real queries find, and what it takes."""
+    index.asked_candidates = settings.candidates
+    truth = subject.truth((settings.beta, settings.gamma))
+    found = answers(index, subject.real)
+    named = ("k", "beta", "gamma", "kind", "candidates")
+    return {
+        "way": way,
+        **{name: getattr(settings, name) for name in named},
+        "ram_bytes": index.nbytes,
+        "recall@10_total": subject.recall(index, truth),
+        MEASURE: float(subject.judged(found).mean()),
+    }
+
+
+def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> int:
+    """The fewest candidates with which real queries find the target, up to a number that does."""
+    ranks = subject.trials.ranks(index, subject.real, truth, most)
+    low, high = NEAREST, most
+    while low < high:
+        middle = (low + high) // 2
+        if recalls(ranks, middle).mean() >= RECALL:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _smallest(
+    subject: Subject, cell: Cell, truth: Rows, progress: Progress
+) -> tuple[Settings, ReducedIndex] | None:
+    """Of the grid that `tune` has, the least of bytes with which real queries find the target."""
+    none = subject.real.part(slice(0))
+    choice = Choice(cell, "")
+    search = SettingsSearch(subject.ledger, subject.trials, Target(RECALL), choice, none, none)
+    options = search.options()
+    for number, option in enumerate(options, start=1):
+        progress("oracle", number, len(options))
+        index = subject.trials.built(option)
+        most = search.counts[-1]
+        ranks = subject.trials.ranks(index, subject.real, truth, most)
+        if recalls(ranks, most).mean() >= RECALL:
+            fewest = _fewest(subject, index, truth, most)
+            return replace(option, candidates=fewest), index
+    return None
+
+
+def measure_coverage(subject: Subject, progress: Progress) -> Iterator[Row]:
+    """Bounds by queries made of documents, beside what real ones find with the same settings."""
+    trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
+    store, encoder = subject.collection._store, subject.encoder
+    pool = document_pool(subject.snapshot, store, encoder, POOL, rng, progress)
+    truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
+    real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)
+    multiple = kind_named("pq").multiple
+    for number, share in enumerate(SHARES, start=1):
+        k = max(round(trials.dim / share / multiple), 1) * multiple
+        index = trials.built(Settings(k, beta, gamma, "pq", most))
+        ranks = trials.ranks(index, pool, truth, most)
+        real_ranks = trials.ranks(index, subject.real, real_truth, most)
+        for candidates in CANDIDATES:
+            found = recalls(real_ranks, candidates).mean()
+            shares = recalls(ranks, candidates)
+            bounds = [betting_bound(rng.choice(shares, CERTIFIED), ERROR) for _ in range(TRIALS)]
+            row: Row = {"way": pool.name, "k": k, "candidates": candidates}
+            row |= {"recall@10_total": float(found), "estimate": float(shares.mean())}
+            row |= {"bound": float(np.mean(bounds)), "trials": TRIALS}
+            yield row | {"too_high": int(np.sum(np.array(bounds) > found))}
+        progress("coverage", number, len(SHARES))
