@@ -221,7 +221,7 @@ def tune(
         for task in _tasks(chosen, [encoder], cache, quick):
             results = results_file(task, "tune", out)
             with console.progress() as progress:
-                measure_tuning(task, encoder, results, about, parts, progress)
+                measure_tuning(task, encoder, results, about, parts, progress=progress)
             _tell(results, tune_line(list(results.rows.values())))
 
 

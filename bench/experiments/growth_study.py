@@ -24,7 +24,6 @@ from .tuning_subject import (
     MEASURE,
     Subject,
     answers,
-    built_from,
     documents_of,
     judged,
     real_queries,
@@ -41,10 +40,10 @@ def measure_growth(subject: Subject, progress: Progress = silent) -> Iterator[Ro
     ``loss`` is the recall that a fit of today would give back, as real queries find it: by how
     much more of its order the fresh index finds than this one. ``loss_said`` is that of `health`.
     """
-    task, encoder = subject.task, subject.encoder
+    task = subject.task
     order = topic_first(task, np.random.default_rng(subject.seed))
     count = max(round(FIRST * len(order)), NEAREST + 1)
-    fresh = built_from(task, encoder, subject.folder / "fresh", order)
+    fresh = subject.built("fresh", order)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     pool = real_queries(task, subject.asked)
@@ -55,7 +54,8 @@ def measure_growth(subject: Subject, progress: Progress = silent) -> Iterator[Ro
     for number, way in enumerate(WAYS, start=1):
         index, refitted = fresh, True
         if way != "fresh":
-            index = built_from(task, encoder, subject.folder / way, order[:count])
+            index = subject.built(way, order[:count])
+            index.certify(progress=progress)  # as `slimdex build` does
             vectors = None if way == "auto" else task.vectors.take(order[count:])
             rest = documents_of(task, order[count:])
             refitted = index.add(rest, vectors=vectors, refit=way, progress=progress).refitted

@@ -27,7 +27,7 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Cell, Choice
+from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Choice
 from slimdex.retrieval.collection.query_pools import document_pool
 from slimdex.retrieval.collection.recall_trials import NEAREST, recalls
 from slimdex.retrieval.collection.settings_search import ERROR, SettingsSearch
@@ -39,7 +39,7 @@ from ..rows import ResultsFile, Row, key_of
 from .growth_study import measure_growth
 from .paired_measures import interval
 from .retrieval_study import Task
-from .tuning_subject import MEASURE, Subject, answers
+from .tuning_subject import DEFAULTS, MEASURE, Subject, answers
 
 RECALL = 0.99
 POOL = 3000
@@ -57,6 +57,7 @@ def measure_tuning(
     results: ResultsFile,
     about: Row,
     parts: Sequence[str] = PARTS,
+    settings: Settings = DEFAULTS,
     progress: Progress = silent,
 ) -> None:
     """Write the rows of these parts that are not in the results yet."""
@@ -73,7 +74,7 @@ def measure_tuning(
     if not missing:
         return
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        subject = Subject(task, encoder, Path(folder))
+        subject = Subject(task, encoder, Path(folder), settings)
         for part in missing:
             for row in list(measures[part](subject, progress)):
                 known = task.facts() | {"what": part, "queries": len(subject.real)} | row
@@ -133,12 +134,13 @@ def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
     if cell != DEFAULT:
         usual = replace(chosen.settings, beta=DEFAULT[0], gamma=DEFAULT[1])
         yield _reached(subject, "tuned, default metric", usual, subject.trials.built(usual))
-    truth = subject.truth(cell)
-    fewest = _fewest(subject, index, truth, chosen.settings.candidates or 0)
+    truth, none = subject.truth(cell), subject.real.part(slice(0))
+    choice = Choice(cell, "")
+    search = SettingsSearch(subject.ledger, subject.trials, Target(RECALL), choice, none, none)
+    fewest = _fewest(subject, index, truth, search.counts[-1])
     least = replace(chosen.settings, candidates=fewest)
-    index.asked_candidates = fewest
     yield _reached(subject, "oracle's candidates", least, index)
-    if (smallest := _smallest(subject, cell, truth, progress)) is not None:
+    if (smallest := _smallest(subject, search, truth, progress)) is not None:
         yield _reached(subject, "oracle", *smallest)
 
 
@@ -158,7 +160,7 @@ def _reached(subject: Subject, way: str, settings: Settings, index: ReducedIndex
 
 
 def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> int:
-    """The fewest candidates with which real queries find the target, up to a number that does."""
+    """The fewest candidates with which real queries find the target; `most` if none do."""
     ranks = subject.trials.ranks(index, subject.real, truth, most)
     low, high = NEAREST, most
     while low < high:
@@ -171,17 +173,13 @@ def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> in
 
 
 def _smallest(
-    subject: Subject, cell: Cell, truth: Rows, progress: Progress
+    subject: Subject, search: SettingsSearch, truth: Rows, progress: Progress
 ) -> tuple[Settings, ReducedIndex] | None:
     """Of the grid that `tune` has, the least of bytes with which real queries find the target."""
-    none = subject.real.part(slice(0))
-    choice = Choice(cell, "")
-    search = SettingsSearch(subject.ledger, subject.trials, Target(RECALL), choice, none, none)
-    options = search.options()
+    options, most = search.options(), search.counts[-1]
     for number, option in enumerate(options, start=1):
         progress("oracle", number, len(options))
         index = subject.trials.built(option)
-        most = search.counts[-1]
         ranks = subject.trials.ranks(index, subject.real, truth, most)
         if recalls(ranks, most).mean() >= RECALL:
             fewest = _fewest(subject, index, truth, most)

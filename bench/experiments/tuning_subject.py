@@ -27,6 +27,7 @@ from .retrieval_study import Task
 REAL = 2000
 """Real queries that are asked, at most."""
 MEASURE = "ndcg@10"
+DEFAULTS = Settings()
 
 
 class Subject:
@@ -35,17 +36,32 @@ class Subject:
     Parameters
     ----------
     folder : for the collection, and for what trials leave.
+    settings : of the collection.
     """
 
-    def __init__(self, task: Task, encoder: Encoder, folder: Path, seed: int = 0) -> None:
-        self.task, self.encoder, self.seed = task, encoder, seed
+    def __init__(
+        self,
+        task: Task,
+        encoder: Encoder,
+        folder: Path,
+        settings: Settings = DEFAULTS,
+        seed: int = 0,
+    ) -> None:
+        self.task, self.encoder, self.settings, self.seed = task, encoder, settings, seed
         data = task.dataset
         order = np.random.default_rng(seed).permutation(len(data.query_ids))[:REAL]
         self.asked = np.sort(order)
-        self.collection = built_from(task, encoder, folder / "default", range(len(data.ids)))
         self.folder = folder
+        self.collection = self.built("default", range(len(data.ids)))
         self.ledger, self.snapshot = self.collection._ledger, self.collection._snapshot
         self.real = real_queries(task, self.asked)
+
+    def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
+        """A collection of some of the documents, with their vectors."""
+        new = Collection.create(self.folder / name, self.encoder, self.settings)
+        vectors = self.task.vectors.take(np.asarray(rows))
+        new.add(documents_of(self.task, rows), vectors=vectors)
+        return new
 
     @cached_property
     def trials(self) -> Trials:
@@ -63,13 +79,6 @@ class Subject:
     def recall(self, index: ReducedIndex, truth: Rows) -> float:
         """Share of the true neighbours that real queries find."""
         return float(self.trials.found(index, self.real, truth)[0].mean())
-
-
-def built_from(task: Task, encoder: Encoder, path: Path, rows: Sequence[int] | Rows) -> Collection:
-    """A collection of the default settings, of some of a task's documents with their vectors."""
-    new = Collection.create(path, encoder, Settings())
-    new.add(documents_of(task, rows), vectors=task.vectors.take(np.asarray(rows)))
-    return new
 
 
 def documents_of(task: Task, rows: Sequence[int] | Rows) -> Iterator[Document]:

@@ -11,7 +11,6 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
 from .search_tables import (
-    Table,
     beside_peers,
     cold,
     encoders,
@@ -22,6 +21,8 @@ from .search_tables import (
     updates,
 )
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
+from .tables import Table
+from .tuning_tables import tuning
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
@@ -74,6 +75,7 @@ EXPERIMENTS = (
     Experiment("peers", beside_peers, VECTORS),
     Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
     Experiment("stored", stored, ("faiss-cpu", "numpy"), "stored", "Stored"),
+    Experiment("tune", tuning, ("faiss-cpu", "numpy"), "tune", "Tuning"),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),

@@ -12,7 +12,8 @@ from slimdex.indexes.errors import InputError
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
-from .search_tables import Table, beside_peers, codes_alone, headline
+from .search_tables import beside_peers, codes_alone, headline
+from .tables import Table
 
 MOST_LINES = 20
 """Lines of a table that is shown unfolded, at most."""

@@ -19,8 +19,8 @@ from . import search_tables as tables
 from .experiments import EXPERIMENTS
 from .panels import Figure
 from .search_charts import all_charts
-from .search_tables import Table
 from .similarity_charts import study_charts
+from .tables import Table
 from .verdict import fine_print, verdict
 
 Measured = Mapping[str, Sequence[Row]]

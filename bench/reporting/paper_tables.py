@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..rows import Row
-from .search_tables import Cell, Table
 from .similarity_tables import row_name
+from .tables import Cell, Table
 
 FILE = Path(__file__).parent / "published.toml"
 OURS = "↳ "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..engines.peers import PEERS
@@ -25,35 +24,7 @@ from .findings import (
     tasks,
     uncompressed_row,
 )
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What is shown, and what it is sorted by."""
-
-    shown: str
-    value: float | str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Heads, rows of cells, and which columns are text."""
-
-    title: str
-    note: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-
-    @property
-    def text(self) -> list[bool]:
-        """Whether each column holds words, by its first row."""
-        return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
-
-    def markdown(self) -> str:
-        """As GitHub shows it."""
-        lines = [list(self.heads), ["---" if t else "---:" for t in self.text]]
-        lines += [[cell.shown for cell in row] for row in self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+from .tables import Cell, Table, judged, number, text
 
 
 def headline(rows: Sequence[Row]) -> list[Table]:
@@ -64,10 +35,10 @@ def headline(rows: Sequence[Row]) -> list[Table]:
         exact, usual, small = uncompressed_row(mine), default_row(mine), small_row(mine)
         if exact and usual and small:
             name, model = task
-            counts = [_number(exact["documents"], ",.0f"), _number(exact["queries"], ",.0f")]
-            measured = [_number(exact["ndcg@10"], ".2f"), *_judged(usual), *_judged(small)]
-            candidates = _number(small["effort"], ",.0f")
-            lines.append([_text(name), _text(model), *counts, *measured, candidates])
+            counts = [number(exact["documents"], ",.0f"), number(exact["queries"], ",.0f")]
+            measured = [number(exact["ndcg@10"], ".2f"), *judged(usual), *judged(small)]
+            candidates = number(small["effort"], ",.0f")
+            lines.append([text(name), text(model), *counts, *measured, candidates])
     heads = ["set", "model", "documents", "queries", "float32", "1/64", "difference"]
     heads += ["1/128", "difference", "its candidates"]
     return [Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)] if lines else []
@@ -88,9 +59,9 @@ def codes_alone(rows: Sequence[Row]) -> list[Table]:
 
 
 def _codes_line(row: Row) -> list[Cell]:
-    deltas = [_number(row[name], "+.2f") for name in ("ndcg@10_delta", "worst_delta")]
+    deltas = [number(row[name], "+.2f") for name in ("ndcg@10_delta", "worst_delta")]
     share = Cell(f"1/{row['compression']:.0f}", row["compression"])
-    return [share, _text(label(row)), _number(row["ram_row_bytes"], ",.0f"), *deltas]
+    return [share, text(label(row)), number(row["ram_row_bytes"], ",.0f"), *deltas]
 
 
 def beside_peers(rows: Sequence[Row]) -> list[Table]:
@@ -113,17 +84,17 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
 def _peer_line(row: Row) -> list[Cell]:
     grown = row["process_row_bytes"], row["process_files_row_bytes"]
     return [
-        _text(row["method"]),
-        _number(row["effort"], ".0f"),
-        _number(row["agreement@10"], ".3f"),
-        _number(row["ndcg@10"], ".2f"),
-        _number(row["p50_ms_one"], ".2f"),
-        _number(row["p99_ms_one"], ".2f"),
-        _number(row["p50_ms_all"], ".2f"),
-        _number(row["queries_per_s"], ",.0f"),
-        _number(row["build_s"], ".2f"),
-        _number(resident_bytes(row), ",.0f") if is_told(row) else Cell("", ""),
-        *(_number(size, ",.0f") for size in grown),
+        text(row["method"]),
+        number(row["effort"], ".0f"),
+        number(row["agreement@10"], ".3f"),
+        number(row["ndcg@10"], ".2f"),
+        number(row["p50_ms_one"], ".2f"),
+        number(row["p99_ms_one"], ".2f"),
+        number(row["p50_ms_all"], ".2f"),
+        number(row["queries_per_s"], ",.0f"),
+        number(row["build_s"], ".2f"),
+        number(resident_bytes(row), ",.0f") if is_told(row) else Cell("", ""),
+        *(number(size, ",.0f") for size in grown),
     ]
 
 
@@ -148,12 +119,12 @@ def _filter_line(row: Row) -> list[Cell]:
     times = ["p50_ms_condition"]
     times += [f"{p}_ms_{way}" for way in ("search", "exact", "codes") for p in ("p50", "p95")]
     return [
-        _number(row["selectivity"], ".2%"),
-        _number(row["allowed"], ",.0f"),
-        _text(f"`{row['condition']}`"),
-        _text(row["way"]),
-        _number(row["recall@10_total"], ".4f"),
-        *(_number(row[name], ".2f") for name in times),
+        number(row["selectivity"], ".2%"),
+        number(row["allowed"], ",.0f"),
+        text(f"`{row['condition']}`"),
+        text(row["way"]),
+        number(row["recall@10_total"], ".4f"),
+        *(number(row[name], ".2f") for name in times),
     ]
 
 
@@ -173,14 +144,14 @@ def stored(rows: Sequence[Row]) -> list[Table]:
 def _stored_line(usual: Row, small: Row) -> list[Cell]:
     both = (usual, small)
     return [
-        _text(small["set"]),
-        _text(small["model"]),
-        *(_number(small[name], ",.0f") for name in ("documents", "queries")),
-        _number(usual["ndcg@10"], ".2f"),
-        *_judged(small),
-        _number(small["agreement@10"], ".3f"),
-        *(_number(row["disk_row_bytes"], ",d") for row in both),
-        *(_number(row["p50_ms_rescored"], ".3f") for row in both),
+        text(small["set"]),
+        text(small["model"]),
+        *(number(small[name], ",.0f") for name in ("documents", "queries")),
+        number(usual["ndcg@10"], ".2f"),
+        *judged(small),
+        number(small["agreement@10"], ".3f"),
+        *(number(row["disk_row_bytes"], ",d") for row in both),
+        *(number(row["p50_ms_rescored"], ".3f") for row in both),
     ]
 
 
@@ -205,21 +176,21 @@ def search(rows: Sequence[Row]) -> list[Table]:
 
 def _search_line(row: Row) -> list[Cell]:
     times = ["total_one", "encode_one", "search_one", "documents_one", "total_all", "callers_one"]
-    one, *parts = [_number(row.get(f"p50_ms_{name}"), ".2f") for name in times]
-    tails = [_number(row[f"{p}_ms_total_one"], ".2f") for p in ("p95", "p99")]
+    one, *parts = [number(row.get(f"p50_ms_{name}"), ".2f") for name in times]
+    tails = [number(row[f"{p}_ms_total_one"], ".2f") for p in ("p95", "p99")]
     sizes = [f"{name}_bytes" for name in ("memory", "memory_files", "store", "store_files")]
     return [
-        _text(row["method"]),
-        _number(row["effort"] or None, ".0f"),
-        _number(row["agreement@10"], ".3f"),
-        _number(row["ndcg@10"], ".2f"),
+        text(row["method"]),
+        number(row["effort"] or None, ".0f"),
+        number(row["agreement@10"], ".3f"),
+        number(row["ndcg@10"], ".2f"),
         one,
         *tails,
         *parts,
-        *(_number(row.get(f"searches_per_s_{name}"), ",.0f") for name in ("one", "all")),
-        *(_number(row[name] / 1e6, ",.0f") for name in sizes),
-        _number(row["disk_row_bytes"], ",.0f"),
-        _number(row["build_s"], ",.1f"),
+        *(number(row.get(f"searches_per_s_{name}"), ",.0f") for name in ("one", "all")),
+        *(number(row[name] / 1e6, ",.0f") for name in sizes),
+        number(row["disk_row_bytes"], ",.0f"),
+        number(row["build_s"], ",.1f"),
     ]
 
 
@@ -249,15 +220,15 @@ def _held(rows: Sequence[Row]) -> list[str]:
 
 def _cold_line(row: Row, held: Sequence[str]) -> list[Cell]:
     times = ["p50_ms_encode", "p50_ms_total", "p95_ms_total", "p99_ms_total"]
-    kilobytes = [_number(_part(row.get(name), 1e3), ",.0f") for name in held]
+    kilobytes = [number(_part(row.get(name), 1e3), ",.0f") for name in held]
     return [
-        _text(row["way"]),
-        _number(_part(row["limit_bytes"], 1e6), ",.0f"),
-        *(_number(row[name], ",.2f") for name in times),
-        _number(row["read_query_bytes"] / 1e3, ",.0f"),
+        text(row["way"]),
+        number(_part(row["limit_bytes"], 1e6), ",.0f"),
+        *(number(row[name], ",.2f") for name in times),
+        number(row["read_query_bytes"] / 1e3, ",.0f"),
         *kilobytes,
-        _number(row["memory_bytes"] / 1e6, ",.0f"),
-        _number(row["memory_files_bytes"] / 1e6, ",.0f"),
+        number(row["memory_bytes"] / 1e6, ",.0f"),
+        number(row["memory_files_bytes"] / 1e6, ",.0f"),
     ]
 
 
@@ -265,7 +236,7 @@ def updates(rows: Sequence[Row]) -> list[Table]:
     """What changes cost by the size of the index, and searches while there are any."""
     names = {"add_s": "add", "replace_s": "replace", "delete_s": "delete", "compact_s": "compact"}
     changes = [
-        [_number(row["rows"], ",.0f"), *(_number(1000 * row[name], ",.0f") for name in names)]
+        [number(row["rows"], ",.0f"), *(number(1000 * row[name], ",.0f") for name in names)]
         for row in rows
         if row["what"] == "changes"
     ]
@@ -273,11 +244,11 @@ def updates(rows: Sequence[Row]) -> list[Table]:
     heads += ["changes", "compactions", "faults"]
     traffic = [
         [
-            _number(row["searching"], "d"),
-            _text("yes" if row["writing"] else "no"),
-            _number(row["searches_per_s"], ",.0f"),
-            *(_number(row[name], ",.1f") for name in ("p50_ms", "p99_ms")),
-            *(_number(row[name], ",d") for name in ("changes", "compactions", "faults")),
+            number(row["searching"], "d"),
+            text("yes" if row["writing"] else "no"),
+            number(row["searches_per_s"], ",.0f"),
+            *(number(row[name], ",.1f") for name in ("p50_ms", "p99_ms")),
+            *(number(row[name], ",d") for name in ("changes", "compactions", "faults")),
         ]
         for row in rows
         if row["what"] == "traffic"
@@ -321,7 +292,7 @@ def every_row(rows: Sequence[Row]) -> Table:
         ("mapped", lambda r: r["process_files_row_bytes"], ",.0f"),
     ]
     lines = [
-        [_number(value(row), form) if form else _text(value(row)) for _, value, form in columns]
+        [number(value(row), form) if form else text(value(row)) for _, value, form in columns]
         for row in rows
         if "error" not in row
     ]
@@ -359,33 +330,17 @@ def encoders(rows: Sequence[Row]) -> list[Table]:
 def _encoder(row: Row) -> list[Cell]:
     share = row.get("long_share")
     return [
-        _text(row["encoder"]),
-        _number(row["short_texts_per_s"], ",.0f"),
-        _number(row["long_texts_per_s"], ",.1f"),
-        _number(row["long_tokens_per_s"], ",.0f"),
+        text(row["encoder"]),
+        number(row["short_texts_per_s"], ",.0f"),
+        number(row["long_texts_per_s"], ",.1f"),
+        number(row["long_tokens_per_s"], ",.0f"),
         Cell("", "") if share is None else Cell(f"{share:.0%}", share),
-        _number(row["p50_ms_single"], ".1f"),
-        _number(row["p95_ms_single"], ".1f"),
-        _number(row["peak_bytes"] / 1e6, ",.0f"),
-        _number(row.get("sts_average"), ".2f"),
+        number(row["p50_ms_single"], ".1f"),
+        number(row["p95_ms_single"], ".1f"),
+        number(row["peak_bytes"] / 1e6, ",.0f"),
+        number(row.get("sts_average"), ".2f"),
     ]
-
-
-def _judged(row: Row) -> list[Cell]:
-    delta, low, high = (row[f"ndcg@10_{name}"] for name in ("delta", "low", "high"))
-    return [
-        _number(row["ndcg@10"], ".2f"),
-        Cell(f"{delta:+.2f} ({low:+.2f} to {high:+.2f})", delta),
-    ]
-
-
-def _number(value: float | None, form: str) -> Cell:
-    return Cell("", "") if value is None else Cell(format(value, form), float(value))
 
 
 def _part(value: float | None, by: float) -> float | None:
     return None if value is None else value / by
-
-
-def _text(value: str) -> Cell:
-    return Cell(value, value)

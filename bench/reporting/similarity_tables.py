@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..data.pairs import SEVEN
 from ..rows import Row
-from .search_tables import Cell, Table
+from .tables import Cell, Table
 
 SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
 """The columns of Su et al.'s Tables 1 and 2."""

@@ -1,10 +1,11 @@
 """Query pools: questions to ask an index by, for recall against exact search in its own metric.
 
 A bound of the recall holds for real queries only if these are no harder than the pool's. Documents
-as queries are too easy (recall up to .29 too high), and so are whole sentences of short documents.
-Not too easy were, on the sets of `docs/tuning.md`:
+as queries are too easy (recall up to .29 too high), and so are whole sentences of short documents,
+and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy were, on the
+sets of `docs/tuning.md`:
 
-- a sentence of a document of several, with the document left out of the answers;
+- half of the words of a sentence, with the document, which has several, left out of the answers;
 - where documents are of one sentence: two of them, half of their words dropped, their vectors
   averaged, both left out;
 - where only vectors are known: the average of two, both left out.
@@ -30,7 +31,7 @@ from .recall_trials import Pool
 from .snapshot import Snapshot
 
 ASKED = "queries that were given"
-CLOZE = "sentences of documents, each document left out of its answers"
+CLOZE = "half of the words of a sentence, its document left out of the answers"
 MIXED = "words of two documents at a time, averaged, both left out"
 VECTORS = "vectors of two documents at a time, averaged, both left out"
 
@@ -87,9 +88,9 @@ def document_pool(
     while len(own) < count:  # at least one in two has several sentences
         rows = rng.choice(live, count)
         for row, text in zip(rows.tolist(), texts(rows), strict=True):
-            if len(several := sentences(text)) > 1:
+            if len(sentences(text)) > 1:
                 own.append(row)
-                asked.append(str(rng.choice(several)))
+                asked.append(dropped(text, rng))
     vectors = encoded(encoder, asked[:count], progress)
     return Pool(CLOZE, vectors, np.array(own[:count], dtype=np.int64)[:, None], asked[:count])
 

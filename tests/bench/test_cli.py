@@ -54,6 +54,7 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
         "peers",
         "filters",
         "stored",
+        "tune",
         "search",
         "cold",
         "encode",
@@ -86,7 +87,8 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(tmp_path: Path) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, filters, stored, search, cold, encode, sts, reduction and updates do\n"
+        "there, as peers, filters, stored, tune, search, cold, encode, sts, reduction and updates "
+        "do\n"
     )
     assert (
         "elsewhere: no rows of results; `slimdex bench retrieval --quick --out elsewhere` writes"
