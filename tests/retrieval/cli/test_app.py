@@ -522,8 +522,7 @@ def test_bad_input_changes_nothing(pets: Runner, words: tuple[str, ...], message
     assert message in pets.refuses(*words)
     after = {p: p.read_bytes() for p in Path("pets").iterdir() if p.suffix != ".duckdb"}
     assert before == after
-    assert pets("info", "pets", "--json").json["documents"] == 3
-    assert pets("verify", "pets").code == 0
+    assert pets("verify", "pets").code == 0  # the catalog's documents are those of the other files
 
 
 def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:

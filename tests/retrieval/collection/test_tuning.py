@@ -19,6 +19,7 @@ from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.collection.settings_search import SHARES
 from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
 
@@ -31,10 +32,8 @@ def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path, docstrings: list[Document]) -> Path:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add(docstrings)
-    return tmp_path / "x"
+def path(tmp_path: Path, copied: Copies) -> Path:
+    return copied(tmp_path / "x")
 
 
 @pytest.fixture
