@@ -85,6 +85,7 @@ def test_bad_words(tmp_path: Path, words: list[str], said: str) -> None:
         CliRunner().invoke(app, ["index", str(tmp_path), *words], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, tiny_bert: Path, docstrings: list[Document]) -> None:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
