@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 # Threads that wait by spinning make tests crawl on a machine that others use too.
@@ -13,9 +15,13 @@ os.environ["SLIMDEX_WHERE_SECONDS"] = "600"
 
 import numpy as np
 import pytest
+import typer.main
 from hypothesis import settings
+from typer.core import TyperGroup
 
 import slimdex.retrieval.encoders  # noqa: F401  tests that import OpenVINO do so after it
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import open_source
 
@@ -37,6 +43,23 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["SLIMDEX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_command_line() -> Iterator[None]:
+    """Typer's commands are made once, as in a user's process: that takes 80 ms each time."""
+    made: dict[tuple[int, int, int], TyperGroup] = {}
+    make = typer.main.get_group
+
+    def made_once(app: typer.Typer) -> TyperGroup:
+        key = (id(app), len(app.registered_commands), len(app.registered_groups))
+        if key not in made:
+            made[key] = make(app)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_group", made_once)
+        yield
+
+
 @pytest.fixture
 def encoder() -> WordEncoder:
     return WordEncoder()
@@ -51,9 +74,37 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def docstrings() -> list[Document]:
     """1,200 documents from the standard library."""
-    batches = open_source("python:").batches()
-    documents = [document for batch in batches for document in batch]
-    return documents[:1200]
+    return list(islice(chain.from_iterable(open_source("python:").batches()), 1200))
+
+
+USUAL = Settings()
+
+
+class Copies:
+    """Indexes of the first docstrings, each built once and copied for every test that changes it.
+
+    A copy takes some milliseconds, and a build half a second.
+    """
+
+    def __init__(self, folder: Path, docstrings: list[Document]) -> None:
+        self._folder, self._docstrings = folder, docstrings
+        self._built: dict[tuple[int, Settings], Path] = {}
+
+    def __call__(self, path: Path, count: int = 1200, settings: Settings = USUAL) -> Path:
+        key = (count, settings)
+        if key not in self._built:
+            made = self._folder / str(len(self._built))
+            with Collection.create(made, WordEncoder(), settings) as collection:
+                collection.add(self._docstrings[:count])
+            self._built[key] = made
+        shutil.copytree(self._built[key], path)
+        return path
+
+
+@pytest.fixture(scope="session")
+def copied(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Copies:
+    """Makes an index of docstrings at a path, as `Collection.add` would."""
+    return Copies(tmp_path_factory.mktemp("docstrings"), docstrings)
 
 
 @pytest.fixture

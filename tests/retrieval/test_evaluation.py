@@ -28,6 +28,7 @@ from slimdex.retrieval.evaluation import (
     read_qrels,
 )
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -76,11 +77,8 @@ def test_latency_is_in_milliseconds() -> None:
     assert latency([0.001, 0.002, 0.003])["p50_ms"] == pytest.approx(2)
 
 
-def test_exact_search_is_the_cosine_of_live_vectors(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    collection = Collection.create(tmp_path / "x", WordEncoder())
-    collection.add(docstrings)
+def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copies) -> None:
+    collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     collection.delete(where="kind = 'module'")
     queries = WordEncoder().encode(["parse a date"])
     vectors = collection._vectors.take(np.arange(1200))
@@ -112,9 +110,10 @@ def test_an_uncompressed_index_measures_as_exact(
     assert list(report["index"]) == list(report["exact"])
 
 
-def test_dropping_the_query_itself(tmp_path: Path, docstrings: list[Document]) -> None:
-    collection = Collection.create(tmp_path / "x", WordEncoder())
-    collection.add(docstrings)
+def test_dropping_the_query_itself(
+    tmp_path: Path, copied: Copies, docstrings: list[Document]
+) -> None:
+    collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     queries = [(d.id, d.content) for d in docstrings[:20]]
     own = {d.id: {d.id: 1} for d in docstrings[:20]}
     assert evaluate(collection, queries, own)["exact"]["mrr@10"] > 0.9

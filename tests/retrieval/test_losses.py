@@ -22,11 +22,8 @@ from tests.encoders import WordEncoder
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    from slimdex.retrieval.sources.source import open_source
-
-    documents = [d for batch in open_source("python:").batches() for d in batch][:1200]
-    path = tmp_path_factory.mktemp("losses") / "i"
+def collection(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Collection:
+    documents, path = docstrings, tmp_path_factory.mktemp("losses") / "i"
     made = Collection.create(path, WordEncoder(), Settings(k=16, candidates=30))
     made.add(documents)
     made.delete([documents[7].id])

@@ -16,20 +16,19 @@ from slimdex.indexes.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
 
 @pytest.fixture
-def collection(tmp_path: Path, docstrings: list[Document]) -> Collection:
-    made = Collection.create(tmp_path / "i", WordEncoder(), Settings(k=8))
-    made.add(docstrings[:900])
-    return made
+def collection(tmp_path: Path, copied: Copies) -> Collection:
+    return Collection.open(copied(tmp_path / "i", 900, Settings(k=8)), WordEncoder())
 
 
 def test_recall_is_that_of_brute_force(collection: Collection) -> None:
-    rows = measure_index(collection, [10, 900, None], queries=40, seed=3)
+    rows = measure_index(collection, [10, 900, None], queries=20, seed=3)
     assert [row["candidates"] for row in rows] == [10, 900, 200]
-    texts = half_remembered(collection, 40, np.random.default_rng(3))
+    texts = half_remembered(collection, 20, np.random.default_rng(3))
     X = collection._vectors.take(np.arange(900))
     whitening = Whitening(X.shape[1], 0.0, 0.25).fit(X)
     a, b = (
@@ -86,16 +85,17 @@ def test_bad_words(tmp_path: Path, words: list[str], said: str) -> None:
         CliRunner().invoke(app, ["index", str(tmp_path), *words], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, tiny_bert: Path, docstrings: list[Document]) -> None:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
     with Collection.create(tmp_path / "i", TransformerEncoder(str(tiny_bert))) as made:
         made.add(docstrings[:700])
     done = CliRunner().invoke(
-        app, ["index", str(tmp_path / "i"), "--queries", "20", "--candidates", "50,auto", "--json"]
+        app, ["index", str(tmp_path / "i"), "--queries", "5", "--candidates", "50,auto", "--json"]
     )
     report = json.loads(done.stdout)
     assert (report["rows"], report["kind"], report["k"]) == (700, "pq", 16)
     assert [row["candidates"] for row in report["by_candidates"]] == [50, 200]
-    table = CliRunner().invoke(app, ["index", str(tmp_path / "i"), "--queries", "20"]).stdout
+    table = CliRunner().invoke(app, ["index", str(tmp_path / "i"), "--queries", "5"]).stdout
     assert "700 rows, pq, k=16, 2 bytes a vector in RAM" in table

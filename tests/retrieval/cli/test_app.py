@@ -22,6 +22,7 @@ import pytest
 from slimdex.__main__ import main
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.slow import slow
 
 PETS = [
     {"id": "cat", "text": "the cat sat on the mat", "year": 2001, "kind": "pet"},
@@ -522,8 +523,7 @@ def test_bad_input_changes_nothing(pets: Runner, words: tuple[str, ...], message
     assert message in pets.refuses(*words)
     after = {p: p.read_bytes() for p in Path("pets").iterdir() if p.suffix != ".duckdb"}
     assert before == after
-    assert pets("info", "pets", "--json").json["documents"] == 3
-    assert pets("verify", "pets").code == 0
+    assert pets("verify", "pets").code == 0  # the catalog's documents are those of the other files
 
 
 def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -740,7 +740,7 @@ def test_help_needs_neither_torch_nor_faiss() -> None:
     assert "Semantic search in a fraction of the memory" in done.stdout
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["search"], ["build", "x"]])
+@pytest.mark.parametrize("words", [["search"], *slow([[], ["nonsense"], ["build", "x"]])])
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     assert run(*words).returncode == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +18,23 @@ from slimdex.retrieval.collection import writer
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
 SETTINGS = Settings(k=24, kind="sq8", candidates=50)
 
 
-@pytest.fixture
-def path(tmp_path: Path, docstrings: list[Document]) -> Path:
-    with Collection.create(tmp_path / "x", WordEncoder(), SETTINGS) as collection:
-        collection.add(docstrings[:200])
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, copied: Copies) -> Path:
+    path = copied(tmp_path_factory.mktemp("made") / "x", 200, SETTINGS)
+    with Collection.open(path, WordEncoder()) as collection:
         certify(collection)
-    return tmp_path / "x"
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x"))
 
 
 def certify(collection: Collection) -> Certificate:

@@ -17,6 +17,7 @@ from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -33,10 +34,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def large(path: Path, docstrings: list[Document]) -> Collection:
-    collection = Collection.create(path, WordEncoder())
-    collection.add(docstrings)
-    return collection
+def large(path: Path, copied: Copies) -> Collection:
+    return Collection.open(copied(path), WordEncoder())
 
 
 def ours(path: Path) -> set[str]:

@@ -53,7 +53,7 @@ def docstrings() -> list[Document]:
     return [*topic[:640], *(others[i] for i in order)]
 
 
-def old_fit(path: Path, documents: list[Document], more: int = 4000) -> Collection:
+def old_fit(path: Path, documents: list[Document], more: int = 2000) -> Collection:
     """640 documents of one topic that the index was fitted on, then others."""
     collection = Collection.create(path, WordEncoder(), FEW)
     collection.add(documents[:640])
@@ -89,7 +89,7 @@ def test_figures_of_a_fit_are_kept_and_those_of_today_are_exact(
         assert fit is not None
         assert (fit["documents"], fit["rows"]) == (640, 640)
         found = drift(collection._state, index, collection._moments, collection._hidden)
-        live = np.setdiff1d(np.arange(4640), collection._hidden)
+        live = np.setdiff1d(np.arange(2640), collection._hidden)
         for name, rows in (("then", live[live < 640]), ("now", live)):
             vectors = collection._vectors.take(rows).astype(np.float64)
             axes, _ = np.linalg.qr(index.reducer.components_)  # type: ignore[attr-defined]
@@ -169,7 +169,7 @@ def test_an_addition_that_breaks_what_was_certified_says_so(
         proved = certified(collection)
         assert collection.add(docstrings[640:650]).notes == []  # too few to matter
         assert collection._state.certificate == proved
-        (note,) = collection.add(docstrings[650:4000], refit="never").notes
+        (note,) = collection.add(docstrings[650:2400], refit="never").notes
         kept = collection._state.certificate
         assert kept is not None
         assert f"recall@10 is {kept.estimate:.4f}, at least {kept.bound:.4f}: below the" in note
@@ -223,13 +223,13 @@ def test_by_itself_only_if_that_takes_less_than_the_addition(
 def test_growth_of_one_topic_is_no_alarm(tmp_path: Path) -> None:
     """Rows of one distribution, four times as many: the fit is as good as it was."""
     rng = np.random.default_rng(0)
-    vectors = (rng.normal(size=(8000, 16)) * np.linspace(2, 0.5, 16)).astype(np.float32)
-    documents = [Document(str(i), f"text {i}") for i in range(8000)]
+    vectors = (rng.normal(size=(4000, 16)) * np.linspace(2, 0.5, 16)).astype(np.float32)
+    documents = [Document(str(i), f"text {i}") for i in range(4000)]
     with Collection.create(tmp_path / "i", GivenEncoder(16), replace(FEW, k=8)) as collection:
-        collection.add(documents[:2000], vectors=vectors[:2000])
-        assert collection.add(documents[2000:], vectors=vectors[2000:]).notes == []
-        report = collection.health()
-        assert report["documents_since_fit"] == 6000
+        collection.add(documents[:1000], vectors=vectors[:1000])
+        assert collection.add(documents[1000:], vectors=vectors[1000:]).notes == []
+        report = collection.health(sample=800)
+        assert report["documents_since_fit"] == 3000
         kept = report["variance_kept"]
         assert kept["now"] == pytest.approx(kept["refitted"], abs=0.005)
         assert report["refit"]["estimate"] == pytest.approx(report["recall"]["estimate"], abs=0.02)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -17,12 +19,17 @@ QUERIES = ["parse a date", "remove a directory"]
 DERIVED = ["reducer", "rescorer", "moments", "norms", "codes", "documents", "offsets"]
 
 
-@pytest.fixture
-def path(tmp_path: Path, docstrings: list[Document]) -> Path:
-    with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
-        collection.add(docstrings)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, copied: Copies) -> Path:
+    path = copied(tmp_path_factory.mktemp("made") / "x.index")
+    with Collection.open(path, WordEncoder()) as collection:
         collection.delete(where="kind = 'class'")
-    return tmp_path / "x.index"
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x.index"))
 
 
 def find(path: Path, role: str) -> Path:

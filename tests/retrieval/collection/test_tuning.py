@@ -19,6 +19,7 @@ from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.collection.settings_search import SHARES
 from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
 
@@ -31,10 +32,8 @@ def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path, docstrings: list[Document]) -> Path:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add(docstrings)
-    return tmp_path / "x"
+def path(tmp_path: Path, copied: Copies) -> Path:
+    return copied(tmp_path / "x")
 
 
 @pytest.fixture
@@ -105,6 +104,7 @@ def test_what_can_not_be_had_is_said_with_the_nearest_that_can(collection: Colle
     assert collection._state.certificate is None
 
 
+@pytest.mark.slow
 def test_limits_of_time_and_disk(collection: Collection) -> None:
     for target, words in (
         (Target(recall=0.9, p99_ms=1e-6), "1e-06 ms: nothing within"),
@@ -171,6 +171,7 @@ def test_few_documents_keep_what_they_have(tmp_path: Path, docstrings: list[Docu
             collection.tune()
 
 
+@pytest.mark.slow
 def test_a_failed_proof_costs_error_and_the_next_is_stricter(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.encoders import WordEncoder
+from tests.slow import slow
 
 EMPTY = ("", "  ", "\n\t")
 NONE_CUT = {"documents": 0, "share_read": 1.0, "complete": True}
@@ -38,8 +39,10 @@ def moments_of_texts(collection: Collection) -> Moments:
     return Moments(collection._state.dim).update(collection._vectors.take(live))
 
 
-@pytest.mark.parametrize("kind", ["flat", "pq", "hnsw"])
-@pytest.mark.parametrize("candidates", [0, 200])
+@pytest.mark.parametrize(
+    ("kind", "candidates"),
+    [("flat", 0), ("pq", 200), ("hnsw", 0), *slow([("flat", 200), ("pq", 0), ("hnsw", 200)])],
+)
 def test_documents_without_text_are_in_no_search(
     tmp_path: Path, kind: str, candidates: int
 ) -> None:

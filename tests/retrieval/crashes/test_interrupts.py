@@ -17,6 +17,7 @@ from slimdex.retrieval.catalog.database import Database
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
+from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -30,9 +31,8 @@ CHANGES: dict[str, Callable[[Collection], object]] = {
 
 
 @pytest.fixture
-def collection(tmp_path: Path, docstrings: list[Document]) -> Iterator[Collection]:
-    with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
-        collection.add(docstrings[:700])
+def collection(tmp_path: Path, copied: Copies, docstrings: list[Document]) -> Iterator[Collection]:
+    with Collection.open(copied(tmp_path / "x.index", 700), WordEncoder()) as collection:
         collection.delete([docstrings[0].id])
         yield collection
 
