@@ -195,7 +195,7 @@ def add(
     if collection._state.settings is None:
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
-        kept = collection._state.encoded - collection._state.rows
+        kept = _encoded_documents(collection)
         added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
@@ -229,6 +229,14 @@ def _own_storage(collection: Collection, asked: str) -> list[str]:
     """A line if the vectors that there were are stored otherwise, and so are the rest."""
     own = collection._state.stored
     return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
+
+
+def _encoded_documents(collection: Collection) -> int:
+    """How many documents of an addition that was interrupted have all of their vectors."""
+    state, store = collection._state, collection._store
+    rows = store.passages.rows(state.staged)
+    whole = rows.number_before(store.first_row(state.encoded))
+    return whole - rows.number_before(state.rows)
 
 
 def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:

@@ -67,7 +67,7 @@ class DocumentRows:
         return len(rows) - int(self._more[np.isin(self.firsts, rows)].sum())
 
     def number_before(self, row: int) -> int:
-        """How many documents there are in the rows 0 .. row."""
+        """How many documents there are in the rows 0 .. row, the first of another or the end."""
         return row - int(self._more[self.firsts < row].sum())
 
     @cached_property

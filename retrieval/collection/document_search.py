@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.ranking import compacted
 
 from ..catalog.document_rows import DocumentRows
@@ -66,9 +67,20 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
 
 
 def hit_of(document: Document, number: int, score: float) -> Hit:
-    """A document as it was found by one of its passages, counted from 0."""
-    start, end = document.passages[number] if document.passages else (0, len(document.text))
-    text = document.text if not document.passages else document.text[start:end]
+    """A document as it was found by one of its passages, counted from 0.
+
+    Raises
+    ------
+    CorruptError
+        If it has no such passage.
+    """
+    passages = document.passages or [(0, len(document.text))]
+    if number >= len(passages):
+        raise CorruptError(
+            f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
+        )
+    start, end = passages[number]
+    text = document.text[start:end]
     line = 1 + document.text.count("\n", 0, start) if start else 1
     if not document.parts:
         return Hit(document.id, score, text, document.title, document.metadata, start, end, line)

@@ -123,6 +123,7 @@ def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
     assert lengths.tolist() == [[3, 3], [202, 16], [16, 16], [18, 16]]
     np.testing.assert_array_equal(vectors, reader.encode(texts))
     assert reader.encode_measured([LONG])[1].tolist() == [[202, 16]]
+    assert reader.token_counts([*texts, ""]) == [3, 202, 16, 18, 2]
 
 
 def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerEncoder) -> None:
