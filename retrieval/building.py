@@ -18,6 +18,7 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import CATALOG
 from .collection import metric_choice
 from .collection.collection import Collection
+from .collection.cutting import AUTO, passage_tokens
 from .collection.made_up_ids import MadeUpIds
 from .collection.staging import TwiceError
 from .collection.targets import Target
@@ -113,13 +114,14 @@ def build(
     *,
     wait: float = 0.0,
     stored: str = "fp16",
+    passages: str | int | None = AUTO,
 ) -> tuple[Collection, Added]:
     """A new index, or the rest of one whose build was interrupted.
 
     A folder that holds nothing worth keeping is removed again if the build fails. One whose
     documents are encoded stays: another call, with other settings too, encodes nothing anew.
-    Another process that has it open is waited for as by `Collection.open`. `stored` is for
-    `Collection.create`; what was begun goes on as it was.
+    Another process that has it open is waited for as by `Collection.open`. `stored` and
+    `passages` are for `Collection.create`; what was begun goes on as it was.
 
     Raises
     ------
@@ -137,8 +139,9 @@ def build(
             collection._request(settings)
             added = add(collection, sources, progress)
             notes = [*_own_precision(collection, encoder), *_own_storage(collection, stored)]
+            notes += _own_passages(collection, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
-    collection = Collection.create(path, make_encoder(), settings, stored=stored)
+    collection = Collection.create(path, make_encoder(), settings, stored=stored, passages=passages)
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources, progress)
 
@@ -173,7 +176,8 @@ def prove(
             collection.reduce(replace(requested, beta=beta, gamma=gamma), progress=progress)
             notes.append(choice.why)
     certificate = collection.certify(progress=progress)
-    said = certificate.said(collection._state.settings, certificate.rows)
+    noun = collection._snapshot.noun
+    said = certificate.said(collection._state.settings, certificate.rows, noun)
     return [*notes, *([said] if said else [])]
 
 
@@ -191,7 +195,7 @@ def add(
     if collection._state.settings is None:
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
-        kept = collection._state.encoded - collection._state.rows
+        kept = _encoded_documents(collection)
         added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
@@ -225,6 +229,23 @@ def _own_storage(collection: Collection, asked: str) -> list[str]:
     """A line if the vectors that there were are stored otherwise, and so are the rest."""
     own = collection._state.stored
     return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
+
+
+def _encoded_documents(collection: Collection) -> int:
+    """How many documents of an addition that was interrupted have all of their vectors."""
+    state, store = collection._state, collection._store
+    rows = store.passages.rows(state.staged)
+    whole = rows.number_before(store.first_row(state.encoded))
+    return whole - rows.number_before(state.rows)
+
+
+def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:
+    """A line if the texts were cut otherwise than is asked for by now."""
+    own = collection._state.passages
+    if passage_tokens(asked, collection.encoder) == own:
+        return []
+    said = "not cut" if own is None else f"cut into passages of at most {own} tokens"
+    return [f"{said}, as it was begun, and not by passages={asked}"]
 
 
 def _is_being_added(collection: Collection, sources: Sources) -> bool:

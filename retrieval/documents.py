@@ -39,6 +39,8 @@ class Document:
     Attributes
     ----------
     parts : of the text, in order, where it is known to have some: a long text is cut there first.
+    passages : (start, end) of each, in characters, where an index has cut the text; not looked at
+        when it is added.
 
     >>> Document("7", "It rained.", title="Weather").content
     'Weather It rained.'
@@ -48,7 +50,8 @@ class Document:
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    parts: Sequence[Part] = ()
+    parts: Sequence[Part] = field(default=(), repr=False)
+    passages: Sequence[tuple[int, int]] = field(default=(), repr=False, compare=False)
 
     @property
     def content(self) -> str:
@@ -58,13 +61,30 @@ class Document:
 
 @dataclass(frozen=True, repr=False)
 class Hit:
-    """A document found; `score` is a cosine, higher is nearer."""
+    """A document found, by its best passage; of a text that is not cut that is all of it.
+
+    Attributes
+    ----------
+    score : a cosine, higher is nearer.
+    text : the passage.
+    start, end : where it is in the document's text, in characters.
+    line : of the text, from 1 on, that it begins in.
+    page : that it begins on, where the text is known to have pages.
+    headings : those above all of it, the outermost first.
+    anchor : what a link to it says after ``#``, where that is known.
+    """
 
     id: str
     score: float
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    start: int = 0
+    end: int = 0
+    line: int = 1
+    page: int | None = None
+    headings: Sequence[str] = ()
+    anchor: str = ""
 
     def __repr__(self) -> str:
         """For a notebook: id, score, and the beginning of the text.
@@ -74,6 +94,18 @@ class Hit:
         """
         shown = f"{self.text[:SHOWN]!r}..." if len(self.text) > SHOWN else repr(self.text)
         return f"Hit({self.id!r}, {self.score:.3f}, {shown})"
+
+
+def passage_content(document: Document, number: int) -> str:
+    """The title of a document, and its passage of that number; of one that is not cut, all of it.
+
+    >>> passage_content(Document("7", "It rained. It snowed.", passages=[(0, 10), (11, 21)]), 1)
+    'It snowed.'
+    """
+    if not document.passages:
+        return document.content
+    start, end = document.passages[number]
+    return content(document.title, document.text[start:end])
 
 
 def content(title: str, text: str) -> str:

@@ -23,10 +23,12 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.ranking import agreement
+from slimdex.indexes.ranking import agreement, compacted
 
 from .catalog.certificate import SENTENCE
+from .catalog.document_rows import DocumentRows
 from .collection.collection import Collection
+from .collection.document_search import best_of_documents
 from .collection.query_pools import document_pool, encoded
 from .collection.settings_search import ERROR
 from .exact_search import ExactSearch as ExactSearch
@@ -97,6 +99,7 @@ def evaluate(
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
+    own = collection._snapshot.document_rows.documents(own)
     texts = [text for _, text in judged]
     vectors = encoded(collection.encoder, texts, progress)
     report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
@@ -143,7 +146,8 @@ def evaluate_self(
         snapshot, collection._store, collection._for_queries, sample, rng, progress
     )
     texts = list(pool.texts)[: len(pool)] or None
-    report, agreed = _side_by_side(collection, texts, pool.vectors, pool.own, depth=10)[::2]
+    own = _own_documents(snapshot.document_rows, pool.own)
+    report, agreed = _side_by_side(collection, texts, pool.vectors, own, depth=10)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -206,7 +210,8 @@ def per_query(
 
     Parameters
     ----------
-    scores, rows : (queries, depth) answers, padded with -inf and -1.
+    scores, rows : (queries, depth) answers, best first, padded with -inf and -1; of several rows of
+        a document the best counts.
     queries : the queries' ids.
     ids : the documents' ids, by row.
     """
@@ -215,7 +220,9 @@ def per_query(
 
     chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
     run = {
-        query: {ids[row]: score for score, row in zip(s, r, strict=True) if row >= 0}
+        query: _best_of_each(
+            [(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0]
+        )
         for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
     }
     labels = {query: dict(qrels[query]) for query in queries}
@@ -224,6 +231,14 @@ def per_query(
     for metric in ir_measures.iter_calc(list(chosen), labels, run):
         out[chosen[metric.measure]][place[metric.query_id]] = metric.value
     return out
+
+
+def _best_of_each(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Id -> score of answers, best first; of several of a document the first counts."""
+    found = dict[str, float]()
+    for id, score in answers:
+        found.setdefault(id, score)
+    return found
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
@@ -318,6 +333,16 @@ def _without_own(results: Results, own: Rows) -> Results:
     for column in own.T:
         scores, rows = drop_rows(scores, rows, column)
     return Results(scores, rows, results.seconds)
+
+
+def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
+    """The documents (q, w), each once, that rows (q, n) are of; -1 behind them."""
+    if rows.is_one_each or not own.shape[1]:
+        return own
+    documents = rows.documents(own)
+    is_first = best_of_documents(documents)
+    most = int(is_first.sum(axis=1).max(initial=0))
+    return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
 
 
 def _check_not_empty(collection: Collection) -> None:

@@ -10,7 +10,9 @@ from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.vector_index import FaissIndex
 
+from .catalog.document_rows import DocumentRows
 from .collection.collection import Collection
+from .collection.document_search import Search, nearest_documents
 
 QUERIES_TOGETHER = 256
 """Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
@@ -23,14 +25,17 @@ class ExactSearch:
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._live = live_rows(collection)
+        self._live, self._rows = live_rows(collection), collection._snapshot.document_rows
         vectors = collection._vectors
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) for encoded queries (q, d), best first."""
+        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        return best_documents(self._nearest, queries, k, self._rows, len(self._live))
+
+    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         scores, found = self._index.search(normalize_rows(queries), k)
         return scores, np.where(found >= 0, self._live[found], -1)
 
@@ -53,12 +58,15 @@ class OwnMetricSearch:
 
     def __init__(self, collection: Collection) -> None:
         self._index, self._live = collection._index, live_rows(collection)
+        self._rows = collection._snapshot.document_rows
         self._settings = collection._state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) for encoded queries (q, d), best first."""
+        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        total = len(self._live)
         found = [
-            self._nearest(queries[part], k) for part in batches(len(queries), QUERIES_TOGETHER)
+            best_documents(self._nearest, queries[part], k, self._rows, total)
+            for part in batches(len(queries), QUERIES_TOGETHER)
         ]
         scores, rows = zip(*found, strict=True)
         return np.concatenate(scores), np.concatenate(rows)
@@ -82,6 +90,16 @@ class OwnMetricSearch:
 
     def _reduced(self, rows: Rows) -> Matrix:
         return reduced(self._index.reducer, self._index.vectors.take(rows))
+
+
+def best_documents(
+    search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int
+) -> tuple[Matrix, Rows]:
+    """What a search for rows finds, as documents by their first rows."""
+    if rows.is_one_each:
+        return search(queries, k)
+    scores, found = nearest_documents(search, queries, k, rows, total)
+    return scores, rows.documents(found)
 
 
 def live_rows(collection: Collection) -> Rows:

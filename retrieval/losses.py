@@ -37,7 +37,8 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.vector_file import VectorFile
 
 from .collection.collection import Collection
-from .collection.query_pools import encoded
+from .collection.query_pools import encoded, rows_of_documents
+from .collection.recall_trials import is_own
 from .evaluation import Qrels, labelled, per_query
 from .exact_search import OwnMetricSearch
 
@@ -103,6 +104,7 @@ def losses(
         judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
         own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
+        own = rows_of_documents(collection._snapshot.document_rows, own)
         vectors, name = (
             encoded(collection.encoder, [text for _, text in judged], progress),
             "labelled",
@@ -173,12 +175,12 @@ def dropped(found: Found, own: Rows) -> Found:
     >>> dropped(found, np.array([[-1]])).rows.tolist()
     [[5, 6]]
     """
-    gone = (found.rows[:, :, None] == own[:, None, :]) & (own >= 0)[:, None, :]
+    gone = is_own(found.rows, own)
     keep = found.rows.shape[1] - own.shape[1]
-    order = np.argsort(gone.any(axis=2), axis=1, kind="stable")[:, : max(keep, 0)]
+    order = np.argsort(gone, axis=1, kind="stable")[:, : max(keep, 0)]
     scores, rows = (np.take_along_axis(each, order, axis=1) for each in found)
-    is_own = np.take_along_axis(gone.any(axis=2), order, axis=1)  # where there are few rows
-    return Found(np.where(is_own, -np.inf, scores), np.where(is_own, -1, rows))
+    gone = np.take_along_axis(gone, order, axis=1)  # where there are few rows
+    return Found(np.where(gone, -np.inf, scores), np.where(gone, -1, rows))
 
 
 def rank_bounds(found: Found, reach: NDArray[np.float64]) -> tuple[Rows, Rows]:

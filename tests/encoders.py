@@ -36,6 +36,29 @@ class WordEncoder:
         return {"type": "words", "dim": self.dim}
 
 
+class ReadingEncoder(WordEncoder):
+    """A bag of words that reads so many tokens of a text and no more: its words and two others."""
+
+    def __init__(self, dim: int = 48, max_length: int = 16) -> None:
+        super().__init__(dim)
+        self.max_length = max_length
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        found = super().encode([self._read(text) for text in texts])
+        self.encoded[len(self.encoded) - len(texts) :] = texts
+        return found
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        return [2 + len(re.findall(r"\w+", text)) for text in texts]
+
+    def spec(self) -> dict[str, Any]:
+        return {"type": "words", "dim": self.dim, "max_length": self.max_length}
+
+    def _read(self, text: str) -> str:
+        words = [found.end() for found in re.finditer(r"\w+", text)]
+        return text if len(words) <= self.max_length - 2 else text[: words[self.max_length - 3]]
+
+
 @cache
 def direction(word: str, dim: int) -> Matrix:
     """A word's own direction (dim,)."""

@@ -25,6 +25,10 @@ PAGES = {
         ["boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"],
         "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
     ),
+    "docs/passages.md": (
+        ["2 documents (4 passages)", "It should show one to two bar", '"start": 308, "end": 375'],
+        "Cellar. The wine stands on the left. ('House', 'Cellar') 2\nTrue 2 True\n",
+    ),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""

@@ -91,7 +91,8 @@ class Slimdex:
     def build(self, documents: Documents, folder: Path) -> None:
         """With the vectors that there are, as `slimdex build --vectors`."""
         made = map(Document, documents.ids, documents.texts)
-        with Collection.create(folder / SLIMDEX_FOLDER, self._encoder, self._settings) as new:
+        where = folder / SLIMDEX_FOLDER
+        with Collection.create(where, self._encoder, self._settings, passages="off") as new:
             new.add(made, vectors=documents.vectors.map())
 
     def open(self, folder: Path) -> None:

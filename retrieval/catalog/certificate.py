@@ -25,7 +25,7 @@ class Certificate:
     error : 0 to 1.
     pool : what the queries are, in words.
     queries : how many.
-    rows : documents that could be found when it was measured.
+    rows : documents, or passages of them, that could be found when it was measured.
     target : the recall that was asked for, None if none was.
     """
 
@@ -45,8 +45,10 @@ class Certificate:
         made._check()
         return made
 
-    def said(self, settings: Settings | None, rows: int) -> str | None:
+    def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
         """It in words, for an index that has these settings and so many documents to find.
+
+        Where texts are cut, the noun is passages: the ten nearest of these are found.
 
         None if it is of other settings.
 
@@ -60,11 +62,11 @@ all 1,000 documents; holds if real queries are no harder than these
         if settings != self.settings:
             return None
         if rows == self.rows:
-            measured = f"all {rows:,} documents"
+            measured = f"all {rows:,} {noun}"
         elif rows > self.rows:
-            measured = f"{self.rows:,} of {rows:,} documents"
+            measured = f"{self.rows:,} of {rows:,} {noun}"
         else:
-            measured = f"{self.rows:,} documents, of which {rows:,} are left"
+            measured = f"{self.rows:,} {noun}, of which {rows:,} are left"
         return (
             f"recall@10 {self.estimate:.4f}, at least {self.bound:.4f} with "
             f"{100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: {self.pool}; "

@@ -16,6 +16,7 @@ from weakref import finalize
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
@@ -311,11 +312,15 @@ class Database:
         with self.reading(epoch) as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
+    def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
+        """The columns of a query by name, (n,) each."""
+        with self.reading() as cursor:
+            found: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
+        return found
+
     def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """The "row" column of a query."""
-        with self.reading() as cursor:
-            found = cursor.execute(sql, list(values)).fetchnumpy()
-        rows: Rows = found["row"].astype(np.int64)
+        rows: Rows = self.fetch_columns(sql, values)["row"].astype(np.int64)
         return rows
 
     @contextmanager

@@ -15,6 +15,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import READABLE, parsed
 
 from .database import Database
+from .passages_table import PASSAGES
 from .state import FORMAT
 
 Step = Callable[[Database, dict[str, Any]], None]
@@ -63,11 +64,18 @@ def _with_certificate_and_fit(database: Database, state: dict[str, Any]) -> None
     state["fit"] = None
 
 
+def _with_passages(database: Database, state: dict[str, Any]) -> None:
+    """To format 6: a document may have several rows. Of older ones none is cut, nor will be."""
+    database.execute(PASSAGES)
+    state["passages"] = None
+
+
 STEPS: Mapping[int, Step] = {
     1: _without_views,
     2: _with_readings_and_origins,
     3: _with_lines,
     4: _with_certificate_and_fit,
+    5: _with_passages,
 }
 """The format that a step takes -> the step to the next one."""
 

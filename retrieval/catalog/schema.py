@@ -44,7 +44,7 @@ def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
         if found := connection.execute(sql).fetchall():
             raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
     views = dict(connection.execute(_VIEWS).fetchall())
-    if hidden := views.keys() & {"state", "documents", "blocks", "partly_read"}:
+    if hidden := views.keys() & {"state", "documents", "blocks", "partly_read", "passages"}:
         raise CorruptError(f"{min(hidden)!r} is a view; expected a table")
 
 

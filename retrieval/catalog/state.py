@@ -17,7 +17,7 @@ from slimdex.indexes.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 from .certificate import Certificate
 
-FORMAT = 5
+FORMAT = 6
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -64,9 +64,9 @@ class State:
     dim : dimensions of its vectors.
     requested : the settings asked for.
     settings : those in force, None until the first documents are in.
-    rows : documents that exist for readers, deleted ones included.
-    staged : documents in the catalog; those from `rows` on are being added.
-    encoded : staged documents whose vectors are safely on disk.
+    rows : vectors of the documents that exist for readers, deleted ones included.
+    staged : rows of the documents in the catalog; those from `rows` on are being added.
+    encoded : staged rows whose vectors are safely on disk.
     source : fingerprint of what is being added, None when nothing is.
     given : whether what is being added has vectors from elsewhere.
     generation : grows with every commit that writes files; it numbers them.
@@ -79,6 +79,7 @@ class State:
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what made-up ids begin with -> a digest that tells the file that they are of.
     certificate : what was proved of the settings in force; None where nothing was.
+    passages : tokens that a passage may have; a longer text is cut. None: no text is.
     fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
         older slimdex fitted it. The rows of that time are those before number "rows".
     """
@@ -103,6 +104,7 @@ class State:
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
     fit: dict[str, float] | None = None
+    passages: int | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -174,6 +176,8 @@ class State:
             raise TypeError("measured and moments_outdated; expected true or false")
         if self.fitted is not None:
             _whole("fitted", self.fitted, 0)
+        if self.passages is not None:
+            _whole("passages", self.passages, 1)
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):

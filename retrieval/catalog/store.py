@@ -17,10 +17,13 @@ from slimdex.indexes.errors import CorruptError, InputError, shortened
 
 from ..column_types import as_stored, by_lower_name, restored, types_of
 from ..documents import OWN_COLUMNS, Document, content
+from ..passages import Passage
 from ..sql import identifier
 from .database import DISK_ERRORS, Database, is_damage, one_line
+from .document_rows import DocumentRows
 from .metadata_columns import MetadataColumns
 from .migrations import NEEDS, check_format, migrate
+from .passages_table import PASSAGES, Cut, PassagesTable
 from .schema import check_plain, check_schema
 from .state import FORMAT, State
 from .where import SECONDS, checked, limited, refusal, seconds_allowed
@@ -32,12 +35,19 @@ SCHEMA = """
     CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
     CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT);
-"""
+""" + PASSAGES.rstrip()
 INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
 LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
 """Documents that readers see."""
+NUMBERED = """(
+    SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
+        SELECT "row", coalesce(len(starts), 1) AS count
+        FROM documents LEFT JOIN passages USING ("row") WHERE NOT deleted
+    )
+)"""
+"""The live documents as `compact` numbers them: old first row, number of rows, new first row."""
 PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> the tokens of its text, and how many of them were read: fewer, or none of none."""
 ASKED_AT_ONCE = 65_536
@@ -47,11 +57,19 @@ COLUMNS_AT_ONCE = 500
 
 
 class DocumentStore:
-    """The catalog of an index: what its tables hold. Any thread may read, one at a time writes."""
+    """The catalog of an index: what its tables hold. Any thread may read, one at a time writes.
+
+    A document is called by its first row, here and wherever a row stands for one.
+
+    Attributes
+    ----------
+    passages : the table of how documents are cut.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._columns = MetadataColumns(database)
+        self.passages = PassagesTable(database)
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
@@ -165,8 +183,10 @@ class DocumentStore:
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
         sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
+        parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
             self._database.execute(sql, [column for _, _, column in values])
+            self.passages.insert(parts)
         except DISK_ERRORS:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
@@ -198,7 +218,7 @@ class DocumentStore:
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on."""
-        for table in ("documents", "partly_read"):
+        for table in ("documents", "partly_read", "passages"):
             self._database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
 
     def set_partly_read(self, partly: PartlyRead) -> None:
@@ -258,21 +278,58 @@ class DocumentStore:
         return bool(found)
 
     def characters(self, start: int, stop: int, most: int) -> int:
-        """Characters of the documents start .. stop, of each at most so many."""
+        """Characters of the rows start .. stop, of each at most so many.
+
+        Of a document that is cut, all of the text counts, and of its passages no overlap.
+        """
         ((found,),) = self._database.fetch(
-            "SELECT coalesce(sum(least(length(title) + length(text), ?)), 0) FROM documents "
-            'WHERE "row" >= ? AND "row" < ?',
+            """SELECT coalesce(sum(least(
+                length(title) + length(text), ?::HUGEINT * coalesce(len(starts), 1)
+            )), 0)
+            FROM documents LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
             [most, start, stop],
         )
         return int(found)
 
     def contents(self, start: int, stop: int) -> list[str]:
-        """What is encoded of the documents start .. stop."""
+        """What is encoded of the rows start .. stop."""
+        first = self.first_row(start)
         rows = self._database.fetch(
-            'SELECT title, text FROM documents WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
-            [start, stop],
+            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
+            'ORDER BY "row"',
+            [first, stop],
         )
-        return [content(title, text) for title, text in rows]
+        cuts, found = self.passages.between(first, stop), list[str]()
+        for row, title, text in rows:
+            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            found += own[max(start - row, 0) : stop - row]
+        return found
+
+    def first_row(self, row: int) -> int:
+        """The first row of the document that a row is of."""
+        found = self._database.fetch(
+            'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
+            'ORDER BY "row" DESC LIMIT 1',
+            [row],
+        )
+        return int(found[0][0]) if found and row < sum(found[0]) else row
+
+    def whole(self, rows: Sequence[int]) -> dict[int, Passage]:
+        """Row -> the one passage that each of some documents is."""
+        found = self._database.fetch(
+            """SELECT "row", title, length(text) FROM documents
+            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
+            [[*rows]],
+        )
+        return {row: Passage(0, length, title) for row, title, length in found}
+
+    def longer(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
+        """Row, title and text of the documents start .. stop that have more bytes, in order."""
+        return self._database.fetch(
+            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
+            'AND strlen(title) + strlen(text) > ? ORDER BY "row"',
+            [start, stop, bytes],
+        )
 
     def documents(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
         """The documents of the given rows, by row.
@@ -286,22 +343,24 @@ class DocumentStore:
         """
         columns = self._columns.committed
         found = self._values(["id", "title", "text", *columns], rows, epoch)
+        cuts = self.passages.of(rows, epoch)
         try:
-            return {
+            read = {
                 row: Document(id, text, title, restored(columns, own))
                 for row, (id, title, text, *own) in found.items()
             }
+            return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
         except InputError as error:  # none that we have written
             raise CorruptError(f"{self._database.path}: {error}") from error
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
-        """Id, title, text and the user's columns of the rows start .. stop, in order.
+        """Row, id, title, text and the user's columns of the documents start .. stop, in order.
 
         Parameters
         ----------
         live : whether documents that are deleted are left out.
         """
-        columns = ["id", "title", "text", *self._columns.committed]
+        columns = ["row", "id", "title", "text", *self._columns.committed]
         which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
         parts = []
         for few in batches(len(columns), COLUMNS_AT_ONCE):
@@ -327,14 +386,18 @@ class DocumentStore:
         return found
 
     def ids(self, stop: int) -> list[str]:
-        """The ids of rows 0 .. stop, deleted ones included."""
+        """The ids of the documents of rows 0 .. stop, deleted ones included, a row each."""
         rows = self._database.fetch(
-            'SELECT id FROM documents WHERE "row" < ? ORDER BY "row"', [stop]
+            """SELECT id, len(starts) FROM documents LEFT JOIN passages USING ("row")
+            WHERE "row" < ? ORDER BY "row" """,
+            [stop],
         )
-        return [id for (id,) in rows]
+        return [id for id, count in rows for _ in range(count or 1)]
 
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
-        """Rows 0 .. stop that a DuckDB expression holds for, in order, deleted ones included.
+        """Documents of rows 0 .. stop that a DuckDB expression holds for, deleted ones included.
+
+        They are in order.
 
         Anything but an expression over the columns is refused: see `where.checked`.
 
@@ -396,12 +459,12 @@ class DocumentStore:
         return np.array(sorted(rows), dtype=np.int64)
 
     def same_texts(self, start: int, stop: int) -> tuple[Rows, Rows]:
-        """Rows of start .. stop, in order, whose title and text are those of the live row of the
-        same id; and that row of each."""
+        """Documents of start .. stop, in order, whose title, text and parts are those of the live
+        one of the same id; and the row of that one."""
         return self._same(start, stop, ["title", "text"])
 
     def unchanged(self, start: int, stop: int) -> Rows:
-        """Rows start .. stop that are in every column as the live row of the same id."""
+        """Documents start .. stop that are in every column as the live one of the same id."""
         return self._same(start, stop, ["title", "text", *self._columns.types])[0]
 
     def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
@@ -413,6 +476,8 @@ class DocumentStore:
             for few in batches(len(columns), COLUMNS_AT_ONCE):
                 alike = self._alike([id for id, *_ in alike], part, columns[few])
             found += [rows for _, *rows in alike]
+        parts = self.passages.parts_text([row for pair in found for row in pair])
+        found = [(new, old) for new, old in found if parts.get(new) == parts.get(old)]
         pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
@@ -433,16 +498,39 @@ class DocumentStore:
         )
 
     def drop_rows(self, rows: Rows, first: int) -> None:
-        """Remove rows from among those from `first` on, and close the gaps that they leave."""
-        self._database.execute(
-            'DELETE FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
-        )
+        """Remove documents from among those from `first` on, and close the gaps that they leave.
+
+        They are not cut yet.
+        """
+        for table in ("documents", "passages"):
+            self._database.execute(
+                f'DELETE FROM {table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
+            )
+        for table in ("passages", "documents"):
+            self._database.execute(
+                f"""UPDATE {table} SET "row" = numbered.new FROM (
+                    SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
+                    FROM documents WHERE "row" >= ?
+                ) numbered WHERE {table}."row" = numbered.old AND numbered.old <> numbered.new""",
+                [first, first],
+            )
+
+    def make_room(self, cut: DocumentRows, first: int) -> None:
+        """Number the documents from `first` on, a row each so far, as they are cut.
+
+        Parameters
+        ----------
+        cut : the documents that have several rows, by the rows that they are to have.
+        """
+        more = np.cumsum(cut.counts - 1)
+        after = cut.firsts - np.concatenate([[0], more[:-1]])
         self._database.execute(
             """UPDATE documents SET "row" = numbered.new FROM (
-                SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
-                FROM documents WHERE "row" >= ?
-            ) numbered WHERE documents."row" = numbered.old AND numbered.old <> numbered.new""",
-            [first, first],
+                SELECT "row" AS old, "row" + more AS new FROM documents
+                ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
+                ON "row" > after WHERE "row" >= ?
+            ) numbered WHERE documents."row" = numbered.old""",
+            [after.tolist(), more.tolist(), first],
         )
 
     def compact(self, state: State, blocks: Mapping[str, Sequence[tuple[int, str]]]) -> None:
@@ -457,13 +545,19 @@ class DocumentStore:
                 """CREATE TABLE fresh.documents AS
                 SELECT (row_number() OVER (ORDER BY "row") - 1)::BIGINT AS "row",
                     * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
+                if self.passages.rows(state.staged).is_one_each
+                else f"""CREATE TABLE fresh.documents AS
+                SELECT new AS "row", documents.* EXCLUDE ("row")
+                FROM documents JOIN {NUMBERED} ON "row" = old ORDER BY new"""
             )
             self._database.execute(
-                """INSERT INTO fresh.partly_read SELECT numbered.new, tokens, read
-                FROM partly_read JOIN (
-                    SELECT "row", row_number() OVER (ORDER BY "row") - 1 AS new
-                    FROM documents WHERE NOT deleted
-                ) numbered USING ("row") ORDER BY numbered.new"""
+                f"""INSERT INTO fresh.partly_read SELECT new + "row" - old, tokens, read
+                FROM partly_read ASOF JOIN {NUMBERED} ON "row" >= old
+                WHERE "row" < old + count ORDER BY 1"""
+            )
+            self._database.execute(
+                f"""INSERT INTO fresh.passages SELECT new, passages.* EXCLUDE ("row")
+                FROM passages JOIN {NUMBERED} ON "row" = old ORDER BY 1"""
             )
             self._database.execute(
                 INSERT_STATE.replace("INTO ", "INTO fresh."),
@@ -486,16 +580,27 @@ class DocumentStore:
 
     def read_all(self) -> None:
         """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
-        for table in ("documents", "state", "blocks", "partly_read"):
+        for table in ("documents", "state", "blocks", "partly_read", "passages"):
             self._database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
     def is_numbered(self, stop: int) -> bool:
-        """Whether there is one document for each of the rows 0 .. stop, and no other."""
-        (counts,) = self._database.fetch(
-            'SELECT count(*), count(DISTINCT "row"), coalesce(min("row"), 0), '
-            'coalesce(max("row"), -1) FROM documents'
+        """Whether each of the rows 0 .. stop is one document's, and no document has others."""
+        ((strays,),) = self._database.fetch(
+            """SELECT count(*) FROM passages LEFT JOIN documents USING ("row")
+            WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
         )
-        return bool(counts == (stop, stop, 0, stop - 1))
+        ((first, gaps, last),) = self._database.fetch(
+            """SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
+                coalesce(max("row" + count), 0)
+            FROM (
+                SELECT "row", count, lead("row", 1, "row" + count) OVER (ORDER BY "row") AS next
+                FROM (
+                    SELECT "row", coalesce(len(starts), 1) AS count
+                    FROM documents LEFT JOIN passages USING ("row")
+                )
+            )"""
+        )
+        return bool((strays, first, gaps, last) == (0, 0, 0, stop))
 
     def set_blocks(self, file: str, first: int, blocks: Sequence[tuple[int, str]]) -> None:
         """Checksums of a file's blocks, in place of all from block `first` on."""

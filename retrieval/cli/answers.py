@@ -39,7 +39,8 @@ def show_hits(
     for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         hanging(score, _named(hit))
-        for part in filter(None, (_columns(hit.metadata, columns), Text(visible(text)))):
+        shown = (_place(hit), _columns(hit.metadata, columns), Text(visible(text)))
+        for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
 
@@ -80,6 +81,16 @@ def _named(hit: Hit) -> Text:
     if title and hit.title != hit.id:
         named.append("  " + visible(shortened(title)), style="default")
     return named
+
+
+def _place(hit: Hit) -> Text:
+    """Where in its document a passage is: the headings above it, and its page or line."""
+    place = [on_one_line(heading) for heading in hit.headings]
+    if hit.page is not None:
+        place.append(f"page {hit.page:,}")
+    elif hit.start:
+        place.append(f"line {hit.line:,}")
+    return Text(visible(shortened(" > ".join(place))), style="dim")
 
 
 def _columns(metadata: Mapping[str, Any], columns: Sequence[str]) -> Text:

@@ -21,6 +21,8 @@ from .options import (
     GAMMA,
     KINDS,
     P99,
+    PASSAGES,
+    PER,
     POOLINGS,
     REDUCERS,
     STORED,
@@ -44,6 +46,7 @@ from .options import (
     Wait,
     Where,
     candidates_asked,
+    passages_asked,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +99,9 @@ def demo(
     if not _is_complete(out):
         with console.progress() as progress:
             sources = Sources.open([demonstration.SOURCE])
-            collection, added = build_index(out, sources, TransformerEncoder, Settings(), progress)
+            collection, added = build_index(
+                out, sources, TransformerEncoder, Settings(), progress, passages="off"
+            )
             collection.close()
         for line in added.notes:
             console.note(line)
@@ -145,6 +150,7 @@ def build(
     candidates: Annotated[str, typer.Option(help=CANDIDATES)] = choices.AUTO,
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
     stored: Annotated[str, typer.Option(help=STORED)] = "fp16",
+    passages: Annotated[str, typer.Option(metavar="TOKENS|off", help=PASSAGES)] = "auto",
     recall: Recall = None,
     ram: Ram = None,
     disk: Disk = None,
@@ -197,7 +203,14 @@ def build(
 
     with console.progress() as progress:
         collection, added = build_index(
-            out, opened, make_encoder, settings, progress, wait=wait, stored=stored
+            out,
+            opened,
+            make_encoder,
+            settings,
+            progress,
+            wait=wait,
+            stored=stored,
+            passages=passages_asked(passages),
         )
     with collection:
         with console.progress() as progress:
@@ -224,6 +237,7 @@ def search(
     ] = None,
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
+    per: Annotated[str, typer.Option(help=PER)] = "document",
     model: Model = None,
     show: Annotated[
         list[str] | None,
@@ -246,7 +260,7 @@ def search(
     )
     with opened as collection:
         columns = answers.chosen_columns(show or [], list(collection._store.columns))
-        found = collection.search_many(asked.asked_for, n, where, candidates=candidates)
+        found = collection.search_many(asked.asked_for, n, where, candidates=candidates, per=per)
         if as_json:
             console.print_json({"queries": answers.as_json(asked, found)})
             return
@@ -308,7 +322,7 @@ def delete(
 
     with Collection.open(index, wait=wait) as collection:
         deleted = collection.delete(ids or None, where=where)
-        left, gone = len(collection), len(collection._deleted)
+        left, gone = len(collection), collection._snapshot.deleted_count
     if as_json:
         console.print_json({"deleted": deleted, "documents": left})
     else:

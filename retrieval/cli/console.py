@@ -196,7 +196,9 @@ def show_index(collection: Collection, added: Added | None, as_json: bool) -> No
     if as_json:
         print_json(facts)
         return
-    said = f"{facts['documents']:,} documents in {_from_here(collection.path)}"
+    cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
+    passages = f" ({cut:,} passages)" if cut else ""
+    said = f"{facts['documents']:,} documents{passages} in {_from_here(collection.path)}"
     if added is not None and added.replaced:
         said += f", {added.replaced:,} replaced"
     if added is not None and added.unchanged:
@@ -226,6 +228,12 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "score": round(hit.score, 6),
         "title": hit.title,
         "text": hit.text,
+        "start": hit.start,
+        "end": hit.end,
+        "line": hit.line,
+        "page": hit.page,
+        "headings": list(hit.headings),
+        "anchor": hit.anchor,
         "metadata": dict(hit.metadata),
     }
 

@@ -101,6 +101,13 @@ STORED = (
     "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much; "
     "with --gamma near 1 it finds others."
 )
+PASSAGES = (
+    "Longer texts are cut into passages of so many tokens, each with a vector; default: what the "
+    "encoder reads, if it reads no more; off: what goes beyond that is not found."
+)
+PER = (
+    "document, each with its nearest passage; or passage, several of which may be of one document."
+)
 FOR_THIS_SEARCH = (
     "How many are compared again with their full vectors, for this search alone, in place of the "
     "index's own number; 0: none."
@@ -153,3 +160,12 @@ def candidates_asked(text: str) -> int | None:
         return int(text)
     except ValueError as error:
         raise InputError(f"candidates={text!r}; expected auto or a whole number") from error
+
+
+def passages_asked(said: str) -> int | str:
+    """What `--passages` says: auto, off, or a number.
+
+    >>> passages_asked("256"), passages_asked("off")
+    (256, 'off')
+    """
+    return int(said) if said.isdecimal() else said

@@ -45,6 +45,8 @@ from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import health, reencoding, staging, tuning, writer
 from .current import Current
+from .cutting import AUTO, passage_tokens
+from .document_search import hit_of, nearest_documents
 from .info import facts
 from .ledger import Ledger
 from .query_pools import document_pool
@@ -55,6 +57,8 @@ from .tuning import Asked
 from .verification import index_faults
 from .writer import Added
 
+DOCUMENT, PASSAGE = PER = ("document", "passage")
+"""What a search gives one hit for."""
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -97,6 +101,7 @@ class Collection:
         settings: Settings | None = None,
         *,
         stored: str = "fp16",
+        passages: str | int | None = AUTO,
     ) -> Collection:
         """A new, empty collection in a folder that does not exist yet.
 
@@ -110,11 +115,15 @@ class Collection:
             elsewhere.
         settings : how vectors are reduced and compared; by default `Settings()`.
         stored : how the encoder's vectors are kept on disk: fp16, or int8 in half the bytes.
+        passages : tokens that a passage may have: a longer text is cut, each passage has a vector,
+            and a hit is a document with its best one. By default what the encoder reads of a text,
+            if it reads no more and counts tokens; "off", and what goes beyond that is not found.
 
         Raises
         ------
         InputError
-            If the folder exists, the settings can't suit the encoder, or vectors are not stored so.
+            If the folder exists, the settings can't suit the encoder, or vectors are not stored so;
+            or if the encoder can't have such passages.
         """
         if stored not in STORED_ENDINGS:
             raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
@@ -123,9 +132,9 @@ class Collection:
             raise InputError(f"{path} exists; expected a new folder")
         made = TransformerEncoder() if encoder is None else as_encoder(encoder)
         requested = (settings or Settings()).checked(made.dim)
-        made = for_new_documents(made)
+        made, tokens = for_new_documents(made), passage_tokens(passages, made)
         vectors = file_name("vectors", 1, STORED_ENDINGS[stored])
-        state = State(_plain(made.spec()), made.dim, requested, vectors=vectors)
+        state = State(_plain(made.spec()), made.dim, requested, vectors=vectors, passages=tokens)
         return cls(Ledger.create(path, state), made)
 
     @classmethod
@@ -262,7 +271,7 @@ class Collection:
 
     @property
     def _deleted(self) -> Rows:
-        """Rows of deleted documents, in order."""
+        """All rows of deleted documents, in order."""
         return self._snapshot.deleted
 
     @property
@@ -277,8 +286,11 @@ class Collection:
         where: str | None = None,
         *,
         candidates: int | None = None,
+        per: str = DOCUMENT,
     ) -> list[Hit]:
         """The documents nearest in meaning to a query, best first; fewer if there are no more.
+
+        Each comes once, with the passage of it that is nearest.
 
         Parameters
         ----------
@@ -288,17 +300,21 @@ class Collection:
             that it holds for, and exactly as if there were no others.
         candidates : rescored, in place of what the index was built with; 0 takes the order of the
             codes.
+        per : "document", or "passage": then `limit` passages, of which several may be of one.
 
         Raises
         ------
         InputError
             If the query is neither, there are no documents yet, or `where` is no such expression.
         """
+        asked: Sequence[str] | Matrix
         if isinstance(query, str):
-            return self.search_many([query], limit, where, candidates=candidates)[0]
-        if getattr(query, "ndim", 0) != 1:
+            asked = [query]
+        elif getattr(query, "ndim", 0) != 1:
             raise InputError(f"query {_shown(query)}; expected a text or a vector (dim,)")
-        return self.search_many(query[None], limit, where, candidates=candidates)[0]
+        else:
+            asked = query[None]
+        return self.search_many(asked, limit, where, candidates=candidates, per=per)[0]
 
     def search_many(
         self,
@@ -307,18 +323,21 @@ class Collection:
         where: str | None = None,
         *,
         candidates: int | None = None,
+        per: str = DOCUMENT,
     ) -> list[list[Hit]]:
         """What `search` finds for each of many queries, which are encoded and searched together.
 
         Parameters
         ----------
         queries : texts, or vectors (q, dim) that were encoded elsewhere; a str is one text.
-        limit, where, candidates : as for `search`.
+        limit, where, candidates, per : as for `search`.
         """
+        if per not in PER:
+            raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
         encoded = self._encoded(queries)
         return self._current.read(
-            lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates)
+            lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates, per)
         )
 
     def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
@@ -376,7 +395,7 @@ class Collection:
         if self._is_empty:
             return
         snapshot = self._current.read(Snapshot.with_documents)
-        rows = np.setdiff1d(np.arange(snapshot.state.rows), snapshot.deleted, assume_unique=True)
+        rows = snapshot.live_documents()
         for part in batches(len(rows), READ_AT_ONCE):
             try:
                 found = self._documents(snapshot, rows[part].tolist())
@@ -402,11 +421,17 @@ class Collection:
     def _search_vectors(
         self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) for encoded queries (q, d), padded with -inf and -1.
+        """Scores and documents (q, k) for encoded queries (q, d), padded with -inf and -1.
 
-        The rows are those of the moment: `compact` gives documents other numbers.
+        Documents are called by their first rows, which are those of the moment: `compact` gives
+        them other numbers.
         """
-        return self._current.read(lambda snapshot: self._nearest(snapshot, queries, k, where))
+
+        def read(snapshot: Snapshot) -> tuple[Matrix, Rows]:
+            scores, rows = self._nearest(snapshot, queries, k, where)
+            return scores, snapshot.document_rows.documents(rows)
+
+        return self._current.read(read)
 
     def _hits(
         self,
@@ -415,17 +440,23 @@ class Collection:
         k: int,
         where: str | None,
         candidates: int | None,
+        per: str,
     ) -> list[list[Hit]]:
-        scores, rows = self._nearest(snapshot, queries, k, where, candidates)
-        found = sorted({int(row) for row in rows.flat if row >= 0})
+        scores, rows = self._nearest(snapshot, queries, k, where, candidates, per)
+        firsts = snapshot.document_rows.documents(rows)
+        found = sorted({int(row) for row in firsts.flat if row >= 0})
         documents = self._documents(snapshot, found)
         return [
-            [_hit(documents[int(row)], score) for score, row in zip(s, r, strict=True) if row >= 0]
-            for s, r in zip(scores, rows, strict=True)
+            [
+                hit_of(documents[int(first)], int(row - first), float(score))
+                for score, row, first in zip(*own, strict=True)
+                if row >= 0
+            ]
+            for own in zip(scores, rows, firsts, strict=True)
         ]
 
     def _documents(self, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by row, from the file that has them so, or else from the catalog."""
+        """Documents by their first row, from the file that has them so, or from the catalog."""
         self._store.ensure_open()
         file = snapshot.documents()
         if file is None:
@@ -439,16 +470,25 @@ class Collection:
         k: int,
         where: str | None,
         candidates: int | None = None,
+        per: str = DOCUMENT,
     ) -> tuple[Matrix, Rows]:
         if k < 1:
             raise InputError(f"limit={k}; expected 1 or more")
-        allowed = None
+        allowed, rows = None, snapshot.document_rows
         if where is not None:
-            allowed = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-        return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
+            found = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+            allowed = rows.all_rows(found)
+
+        def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+            return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
+
+        if per == PASSAGE or rows.is_one_each:
+            return search(queries, k)
+        least = 0 if allowed is not None else candidates or snapshot.index.candidates
+        return nearest_documents(search, queries, k, rows, snapshot.state.rows, least)
 
     def _rows_where(self, snapshot: Snapshot, where: str) -> Rows:
-        """Live rows that a condition holds for, in order."""
+        """Live documents that a condition holds for, in order."""
         found = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
         return np.setdiff1d(found, snapshot.deleted, assume_unique=True)
 
@@ -520,7 +560,16 @@ class Collection:
         start = perf_counter()
         with self._current.change():
             before = self._store.columns
-            unchanged = staging.stage(self._ledger, documents, columns, source, given, origins)
+            unchanged = staging.stage(
+                self._ledger,
+                documents,
+                columns,
+                source,
+                given,
+                origins,
+                lambda: self.encoder,
+                progress,
+            )
             notes = widened(before, self._store.columns)
             self._current.shown = self._snapshot.with_columns(self._store.columns)
             if not self._state.unfinished:
@@ -576,7 +625,8 @@ class Collection:
 
         Returns
         -------
-        ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts, None if not known.
+        ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts, None if not known;
+            where texts are cut, of passages.
         ``variance_kept`` : the share, 0 to 1, of the vectors' variance that the reducer's axes
             keep: ``at_fit``, ``now``, and ``refitted``; None for reducers without axes.
         ``code_error`` : mean squared error of the codes of unit vectors: ``at_fit``, and now of
@@ -632,7 +682,8 @@ class Collection:
             else:
                 rows = self._rows_where(self._snapshot, where)
             if len(rows):
-                self._current.shown = writer.delete(self._ledger, self._snapshot, rows)
+                every = self._snapshot.document_rows.all_rows(rows)
+                self._current.shown = writer.delete(self._ledger, self._snapshot, every)
             return len(rows)
 
     def compact(self, *, progress: Progress = silent) -> int:
@@ -647,7 +698,7 @@ class Collection:
             If vectors are damaged.
         """
         with self._current.change():
-            gone = len(self._deleted)
+            gone = self._snapshot.deleted_count
             if gone:
                 self._current.shown = writer.compact(self._ledger, self._snapshot, progress)
             return gone
@@ -777,7 +828,3 @@ def _plain(spec: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise InputError(f"an encoder's spec: {error}") from error
     return plain
-
-
-def _hit(document: Document, score: float) -> Hit:
-    return Hit(document.id, float(score), document.text, document.title, document.metadata)

@@ -14,7 +14,7 @@ from slimdex.indexes.vector_file import BLOCK_BYTES
 from ..atomic_files import CATALOG, sync
 from ..catalog.state import Lines, State
 from ..document_lines import UnwritableError
-from .document_file import DocumentFile
+from .document_file import DocumentFile, cut_text
 from .ledger import Grown, Ledger
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
@@ -77,7 +77,7 @@ def _appended(
         return replace(state, lines=None), []
     if file.rows != state.rows:
         raise CorruptError(
-            f"{ledger.path / CATALOG}: {file.rows} documents; expected {state.rows}, a row each"
+            f"{ledger.path / CATALOG}: documents of {file.rows} rows; expected {state.rows}"
         )
     sync(ledger.path)
     grown = map(Grown, file.parts, first_blocks)
@@ -89,5 +89,7 @@ def _values(
 ) -> Iterator[Sequence[Any]]:
     columns = max(len(ledger.store.columns), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
-        yield from ledger.store.values(part.start, part.stop, live=live)
+        cuts = ledger.store.passages.between(part.start, part.stop)
+        for row, id, title, text, *own in ledger.store.values(part.start, part.stop, live=live):
+            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *own]
         progress("copying documents", part.stop - start, stop - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +17,16 @@ from zlib import crc32
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vector_file import block_digests
 
+from ..catalog.passages_table import Cut, parts_read, parts_written
 from ..catalog.state import Lines
 from ..column_types import restored
 from ..document_lines import UnwritableError, line_of, values_of
 from ..documents import Document
+from ..documents import Part as TextPart
 
 ENTRY = Struct("<QII")
-"""What the offsets have of a row: where its line begins, its length in bytes, and its CRC-32."""
+"""What the offsets have of a row: where the line of its document begins, its length in bytes, and
+its CRC-32. All rows of a document have the same."""
 LONGEST_LINE = (1 << 32) - 1
 """Bytes: what the length has room for."""
 
@@ -72,6 +76,8 @@ def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
 class DocumentFile:
     """What the catalog has of documents, as lines of JSON back to back, and where each begins.
 
+    Where a text is cut or has parts, a list of it, its passages and its parts stands in its place.
+
     It is a copy of what the catalog holds, for who looks for a few documents: ten lines are read
     in less time than DuckDB takes to begin. They are not compressed: of abstracts, zlib halves the
     bytes and doubles the time, and the vectors beside them are larger still. Both files may be
@@ -85,7 +91,7 @@ class DocumentFile:
     ----------
     folder : of the index.
     lines : the names of the two files, and what of them counts.
-    rows : how many documents.
+    rows : how many rows the documents have.
 
     Raises
     ------
@@ -121,7 +127,8 @@ class DocumentFile:
 
         Parameters
         ----------
-        documents : id, title, text and the columns' values of each, as DuckDB gives them.
+        documents : id, title, text and the columns' values of each, as DuckDB gives them; for the
+            text `cut_text` where it is cut.
         columns : name -> DuckDB type of the values. Earlier lines may have fewer of them, not of
             other types.
 
@@ -137,14 +144,15 @@ class DocumentFile:
                 if len(line) > LONGEST_LINE:
                     raise UnwritableError(f"a document of {len(line)} bytes")
                 texts.write(line)
-                offsets.write(ENTRY.pack(end, len(line), crc32(line)))
+                count = max(len(values[2][1]), 1) if isinstance(values[2], list) else 1
+                offsets.write(ENTRY.pack(end, len(line), crc32(line)) * count)
                 end += len(line)
-                rows += 1
+                rows += count
         lines = replace(self.lines, bytes=end, columns=dict(columns))
         return DocumentFile(self._folder, lines, rows)
 
     def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
-        """The documents of the given rows, by row.
+        """The documents of the given rows, by row; any row of a document will do.
 
         Parameters
         ----------
@@ -176,14 +184,26 @@ class DocumentFile:
         return found
 
 
+def cut_text(text: str, cut: Cut) -> list[Any]:
+    """What stands for the text of a document that is cut."""
+    spans = [[passage.start, passage.end] for passage in cut.passages]
+    parts = parts_written(cut.parts)
+    return [text, spans, json.loads(parts) if parts else []]
+
+
 def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
     id, title, text, *own = values_of(line)
+    passages: tuple[tuple[int, int], ...] = ()
+    parts: tuple[TextPart, ...] = ()
+    if type(text) is list:
+        text, spans, written = text
+        passages, parts = tuple((start, end) for start, end in spans), parts_read(written)
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
     if len(own) < len(columns):
         own += [None] * (len(columns) - len(own))
     metadata = restored(columns, own) if has_json else dict(zip(columns, own, strict=True))
-    return Document(id, text, title, metadata)
+    return Document(id, text, title, metadata, parts, passages)
 
 
 @contextmanager

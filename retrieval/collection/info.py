@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from slimdex.indexes.arrays import without
 from slimdex.indexes.reduced_index import ReducedIndex
 
 from ..encoders.processor import precision_note
@@ -25,7 +26,8 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "path": str(ledger.path),
         "documents": len(snapshot),
-        "deleted": len(snapshot.deleted),
+        "passages": _passages(snapshot),
+        "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
         "cut": _cut(ledger),
         "fitted_documents": state.fitted,
@@ -54,8 +56,20 @@ def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
     """What was proved of the settings in force, with a line that says so."""
     state = snapshot.state
     proved, there = state.certificate, state.rows - len(snapshot.hidden)
-    said = proved and proved.said(state.settings, there)
+    said = proved and proved.said(state.settings, there, snapshot.noun)
     return {**asdict(proved), "said": said} if proved and said else None
+
+
+def _passages(snapshot: Snapshot) -> dict[str, int | None]:
+    """How many tokens one may have, None where no text is cut; how many documents are, and how
+    many passages all documents make, each with a vector."""
+    rows = snapshot.document_rows
+    live = without(rows.firsts, snapshot.deleted)
+    return {
+        "tokens": snapshot.state.passages,
+        "documents_cut": len(live),
+        "rows": snapshot.state.rows - len(snapshot.deleted),
+    }
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:

@@ -24,6 +24,7 @@ from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, sync
+from ..catalog.document_rows import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
 
@@ -106,8 +107,13 @@ class Ledger:
 
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
-        rows = self.store.deleted_rows()
-        return rows[rows < self.state.rows]
+        documents = self.store.deleted_rows()
+        documents = documents[documents < self.state.rows]
+        return self.document_rows().all_rows(documents)
+
+    def document_rows(self, stop: int | None = None) -> DocumentRows:
+        """Which of the rows 0 .. stop, by default the committed ones, are of which document."""
+        return self.store.passages.rows(self.state.rows if stop is None else stop)
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, those that are being added included."""

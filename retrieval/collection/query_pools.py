@@ -25,7 +25,9 @@ from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
+from ..catalog.document_rows import DocumentRows
 from ..catalog.store import DocumentStore
+from ..documents import passage_content
 from ..encoders.base import Encoder, encode_queries
 from .recall_trials import Pool
 from .snapshot import Snapshot
@@ -42,6 +44,9 @@ PROBED = 200
 DROPPED = 0.5
 """Share of the words that are dropped."""
 ENCODED_AT_ONCE = 64
+HELD_OUT = 128
+"""Passages of a document of which queries are made, at most, where there are such: exact answers
+are as many more as are held out."""
 
 
 def document_pool(
@@ -54,6 +59,8 @@ def document_pool(
 ) -> Pool:
     """So many queries, made of the documents in the way that suits them.
 
+    Where texts are cut, they are made of passages, and all passages of the document are left out.
+
     Parameters
     ----------
     encoder : None where vectors were given.
@@ -64,17 +71,18 @@ def document_pool(
         If fewer than three documents can be found: a query would have nothing left to find.
     """
     live = without(np.arange(snapshot.state.rows), snapshot.hidden)
-    if len(live) < 3:
-        raise InputError(f"{snapshot.path}: {len(live)} documents; expected others to find by two")
+    count_live = snapshot.document_rows.number(live)
+    if count_live < 3:
+        raise InputError(f"{snapshot.path}: {count_live} documents; expected others to find by two")
     if count < 1:
         raise InputError(f"sample={count}; expected 1 or more documents")
     if encoder is None:
-        return _averaged(VECTORS, live, count, rng, snapshot.index.vectors.take)
+        return _averaged(VECTORS, snapshot, live, count, rng, snapshot.index.vectors.take)
+    live = _of_short_documents(snapshot, live)
     asked = list[str]()
 
     def texts(rows: Rows) -> list[str]:
-        found = store.documents(sorted({*rows.tolist()}), snapshot.epoch)
-        return [found[row].content for row in rows.tolist()]
+        return row_texts(snapshot, store, rows)
 
     rows = rng.choice(live, PROBED)
     if sum(len(sentences(text)) > 1 for text in texts(rows)) < PROBED / 2:
@@ -83,7 +91,7 @@ def document_pool(
             asked.extend(dropped(text, rng) for text in texts(rows))
             return encoded(encoder, asked, progress)
 
-        return replace(_averaged(MIXED, live, count, rng, words), texts=asked)
+        return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
     own = list[int]()
     while len(own) < count:  # at least one in two has several sentences
         rows = rng.choice(live, count)
@@ -92,7 +100,42 @@ def document_pool(
                 own.append(row)
                 asked.append(dropped(text, rng))
     vectors = encoded(encoder, asked[:count], progress)
-    return Pool(CLOZE, vectors, np.array(own[:count], dtype=np.int64)[:, None], asked[:count])
+    made_of = np.array(own[:count], dtype=np.int64)[:, None]
+    return Pool(CLOZE, vectors, rows_of_documents(snapshot.document_rows, made_of), asked[:count])
+
+
+def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
+    """Title and text of the passage, or of the whole document, that each of some rows is."""
+    firsts = snapshot.document_rows.documents(rows).tolist()
+    found = store.documents(sorted({*firsts}), snapshot.epoch)
+    return [
+        passage_content(found[first], row - first)
+        for first, row in zip(firsts, rows.tolist(), strict=True)
+    ]
+
+
+def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
+    """All rows (q, w) of the documents that queries were made of, by rows (q, n), -1 behind them.
+
+    >>> rows_of_documents(DocumentRows(np.array([1]), np.array([2])), np.array([[2], [5]])).tolist()
+    [[1, 2], [5, -1]]
+    """
+    if rows.is_one_each:
+        return made_of
+    each = [rows.all_rows(np.unique(rows.documents(own))) for own in made_of]
+    out: Rows = np.full((len(each), max(map(len, each), default=0)), -1, dtype=np.int64)
+    for own, found in zip(out, each, strict=True):
+        own[: len(found)] = found
+    return out
+
+
+def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
+    """Rows of documents of few passages, if there are any."""
+    rows = snapshot.document_rows
+    if rows.is_one_each:
+        return live
+    short = live[rows.counts_of(rows.documents(live)) <= HELD_OUT]
+    return short if rows.number(short) > 1 else live
 
 
 def sentences(text: str) -> list[str]:
@@ -128,14 +171,15 @@ def encoded(encoder: Encoder, texts: Sequence[str], progress: Progress = silent)
 
 def _averaged(
     name: str,
+    snapshot: Snapshot,
     live: Rows,
     count: int,
     rng: np.random.Generator,
     vectors: Callable[[Rows], Matrix],
 ) -> Pool:
-    """Queries between two documents each, which are not the same one."""
+    """Queries between two rows each, which are not the same one."""
     first = rng.integers(len(live), size=count)
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
     own = np.stack([live[first], live[second]], axis=1)
     unit = normalize_rows(vectors(own.ravel())).reshape(count, 2, -1)
-    return Pool(name, unit.mean(axis=1), own)
+    return Pool(name, unit.mean(axis=1), rows_of_documents(snapshot.document_rows, own))

@@ -49,7 +49,8 @@ class Pool:
     ----------
     name : what they are, in words.
     vectors : (q, d), encoded.
-    own : (q, w), rows that each query was made of, which are held out of its answers.
+    own : (q, w), rows of the documents that each query was made of, -1 behind them, which are held
+        out of its answers.
     texts : what was encoded, if anything was: one for each query, or more.
     """
 
@@ -251,10 +252,33 @@ def without_own(rows: Rows, own: Rows) -> Rows:
     """
     if not own.shape[1]:
         return rows
-    gone = ((rows[:, :, None] == own[:, None, :]) & (own >= 0)[:, None, :]).any(axis=2)
+    gone = is_own(rows, own)
     order = np.argsort(gone, axis=1, kind="stable")
     kept: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
     return kept
+
+
+def joined_own(one: Rows, other: Rows) -> Rows:
+    """The own rows of some queries (q, w) and of others, as wide as the wider.
+
+    >>> joined_own(np.array([[1, 2]]), np.array([[3]])).tolist()
+    [[1, 2], [3, -1]]
+    """
+    width = max(one.shape[1], other.shape[1])
+    wide = (
+        np.pad(own, ((0, 0), (0, width - own.shape[1])), constant_values=-1) for own in (one, other)
+    )
+    return np.concatenate([*wide])
+
+
+def is_own(rows: Rows, own: Rows) -> NDArray[np.bool_]:
+    """Which answers (q, n) are each query's own rows (q, w).
+
+    >>> is_own(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
+    [[False, True, False], [False, False, True]]
+    """
+    each = [np.isin(r, o[o >= 0]) for r, o in zip(rows, own, strict=True)]
+    return np.array(each, dtype=np.bool_).reshape(rows.shape)
 
 
 def ranks_of(
@@ -280,10 +304,10 @@ def ranks_of(
     out = np.full(truth.shape, np.inf)
     for i, (rows, wanted) in enumerate(zip(found, truth, strict=True)):
         same = (rows == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
-        is_own = ((rows == own[i][:, None]) & (own[i] >= 0)[:, None]).any(axis=0)
+        gone = is_own(rows[None], own[i : i + 1])[0]
         counts = np.full(len(rows), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
         counts[same.any(axis=0)] = 1.0
-        counts[(rows < 0) | is_own] = 0.0
+        counts[(rows < 0) | gone] = 0.0
         before = np.cumsum(counts) - counts
         there = same.any(axis=1)
         out[i, there] = before[same.argmax(axis=1)[there]]

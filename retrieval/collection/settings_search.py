@@ -24,7 +24,7 @@ from slimdex.indexes.vector_index import FaissIndex
 from ..catalog.certificate import Certificate
 from .ledger import Ledger
 from .metric_choice import Choice
-from .recall_trials import Pool, Trials, recalls
+from .recall_trials import Pool, Trials, joined_own, recalls
 from .targets import Target, Tried, Tuning, name_of, size_of
 
 ERROR = 0.05
@@ -64,7 +64,7 @@ class SettingsSearch:
         both = Pool(
             choosing.name,
             np.concatenate([choosing.vectors, proving.vectors]),
-            np.concatenate([choosing.own, proving.own]),
+            joined_own(choosing.own, proving.own),
         )
         truth = trials.exact(both, self.rescorer)  # one pass for all of them
         self.truths = truth[: len(choosing)], truth[len(choosing) :]

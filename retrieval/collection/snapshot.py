@@ -10,9 +10,10 @@ from threading import Lock
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
+from ..catalog.document_rows import DocumentRows
 from ..catalog.state import State
 from .document_file import DocumentFile
 from .index_files import load_index
@@ -43,6 +44,7 @@ class Snapshot:
     textless : rows of documents without text, in order.
     epoch : of the row numbers, see `DocumentStore.epoch`.
     columns : the user's own: name -> DuckDB type.
+    document_rows : which rows are of which document.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class Snapshot:
     textless: Rows
     epoch: int
     columns: Mapping[str, str]
+    document_rows: DocumentRows
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until asked
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
@@ -68,6 +71,7 @@ class Snapshot:
             textless,
             ledger.store.epoch,
             ledger.store.columns,
+            ledger.document_rows(),
             _loaded=kept,
         )
 
@@ -80,7 +84,28 @@ class Snapshot:
         return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
     def __len__(self) -> int:
-        return self.state.rows - len(self.deleted)
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        """Documents that are not deleted."""
+        return self.document_rows.number_before(self.state.rows) - self.deleted_count
+
+    @cached_property
+    def deleted_count(self) -> int:
+        """Documents that are deleted and still take space."""
+        return self.document_rows.number(self.deleted)
+
+    @property
+    def noun(self) -> str:
+        """What a row is."""
+        return "documents" if self.document_rows.is_one_each else "passages"
+
+    def live_documents(self) -> Rows:
+        """The first rows of the documents that are not deleted, in order."""
+        rows = without(np.arange(self.state.rows), self.deleted)
+        first: Rows = rows[self.document_rows.documents(rows) == rows]
+        return first
 
     @cached_property
     def hidden(self) -> Rows:

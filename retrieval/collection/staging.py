@@ -6,22 +6,26 @@ Bad input ends in the first step, before anything is encoded; a kill in the seco
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES
 
 from ..atomic_files import sync
+from ..catalog.document_rows import DocumentRows
+from ..catalog.passages_table import Cut, part_fault
 from ..catalog.store import PartlyRead
 from ..documents import Document
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
+from ..passages import Passage
 from ..sources.given_vectors import GivenVectors, check_vectors
+from .cutting import cut_staged
 from .ledger import Ledger
 
 WINDOW = 1024
@@ -55,11 +59,17 @@ def stage(
     source: str,
     vectors: GivenVectors | None = None,
     origins: Mapping[str, str] | None = None,
+    encoder: Callable[[], Encoder] | None = None,
+    progress: Progress = silent,
 ) -> int:
     """Write documents to the catalog in one transaction, unseen by readers.
 
     Those that are there already and the same in every column are left out, unless they come with
-    vectors; returns how many.
+    vectors; returns how many. Of the others those are cut that are longer than a passage may be.
+
+    Parameters
+    ----------
+    encoder : gives the index's, which counts tokens; None if no text is to be cut.
 
     Raises
     ------
@@ -101,6 +111,7 @@ def stage(
         if len(unchanged):
             store.drop_rows(unchanged, first)
             staged -= len(unchanged)
+        staged = cut_staged(ledger, first, staged, encoder if vectors is None else None, progress)
         pending = source if staged > first else None
         state = replace(ledger.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)
@@ -134,7 +145,7 @@ def encode_pending(
     ledger.check_tail(vectors)
     same, work = _Same(NO_ROWS, NO_ROWS), None
     if state.rows and given is None:
-        same = _Same(*store.same_texts(state.encoded, state.staged))
+        same = _Same.of(ledger)
     for window in batches(state.staged, WINDOW, state.encoded):
         partly: PartlyRead = {}
         if given is not None:
@@ -173,10 +184,36 @@ class _Same:
     new: Rows
     old: Rows
 
+    @classmethod
+    def of(cls, ledger: Ledger) -> _Same:
+        """Those of a ledger that have no vectors yet; of documents that are cut as they were."""
+        state, store = ledger.state, ledger.store
+        new, old = store.same_texts(store.first_row(state.encoded), state.staged)
+        cuts = store.passages.of([*new.tolist(), *old.tolist()])
+        if cuts:
+            pairs = zip(new.tolist(), old.tolist(), strict=True)
+            same = [_passages(cuts, one) == _passages(cuts, other) for one, other in pairs]
+            new, old = new[np.array(same, dtype=bool)], old[np.array(same, dtype=bool)]
+        rows = ledger.document_rows(state.staged)
+        return cls(rows.all_rows(new), _in_turn(rows, old))
+
     def among(self, window: slice) -> tuple[Rows, Rows]:
         """Positions in a window, and the old row of each."""
         part = slice(*np.searchsorted(self.new, [window.start, window.stop]))
         return self.new[part] - window.start, self.old[part]
+
+
+def _passages(cuts: Mapping[int, Cut], row: int) -> Sequence[Passage]:
+    """How a document is cut; of one that is not, nothing."""
+    passages = cuts[row].passages if row in cuts else ()
+    return passages if len(passages) > 1 else ()
+
+
+def _in_turn(rows: DocumentRows, documents: Rows) -> Rows:
+    """All rows of some documents, in the order in which these are given."""
+    if rows.is_one_each or not len(documents):
+        return documents
+    return np.concatenate([rows.all_rows(documents[i : i + 1]) for i in range(len(documents))])
 
 
 class _Work:
@@ -302,4 +339,18 @@ def _checked(document: Document) -> Document:
     for name in ("id", "text", "title"):
         if not isinstance(value := getattr(document, name), str):
             raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
+    if document.parts:
+        _check_parts(document)
     return document
+
+
+def _check_parts(document: Document) -> None:
+    start, name = 0, f"document {document.id!r}"
+    for part in document.parts:
+        if why := part_fault(part):
+            raise InputError(f"{name}: {why}")
+        if not start <= part.start <= len(document.text):
+            raise InputError(
+                f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
+            )
+        start = part.start

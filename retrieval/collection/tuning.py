@@ -27,7 +27,7 @@ from ..encoders.base import Encoder
 from . import metric_choice
 from .ledger import Ledger
 from .metric_choice import Cell, Choice
-from .query_pools import ASKED, document_pool, encoded
+from .query_pools import ASKED, document_pool, encoded, row_texts
 from .recall_trials import Pool, Trials
 from .settings_search import ERROR, SHARES, SettingsSearch, certificate_of
 from .snapshot import Snapshot
@@ -215,8 +215,7 @@ def _metric(
     if cosine <= rule.RAW_COSINE:
         return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
     X = vectors.take(sample)
-    found = ledger.store.documents(sample.tolist(), snapshot.epoch)
-    words = rule.keywords([found[row].content for row in sample.tolist()])
+    words = rule.keywords(row_texts(snapshot, ledger.store, sample))
     targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]])
     queries = encoded(encoder, [words[target] for target in targets.tolist()], progress)
@@ -235,9 +234,9 @@ def _labelled(
 ) -> list[tuple[str, dict[int, int], int]]:
     """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
     assert asked.labels is not None
-    rows = {id: row for row, id in enumerate(ledger.store.ids(snapshot.state.rows))}
-    gone = set(snapshot.hidden.tolist())
-    rows = {id: row for id, row in rows.items() if row not in gone}
+    ids, gone = ledger.store.ids(snapshot.state.rows), set(snapshot.hidden.tolist())
+    # Of a document that is cut the first passage stands for all.
+    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []
     for id, text in asked.queries:
         found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}

@@ -42,7 +42,7 @@ class Added:
 
 
 def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
-    """Live rows go: their vectors leave the moments, and no reader sees them any more."""
+    """All rows of some documents go: their vectors leave the moments, no reader sees them more."""
     moments = ledger.moments().subtract(ledger.moments_of(rows))
     ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
     return snapshot.without(rows, ledger)
@@ -53,7 +53,9 @@ def add_pending(
 ) -> tuple[Snapshot, Added]:
     """Staged documents, all encoded, become visible, and those go whose ids they have."""
     old, store = ledger.state, ledger.store
-    vectors, replaced = ledger.vectors(old.staged), store.replaced_rows(old.rows)
+    vectors, gone = ledger.vectors(old.staged), store.replaced_rows(old.rows)
+    rows = ledger.document_rows(old.staged)
+    replaced = rows.all_rows(gone)
     kept = ledger.moments().subtract(ledger.moments_of(replaced))
     moments = ledger.moments_from(old.rows, vectors).merge(kept)
     settings, notes = _outgrown(old, moments, kept.n)
@@ -67,7 +69,8 @@ def add_pending(
         state = fit(ledger.path, state, vectors, moments, settings, progress)
         loaded = _encode(ledger, state, progress, grown, replaced)
     deleted = np.union1d(snapshot.deleted, replaced)
-    added = Added(old.staged - old.rows, len(replaced), notes)
+    there = rows.number_before(old.rows)
+    added = Added(rows.number_before(old.staged) - there, len(gone), notes)
     return Snapshot.of(ledger, deleted, loaded), added
 
 
@@ -171,16 +174,18 @@ def _compacted(
 
 def _unread(ledger: Ledger) -> list[str]:
     """What the encoder did not read of the documents that are being added."""
-    first, staged = ledger.state.rows, ledger.state.staged
+    first, rows = ledger.state.rows, ledger.document_rows(ledger.state.staged)
+    added = rows.number_before(ledger.state.staged) - rows.number_before(first)
     notes = []
+    if cut := (rows.firsts >= first).sum():
+        passages = rows.counts[rows.firsts >= first].sum()
+        notes.append(f"{cut:,} of {added:,} documents cut into {passages:,} passages")
     if empty := int((ledger.textless() >= first).sum()):
-        notes.append(
-            f"{empty:,} of {staged - first:,} documents have no text: no search finds them"
-        )
+        notes.append(f"{empty:,} of {added:,} documents have no text: no search finds them")
     count, part = ledger.store.count_cut(first)
     if count:
         notes.append(
-            f"{count:,} of {staged - first:,} documents are longer than the encoder reads: "
+            f"{count:,} of {added:,} documents are longer than the encoder reads: "
             f"{share(part)} of their text was read, and only that is found"
         )
     return notes

@@ -69,6 +69,37 @@ class SentenceTransformersEncoder:
         """Vectors (n, dim) with the model's own prompt for queries, if it has one."""
         return as_matrix(self._model.encode_query(list(texts), show_progress_bar=False))
 
+    @property
+    def max_length(self) -> int | None:
+        """Tokens of a text that are read; None if the model says nothing."""
+        length = self._model.max_seq_length
+        return int(length) if length and callable(self._model.tokenizer) else None
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, special ones included, none cut off.
+
+        Raises
+        ------
+        InputError
+            If the model's tokenizer is none that can be called.
+        """
+        if not callable(self._model.tokenizer):
+            raise InputError(
+                f"tokenizer {type(self._model.tokenizer).__name__}; expected one that counts tokens"
+            )
+        prompt = self._document_prompt
+        found = self._model.tokenizer(
+            [prompt + text for text in texts], truncation=False, verbose=False
+        )
+        return [len(ids) for ids in found["input_ids"]]
+
+    @property
+    def _document_prompt(self) -> str:
+        """What `encode_document` puts before a text."""
+        prompts = self._model.prompts
+        names = ("document", "passage", "corpus")
+        return next((prompts[name] for name in names if prompts.get(name)), "")
+
     def spec(self) -> dict[str, Any]:
         """The SHA-256 of all weights and their names, how many tokens are read, and the prompts."""
         digest = hashlib.sha256()

@@ -58,6 +58,19 @@ class LimitedEncoder(Protocol):
 
 
 @runtime_checkable
+class CountingEncoder(Protocol):
+    """An encoder that counts tokens, so that long texts can be cut to what it reads.
+
+    That is its `max_length`, tokens with the special ones; where it has none, or None, it reads
+    texts of any length, and they are cut only to a length that is asked for.
+    """
+
+    def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
+        """Tokens of each text as a document, special ones included, none cut off."""
+        ...
+
+
+@runtime_checkable
 class AdaptableEncoder(Protocol):
     """An encoder that can compute in several precisions."""
 

@@ -170,6 +170,14 @@ class TransformerEncoder:
         parts = (self._tokenizer.ids(texts[group]) for group in groups(texts))
         return sum(len(ids) for part in parts for ids in part)
 
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each document, special ones and the prompt included, none cut off."""
+        counts = list[int]()
+        for group in groups(texts):
+            found = self._tokenizer.ids_and_lengths(texts[group], self._prompts.document)
+            counts += [length for _, length in found]
+        return counts
+
     def spec(self) -> dict[str, Any]:
         """Model, weights, pooling, length, precision and, where there are any, prompts.
 

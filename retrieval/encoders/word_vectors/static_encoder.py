@@ -124,6 +124,13 @@ class StaticEncoder:
         texts = several(texts)
         return sum(len(self._pieces.ids(texts[group])[0]) for group in groups(texts))
 
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text that have a vector; texts of any length are read."""
+        counts = list[int]()
+        for group in groups(texts):
+            counts += map(int, self._pieces.ids(texts[group])[1])
+        return counts
+
     def spec(self) -> dict[str, Any]:
         """The file or folder, the SHA-256 of what is in it, and the pooling.
 

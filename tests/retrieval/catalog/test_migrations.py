@@ -4,7 +4,8 @@ data/format-1.tar.gz is a folder that the slimdex of format 1 wrote: 12 document
 replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and d7 have no
 text, d3 and d7 were deleted and d0 was replaced. data/format-3.tar.gz is one of format 3: 12
 documents, of which d4 has no text, d3 was deleted and d0 was replaced; data/format-4.tar.gz is one
-of format 4 of the same documents, reduced by settings of its own.
+of format 4 of the same documents, reduced by settings of its own, and data/format-5.tar.gz one of
+format 5 of others like them.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def test_a_writer_migrates_and_loses_nothing(path: Path) -> None:
             "DESCRIBE state",
             "DESCRIBE blocks",
             "DESCRIBE partly_read",
+            "DESCRIBE passages",
             "FROM duckdb_views() WHERE NOT internal",
         ):
             assert sorted(migrated.fetch(sql)) == sorted(made.fetch(sql))
@@ -283,3 +285,30 @@ def test_of_an_older_index_nothing_is_proved(fourth: Path) -> None:
         [0.76164, 0.65674, 0.38843, 0.31857, 0.27645], abs=1e-4
     )
     assert verify(fourth) == []
+
+
+@pytest.fixture
+def fifth(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-5.tar.gz")) as archive:
+        archive.extractall(tmp_path / "fifth", filter="data")
+    return tmp_path / "fifth"
+
+
+def test_texts_of_an_older_index_are_not_cut(fifth: Path) -> None:
+    """Nor are those that it gets: some that are cut beside others that are not say little."""
+    with pytest.raises(InputError, match=f"format 5, .* expected {FORMAT} .*slimdex upgrade"):
+        Collection.open(fifth, read_only=True)
+    with Collection.open(fifth, WordEncoder(8)) as collection:
+        assert collection._state.passages is None
+        found = collection.search_many(["cat in the garden", "snow"], limit=5)
+        facts = collection.info()
+        collection.add([Document("new", "a long text. " * 99)])
+        assert (len(collection), collection._state.rows) == (12, 14)
+    assert [hit.id for hit in found[0]] == ["d7", "d1", "d6", "d0", "d8"]
+    assert [hit.score for hit in found[1]] == pytest.approx(
+        [0.68722, 0.67942, 0.45856, 0.38843, 0.32994], abs=1e-4
+    )
+    assert (found[0][0].start, found[0][0].end) == (0, len(found[0][0].text))
+    assert (facts["documents"], facts["deleted"]) == (11, 2)
+    assert facts["passages"] == {"tokens": None, "documents_cut": 0, "rows": 11}
+    assert verify(fifth) == []

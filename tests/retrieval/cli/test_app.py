@@ -208,7 +208,7 @@ def test_candidates_of_one_search(slimdex: Runner) -> None:
 def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) -> None:
     sentences = [f"The cat number {i} sat on a mat and looked at the rain. " for i in range(9)]
     write("long.jsonl", [{"id": "a", "text": "".join(sentences)}, {"id": "b", "text": "dog"}])
-    slimdex("build", "long.jsonl", "--out", "x")
+    slimdex("build", "long.jsonl", "--out", "x", "--passages", "off")
     lines = slimdex("search", "x", "the cat", "number 1", "-n", "2").out.splitlines()
     (shown,) = (line.strip() for line in lines if "number" in line and line.startswith("  "))
     assert shown.strip("…") in "".join(sentences)
@@ -216,6 +216,57 @@ def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) 
     assert len(shown) <= 162
     (hit,) = slimdex("search", "x", "cat", "-n", "1", "--json").json["queries"][0]["hits"]
     assert hit["text"] in ("".join(sentences), "dog")
+
+
+def test_passages(slimdex: Runner) -> None:
+    text = "".join(f"the cat {word}.\n" for word in ("ab", "cd", "ef", "gh", "ij", "kl", "mn") * 2)
+    write("long.jsonl", [{"id": "a", "text": text}, {"id": "b", "text": "dog"}])
+    built = slimdex("build", "long.jsonl", "--out", "x", "--json")
+    rows = built.json["passages"]["rows"]
+    assert built.json["passages"] == {"tokens": 32, "documents_cut": 1, "rows": rows}
+    assert built.json["documents"] == 2
+    assert f"note: 1 of 2 documents cut into {rows - 1} passages\n" in built.err
+    found = slimdex("search", "x", "cat", "ij", "--json").json["queries"][0]["hits"]
+    assert sorted(hit["id"] for hit in found) == ["a", "b"]
+    (hit,) = (hit for hit in found if hit["id"] == "a")
+    assert hit["text"] == text[hit["start"] : hit["end"]]
+    assert hit["line"] == 1 + text[: hit["start"]].count("\n")
+    assert (hit["page"], hit["headings"], hit["anchor"]) == (None, [], "")
+    words = ("search", "x", "cat", "--per", "passage")
+    found = slimdex(*words, "--json", "-n", "99").json["queries"][0]["hits"]
+    assert len(found) == rows
+    assert "line " in slimdex(*words).out
+    assert "per='line'; expected document or passage" in slimdex.refuses(*words[:-1], "line")
+    assert f"2 documents ({rows} passages) in x" in slimdex("add", "x", "long.jsonl").out
+    off = slimdex("build", "long.jsonl", "--out", "off", "--passages", "off", "--json").json
+    assert off["passages"] == {"tokens": None, "documents_cut": 0, "rows": 2}
+    shorter = slimdex("build", "long.jsonl", "--out", "y", "--passages", "20", "--json").json
+    assert shorter["passages"]["rows"] > rows
+    for wrong, said in (("15", "expected 16 to 32"), ("33", "16 to 32"), ("no", "auto, off or")):
+        refused = slimdex.refuses("build", "long.jsonl", "--out", "z", "--passages", wrong)
+        assert said in refused
+        assert not Path("z").exists()
+
+
+def test_a_build_that_goes_on_is_cut_as_it_was_begun(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    write("long.jsonl", [{"id": str(i), "text": "the cat sat on a mat. " * 9} for i in range(5)])
+    build = ("build", "long.jsonl", "--out", "x", "--json")
+    slimdex(*build[:4], "--passages", "20")
+    expected = slimdex("info", "x", "--json").json["passages"]
+    shutil.rmtree("x")
+    with monkeypatch.context() as patch:
+        patch.setattr("slimdex.retrieval.collection.writer.add_pending", interrupted)
+        assert slimdex(*build, "--passages", "20").code == 130
+    built = slimdex(*build)
+    assert built.json["passages"] == expected
+    assert "cut into passages of at most 20 tokens, as it was begun, and not by passages=auto" in (
+        built.err
+    )
 
 
 def test_version(slimdex: Runner) -> None:

@@ -33,12 +33,16 @@ from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.passages import cut
 from tests.chance import CHANCE, sweep
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 IDS = st.sampled_from([f"d{i}" for i in range(24)])
 WORDS = ["red", "green", "blue", "cat", "dog", "sun", "moon"]
-TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4)
+LONG = st.lists(st.sampled_from([*WORDS, "cat.", "sun.", "\n\n"]), min_size=16, max_size=60).map(
+    lambda words: ["cat", *words, "sun"]
+)
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4) | LONG
 DOCUMENTS = st.dictionaries(
     IDS, st.tuples(TEXTS.map(" ".join), st.integers(0, 9)), min_size=1, max_size=8
 )
@@ -125,7 +129,14 @@ class CollectionMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.generation = 0
         self.model: Model = {}
-        self.encoder = WordEncoder(dim=16)
+        self.encoder = self.make_encoder()
+
+    def make_encoder(self) -> WordEncoder:
+        return WordEncoder(dim=16)
+
+    def passages(self, text: str) -> list[str]:
+        """What has a row of its own."""
+        return [text]
 
     @property
     def path(self) -> Path:
@@ -140,7 +151,8 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule(documents=DOCUMENTS)
     def add(self, documents: Model) -> None:
         same = sum(self.model.get(id) == values for id, values in documents.items())
-        encoded = {text for id, (text, _) in documents.items() if not self._has(id, text)}
+        new = [text for id, (text, _) in documents.items() if not self._has(id, text)]
+        encoded = {passage for text in new for passage in self.passages(text)}
         before = len(self.encoder.encoded)
         added = self.collection.add(_documents(documents))
         assert added.unchanged == same
@@ -173,7 +185,8 @@ class CollectionMachine(RuleBasedStateMachine):
     def compact(self) -> None:
         self.collection.compact()
         assert len(self.collection._deleted) == 0
-        assert len(self.collection._vectors) == len(self.model)
+        rows = sum(len(self.passages(text)) for text, _ in self.model.values())
+        assert len(self.collection._vectors) == rows
 
     @rule()
     def reopen(self) -> None:
@@ -239,13 +252,24 @@ class CollectionMachine(RuleBasedStateMachine):
     def search(self, query: str, k: int, where: str | None) -> None:
         (hits,) = self.collection.search_many(query, k, where)
         keep = FILTERS[where] if where else FILTERS["true"]
-        scores = {id: self._cosine(query, v[0]) for id, v in self.model.items() if keep(*v)}
+        scores = {id: self._score(query, v[0]) for id, v in self.model.items() if keep(*v)}
         best = sorted(scores.values(), reverse=True)[:k]
         np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
         assert len({hit.id for hit in hits}) == len(hits)
         for hit in hits:
-            assert (hit.text, hit.metadata["n"]) == self.model[hit.id]
+            text, n = self.model[hit.id]
+            assert (hit.text, hit.metadata["n"]) == (text[hit.start : hit.end], n)
+            assert hit.text in self.passages(text)
             assert abs(hit.score - scores[hit.id]) < 2e-3
+            assert abs(hit.score - self._cosine(query, hit.text)) < 2e-3
+
+    @rule(query=TEXTS.map(" ".join), k=st.integers(1, 30))
+    def search_passages(self, query: str, k: int) -> None:
+        (hits,) = self.collection.search_many(query, k, per="passage")
+        there = [p for text, _ in self.model.values() for p in self.passages(text)]
+        best = sorted((self._cosine(query, passage) for passage in there), reverse=True)[:k]
+        np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
+        assert len({(hit.id, hit.start) for hit in hits}) == len(hits)
 
     @invariant()
     def counts_agree(self) -> None:
@@ -264,10 +288,15 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _documents_found(self) -> Model:
         hits = self.collection.search_many("cat", 1000)[0]
-        return {hit.id: (hit.text, hit.metadata["n"]) for hit in hits}
+        found = {d.id: (d.text, d.metadata["n"]) for d in self.collection}
+        assert {hit.id for hit in hits} == found.keys()
+        return found
+
+    def _score(self, query: str, text: str) -> float:
+        return max(self._cosine(query, passage) for passage in self.passages(text))
 
     def _cosine(self, query: str, text: str) -> float:
-        q, x = WordEncoder(dim=16).encode([query, text])
+        q, x = self.make_encoder().encode([query, text])
         x = x.astype(np.float16).astype(np.float32)
         return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
 
@@ -276,10 +305,24 @@ def _documents(values: Model) -> list[Document]:
     return [Document(id, text, metadata={"n": n}) for id, (text, n) in values.items()]
 
 
-def drive(examples: int, steps: int) -> None:
+class PassagesMachine(CollectionMachine):
+    """The same where long texts are cut: a document is there with all its passages or not at all.
+
+    How a text is cut is tried elsewhere.
+    """
+
+    def make_encoder(self) -> WordEncoder:
+        return ReadingEncoder(dim=16, max_length=16)
+
+    def passages(self, text: str) -> list[str]:
+        encoder = ReadingEncoder(max_length=16)
+        return [text[p.start : p.end] for p in cut("", text, (), encoder.token_counts, 16)]
+
+
+def drive(examples: int, steps: int, machine: type[CollectionMachine] = CollectionMachine) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
-        CollectionMachine,
+        machine,
         settings=settings(
             max_examples=CHANCE.examples(examples),
             stateful_step_count=steps,
@@ -293,6 +336,15 @@ def test_a_collection_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15)
 
 
+def test_a_collection_with_passages_is_like_a_dictionary() -> None:
+    drive(examples=2, steps=15, machine=PassagesMachine)
+
+
 @sweep
 def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
     drive(CHANCE.count(40, 20), steps=50)
+
+
+@sweep
+def test_a_collection_with_passages_is_like_a_dictionary_for_thousands_of_steps() -> None:
+    drive(CHANCE.count(40, 10), steps=50, machine=PassagesMachine)

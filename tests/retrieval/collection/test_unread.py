@@ -126,12 +126,13 @@ def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
     assert lengths.tolist() == [[3, 3], [202, 16], [16, 16], [18, 16]]
     np.testing.assert_array_equal(vectors, reader.encode(texts))
     assert reader.encode_measured([LONG])[1].tolist() == [[202, 16]]
+    assert reader.token_counts([*texts, ""]) == [3, 202, 16, 18, 2]
 
 
 def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerEncoder) -> None:
     cut = [Document(f"long{i}", LONG) for i in range(3)]
     whole = [Document(str(i), f"cat {'dog ' * (i % 5)}") for i in range(37)]
-    with Collection.create(tmp_path / "i", reader) as collection:
+    with Collection.create(tmp_path / "i", reader, passages="off") as collection:
         added = collection.add([*cut, *whole])
         line = "documents are longer than the encoder reads: 8% of their text was read"
         assert any(note.startswith(f"3 of 40 {line}") for note in added.notes)
@@ -162,6 +163,7 @@ def test_info_tells(tmp_path: Path, reader: TransformerEncoder, tiny_bert: Path)
     lines = [{"id": 1, "text": LONG}, {"id": 2, "text": ""}, {"id": 3, "text": "cat"}]
     (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     words = ["--model", str(tiny_bert), "--max-length", "16", "--out", str(tmp_path / "i")]
+    words += ["--passages", "off"]
     built = CliRunner().invoke(app, ["build", str(tmp_path / "x.jsonl"), *words])
     assert "1 of 3 documents have no text" in built.stderr
     assert "1 of 3 documents are longer than the encoder reads: 8% of" in built.stderr

@@ -21,11 +21,23 @@ from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection import staging
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
 MORE = [Document(f"new{i}", f"other{i} text of {i % 5}") for i in range(12)]
 """Too few for other settings, so that the addition alone fits nothing anew."""
+
+
+LONG = [
+    Document(d.id, " ".join(f"{d.text} {j}." for j in range(6)) if i % 3 == 0 else d.text)
+    for i, d in enumerate(BASE)
+]
+"""Every third is of two passages."""
+
+
+def build_long(path: Path, stored: str) -> None:
+    with Collection.create(path, ReadingEncoder(), stored=stored) as collection:
+        collection.add(LONG)
 
 
 def build(path: Path, stored: str) -> None:

@@ -25,7 +25,7 @@ from slimdex.retrieval.collection import staging
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]
 """What a reader finds: ``documents`` (id -> text, metadata) and ``answers`` (id, score)."""
@@ -35,8 +35,16 @@ INDEX = "x.index"
 INT8 = "int8"
 """The operation on an index whose vectors are stored so."""
 QUERIES = ["word3 text", "other40", "word17"]
-BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
-MORE = [Document(str(i), f"other{i} word{i % 5}", metadata={"n": i}) for i in range(36, 48)]
+LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
+"""Three passages."""
+BASE = [
+    Document(str(i), f"word{i} word{i % 7} text {LONG if i in (7, 17) else ''}", metadata={"n": i})
+    for i in range(40)
+]
+MORE = [
+    Document(str(i), f"other{i} word{i % 5} {LONG if i in (37, 47) else ''}", metadata={"n": i})
+    for i in range(36, 48)
+]
 LAST = [Document("last", "word3 text of the last", metadata={"n": -1})]
 GONE = ["3", "17", "39"]
 TOO_LONG = 600
@@ -201,7 +209,7 @@ class Child:
             say(faults=[], seen=NOTHING)
             return NOTHING
         faults = verify(self.path)
-        with Collection.open(self.path, WordEncoder(), read_only=True) as collection:
+        with Collection.open(self.path, ReadingEncoder(), read_only=True) as collection:
             seen = observed(collection)
         say(faults=faults, seen=seen)
         return seen
@@ -219,8 +227,8 @@ class Child:
 
 def opened(path: Path, operation: str) -> Collection:
     if path.exists():
-        return Collection.open(path, WordEncoder())
-    return Collection.create(path, WordEncoder(), stored="int8" if operation == INT8 else "fp16")
+        return Collection.open(path, ReadingEncoder())
+    return Collection.create(path, ReadingEncoder(), stored="int8" if operation == INT8 else "fp16")
 
 
 def observed(collection: Collection) -> Seen:
@@ -228,8 +236,8 @@ def observed(collection: Collection) -> Seen:
         return NOTHING
     found = collection.search_many(QUERIES, limit=1000)
     return {
-        "documents": {hit.id: [hit.text, hit.metadata] for hit in found[0]},
-        "answers": [[[hit.id, round(hit.score, 4)] for hit in hits] for hits in found],
+        "documents": {each.id: [each.text, each.metadata] for each in collection},
+        "answers": [[[hit.id, hit.start, round(hit.score, 4)] for hit in hits] for hits in found],
     }
 
 

@@ -18,7 +18,7 @@ from slimdex.indexes.vector_file import STORED
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from tests.chance import CHANCE, sweep
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 from . import crash_child
 
@@ -92,6 +92,48 @@ def test_a_build_killed_at_every_step_goes_on(tmp_path: Path, stored: str) -> No
         kept = list(pool.map(kept_after, CHANCE.sample(range(1, steps + 1), 24)))
     assert set(kept) == {0, 16, 32, 40}
     assert kept == sorted(kept), "what was encoded is never lost"
+
+
+@sweep
+def test_a_build_of_passages_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+    """A document is there with all of its passages, or none is, inside of which a window ends."""
+    whole, encoder = tmp_path / "whole", ReadingEncoder()
+    steps = attempt(whole, "fp16", 0, crash_child.build_long)
+    assert steps is not None
+
+    def seen(path: Path) -> list[tuple[str, int, float]]:
+        with Collection.open(path, ReadingEncoder(), read_only=True) as collection:
+            hits = collection.search("word3 text", 200, per="passage")
+        return [(hit.id, hit.start, round(hit.score, 4)) for hit in hits]
+
+    expected = seen(whole)
+    rows = sum(max(len(d.text.split()) > encoder.max_length, 1) for d in crash_child.LONG)
+    assert len(expected) > rows
+
+    def kept_after(kill_at: int) -> int:
+        path = tmp_path / str(kill_at)
+        assert attempt(path, "fp16", kill_at, crash_child.build_long) is None
+        if not path.exists():
+            return 0
+        encoder = ReadingEncoder()
+        with Collection.open(path, encoder) as collection:
+            state = collection._state
+            assert state.rows in (0, len(expected))
+            assert len(collection) == (40 if state.rows else 0)
+            if state.unfinished:
+                assert state.staged == len(expected)
+                collection._resume()
+            elif not state.rows:
+                collection.add(crash_child.LONG)
+        assert len(encoder.encoded) == len(expected) - state.encoded
+        assert verify(path) == []
+        assert sorted(seen(path)) == sorted(expected), f"killed at step {kill_at}"
+        return state.encoded
+
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(kept_after, CHANCE.sample(range(1, steps + 1), 24)))
+    assert {0, 16, 32} < set(kept)
+    assert kept == sorted(kept)
 
 
 @sweep

@@ -18,7 +18,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder
 
 FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 150)))
 QUERIES = ["parse a date", "remove a directory", "thread lock"]
@@ -26,12 +26,13 @@ QUERIES = ["parse a date", "remove a directory", "thread lock"]
 
 def told(path: Path) -> Any:
     """All that an index tells: documents, answers with and without a filter, and its state."""
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, ReadingEncoder(max_length=48), read_only=True) as collection:
         store = collection._store
         return (
             collection._state,
             store.columns,
             store.documents(range(collection._state.rows)),
+            store.passages.between(0, collection._state.rows),
             store.ids(collection._state.rows),
             store.rows_where("kind = 'function'", collection._state.rows).tolist(),
             collection._deleted.tolist(),
@@ -77,10 +78,13 @@ def test_flipped_bits_are_found_or_have_no_effect(
     rng = np.random.default_rng(CHANCE.seed)
     path = tmp_path / "x.index"
     settings = Settings(kind="sq8")
-    with Collection.create(path, WordEncoder(), settings, stored=stored) as collection:
+    with Collection.create(
+        path, ReadingEncoder(max_length=48), settings, stored=stored
+    ) as collection:
         collection.add(docstrings[:300])
         collection.delete(where="kind = 'class'")
         collection.add(docstrings[200:400])
+        assert collection.info()["passages"]["documents_cut"] > 50
     expected = told(path)
     files = sorted(path.iterdir())
     counts: Counter[tuple[str, str]] = Counter()
@@ -103,7 +107,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
 def test_a_commit_leaves_nothing_in_the_log(tmp_path: Path, docstrings: list[Document]) -> None:
     """A log that is cut off can't be told from one of a killed writer, so none is relied on."""
     path = tmp_path / "x.index"
-    with Collection.create(path, WordEncoder()) as collection:
+    with Collection.create(path, ReadingEncoder(max_length=48)) as collection:
         for change in (
             lambda: collection.add(docstrings[:50]),
             lambda: collection.delete([docstrings[0].id]),

@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from slimdex import Collection, InputError, TransformerEncoder
 from slimdex.retrieval.encoders.adapters import as_encoder
+from slimdex.retrieval.encoders.base import CountingEncoder
 from tests.encoders import direction
 
 TEXTS = {"a": "the cat sat", "b": "rain fell", "c": "a dog ran"}
@@ -68,3 +69,18 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
         Collection.open(tmp_path / "i", again)
     ours = TransformerEncoder(str(tiny_bert), pooling="mean").encode([*TEXTS.values()])
     np.testing.assert_allclose(as_encoder(model).encode([*TEXTS.values()]), ours, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_model_of_sentence_transformers_counts_tokens(tiny_bert: Path, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(tiny_bert), device="cpu", prompts={"document": "the cat "})
+    model.max_seq_length = 24
+    texts = ["", "the dog", "the cat sat on the mat " * 9]
+    own = TransformerEncoder(str(tiny_bert), max_length=24, document_prompt="the cat ")
+    theirs = as_encoder(model)
+    assert isinstance(theirs, CountingEncoder)
+    assert theirs.token_counts(texts) == own.token_counts(texts)
+    with Collection.create(tmp_path / "i", model) as collection:
+        collection.add([{"id": "long", "text": texts[2]}, {"id": "short", "text": texts[1]}])
+        assert collection.info()["passages"] == {"tokens": 24, "documents_cut": 1, "rows": 7}
+        assert len(collection.search("the dog")) == 2

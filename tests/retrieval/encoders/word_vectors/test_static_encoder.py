@@ -90,6 +90,21 @@ def test_capitals_count_where_there_are_any(tmp_path: Path) -> None:
     assert encoder.encode(["Apple", "apple", "APPLE"]).tolist() == [[1, 0], [0, 1], [0, 0]]
 
 
+def test_long_texts_are_cut_only_if_that_is_asked(words: Path, tmp_path: Path) -> None:
+    encoder = StaticEncoder(words)
+    assert encoder.token_counts([*TEXTS, ""]) == [*map(len, TOKENS), 0]
+    long = [Document("long", "The cat sat on the mat. " * 9), Document("short", "rain")]
+    with Collection.create(tmp_path / "whole", encoder) as collection:
+        collection.add(long)
+        assert (collection._state.passages, collection._state.rows) == (None, 2)
+    with Collection.create(tmp_path / "cut", encoder, passages=16) as collection:
+        collection.add(long)
+        spans = collection.get("long").passages
+        assert collection._state.rows == len(spans) + 1 > 4
+        found = [long[0].text[start:end] for start, end in spans]
+        assert max(encoder.token_counts(found)) <= 16
+
+
 def sif_oracle(p: dict[str, float], a: float, component: bool) -> Any:
     """Arora et al. 2017, algorithm 1, as it is written: X has a sentence in each column."""
     v = np.array(

@@ -1,0 +1,100 @@
+"""Document search: the nearest rows as the nearest documents, each with its best passage.
+
+A search gives rows, and the nearest may all be of one document. So more are asked for, and more
+again, until there are as many documents as were wanted or no row is left. As many rows are
+rescored as are asked for, at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.ranking import compacted
+
+from ..catalog.document_rows import DocumentRows
+from ..documents import Document, Hit
+from ..passages import headings_of, part_at
+
+FIRST, MORE = 4, 4
+"""Rows that are asked for at first, for each document; and so many times as many each time after
+that."""
+Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
+"""Queries (q, d) and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
+
+
+def nearest_documents(
+    search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int, least: int = 0
+) -> tuple[Matrix, Rows]:
+    """Scores and rows (q, k) of the best passages of the k nearest documents, a row of each.
+
+    Parameters
+    ----------
+    rows : which rows are of which document.
+    total : how many rows there are; k is cut to that.
+    least : rows to ask for at first, if `FIRST` times k is less: so many are rescored anyway.
+    """
+    k = min(k, total)
+    best = np.full((len(queries), k), -np.inf, dtype=np.float32)
+    out: Rows = np.full((len(queries), k), -1, dtype=np.int64)
+    ask, left = max(FIRST * k, least), np.arange(len(queries))
+    while k and len(left):
+        scores, found = search(queries[left], ask)
+        is_best = best_of_documents(rows.documents(found))
+        best[left], out[left] = compacted(scores, found, is_best, k)
+        if found.shape[1] < ask or ask >= total:
+            break  # no row is left
+        left = left[(is_best.sum(axis=1) < k) & (found[:, -1] >= 0)]
+        ask *= MORE
+    return best, out
+
+
+def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
+    """Which of the answers (q, n), best first, is the first of its document; -1 is none.
+
+    >>> best_of_documents(np.array([[4, 7, 4, -1]])).tolist()
+    [[True, True, False, False]]
+    """
+    first = np.zeros(documents.shape, dtype=bool)
+    for own, each in zip(first, documents, strict=True):
+        _, places = np.unique(each, return_index=True)
+        own[places] = True
+    return first & (documents >= 0)
+
+
+def hit_of(document: Document, number: int, score: float) -> Hit:
+    """A document as it was found by one of its passages, counted from 0.
+
+    Raises
+    ------
+    CorruptError
+        If it has no such passage.
+    """
+    passages = document.passages or [(0, len(document.text))]
+    if number >= len(passages):
+        raise CorruptError(
+            f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
+        )
+    start, end = passages[number]
+    text = document.text[start:end]
+    line = 1 + document.text.count("\n", 0, start) if start else 1
+    if not document.parts:
+        return Hit(document.id, score, text, document.title, document.metadata, start, end, line)
+    part = part_at(document.parts, start)
+    return Hit(
+        document.id,
+        score,
+        text,
+        document.title,
+        document.metadata,
+        start,
+        end,
+        line,
+        part.page if part else None,
+        headings_of(document.parts, start, end),
+        part.anchor if part else "",
+    )

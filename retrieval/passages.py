@@ -1,0 +1,388 @@
+"""Passages: a long text cut into pieces that an encoder reads whole, by the text's own structure.
+
+Sections and pages come first (`Document.parts`), then paragraphs, sentences, lines and words;
+characters only where a word alone is too long. What is encoded of a passage is the document's
+title, the headings above the passage, and the passage. The rules:
+
+- A section that fits is one passage. One that does not is filled up to the length and ended at the
+  strongest boundary in its second half; the next passage begins with the last sentence of the one
+  before, if that is no more than a quarter of the length.
+- Sections do not overlap. A small one, less than a quarter of the length, is joined to a neighbour
+  below the same outermost heading, or to one that has no heading, where both fit. Pages that have
+  no headings are no sections: text goes on across them.
+- Title and headings that take more than a quarter of the length are left out, the outer headings
+  first, the title last.
+- Offsets are of characters; a passage has no white space at its ends, and all else is in one.
+
+Nothing here knows a tokenizer: whoever cuts gives a function that counts.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from .documents import Part, content
+
+Count = Callable[[Sequence[str]], Sequence[int]]
+"""Tokens of each text, special ones included, none cut off."""
+
+LEAST_TOKENS = 16
+"""Of a passage: fewer say nothing beside the special ones."""
+SHARE = 4
+"""One part in so many of the length: what is small, and what an overlap or a context may take."""
+LONGEST_UNIT = 100
+"""Characters for each token of the length: a longer unit is divided and not counted first."""
+CONTEXT_TRIES = 4
+"""Times that a section is cut shorter, where its pieces have more tokens together than alone."""
+
+PART, PARAGRAPH, SENTENCE, LINE, WORD, LETTER = range(6)
+"""What a unit ends with, the strongest first."""
+_ENDS = {
+    PARAGRAPH: re.compile(r"\n[ \t\r]*\n\s*"),
+    SENTENCE: re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？][\"'”’』」）]*\s*"),
+    LINE: re.compile(r"\n\s*"),
+    WORD: re.compile(r"\s+"),
+}
+_JOINERS = "\u200d\ufe0f\ufe0e"
+"""Letters that make one sign of their neighbours: a cut beside them would show another."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of a text.
+
+    Attributes
+    ----------
+    start, end : characters of the text before it, and before what comes after it.
+    context : what is encoded before it, title and headings.
+    """
+
+    start: int
+    end: int
+    context: str = ""
+
+    def content(self, text: str) -> str:
+        """What is encoded."""
+        return content(self.context, text[self.start : self.end])
+
+
+def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int) -> list[Passage]:
+    """The passages of a text, in order; one, the whole text, if that fits.
+
+    Parameters
+    ----------
+    parts : of the text, in order.
+    count : tokens of each of some texts.
+    length : tokens of a passage at most, special ones and context included.
+
+    >>> def words(texts):
+    ...     return [len(text.split()) for text in texts]
+    >>> text = "One two three. Four five six. " * 3
+    >>> [text[p.start : p.end] for p in cut("", text, (), words, 9)]
+    ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
+    """
+    whole = content(title, text)
+    if len(whole) <= LONGEST_UNIT * length and count([whole])[0] <= length:
+        return [Passage(0, len(text), title)]
+    return divided(title, text, parts, count, length)
+
+
+def divided(
+    title: str, text: str, parts: Sequence[Part], count: Count, length: int
+) -> list[Passage]:
+    """The passages of a text that is known to be too long."""
+    return _Cut(title, text, count, length).passages(parts)
+
+
+def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
+    """The headings above all of a text's characters start .. end.
+
+    >>> parts = [Part(0, ["A", "B"]), Part(9, ["A", "C"])]
+    >>> headings_of(parts, 2, 5), headings_of(parts, 2, 12)
+    (('A', 'B'), ('A',))
+    """
+    first, last = _part_at(parts, start), _part_at(parts, max(end - 1, start))
+    if first < 0:
+        return ()
+    common = tuple(parts[first].headings)
+    for part in parts[first + 1 : last + 1]:
+        common = _common(common, part.headings)
+    return common
+
+
+def part_at(parts: Sequence[Part], start: int) -> Part | None:
+    """The part that a character is in; None before the first one."""
+    found = _part_at(parts, start)
+    return None if found < 0 else parts[found]
+
+
+def _part_at(parts: Sequence[Part], start: int) -> int:
+    return bisect_right(parts, start, key=lambda part: part.start) - 1
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    same = 0
+    while same < min(len(one), len(other)) and one[same] == other[same]:
+        same += 1
+    return tuple(one[:same])
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A stretch of text below the same headings; parts with anchors may begin inside it."""
+
+    start: int
+    end: int
+    headings: tuple[str, ...]
+    inner: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What is not divided further: its characters, its tokens, and what it ends with."""
+
+    start: int
+    end: int
+    tokens: int
+    ending: int
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A passage before neighbours are joined."""
+
+    start: int
+    end: int
+    tokens: int
+    section: int
+    headings: tuple[str, ...]
+
+
+class _Cut:
+    """One text while it is cut."""
+
+    def __init__(self, title: str, text: str, count: Count, length: int) -> None:
+        self._title, self._text, self._length = title, text, length
+        self._count, self._special = count, count([""])[0]
+        self._contexts: dict[tuple[str, ...], tuple[str, int]] = {}
+
+    def passages(self, parts: Sequence[Part]) -> list[Passage]:
+        pieces = list[_Piece]()
+        for i, section in enumerate(_sections(self._text, parts)):
+            pieces += self._of_section(i, section)
+        return [self._passage(piece) for piece in self._joined(pieces)]
+
+    def _of_section(self, number: int, section: _Section) -> list[_Piece]:
+        """A section's pieces; where tokens do not add up, cut again with less room."""
+        room = self._room(section.headings)
+        for _ in range(CONTEXT_TRIES):
+            units = self._units(section, room)
+            sums = [0, *accumulate(unit.tokens for unit in units)]
+            pieces = [
+                _Piece(
+                    units[first].start,
+                    units[stop - 1].end,
+                    sums[stop] - sums[first],
+                    number,
+                    section.headings,
+                )
+                for first, stop in _filled(units, room)
+            ]
+            over = self._most(pieces) - self._length
+            if over <= 0 or room <= over:
+                break
+            room -= over
+        return pieces
+
+    def _most(self, pieces: Sequence[_Piece]) -> int:
+        """The tokens of the longest, as they are encoded."""
+        return max(self._count([self._passage(piece).content(self._text) for piece in pieces]))
+
+    def _joined(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+        """Pieces with small ones joined to a neighbour of another section, where both fit."""
+        joined = list(pieces[:1])
+        for piece in pieces[1:]:
+            both = self._both(joined[-1], piece)
+            if both is None:
+                joined.append(piece)
+            else:
+                joined[-1] = both
+        return joined
+
+    def _both(self, one: _Piece, other: _Piece) -> _Piece | None:
+        """Two neighbours as one piece; None where that is not to be."""
+        headings = _common(one.headings, other.headings)
+        if one.section == other.section or not (headings or not one.headings or not other.headings):
+            return None
+        room = self._room(headings)
+        tokens = one.tokens + other.tokens
+        if tokens > room or min(one.tokens, other.tokens) * SHARE >= room:
+            return None
+        both = _Piece(one.start, other.end, tokens, other.section, headings)
+        return both if self._most([both]) <= self._length else None
+
+    def _passage(self, piece: _Piece) -> Passage:
+        own = self._text[piece.start : piece.end]
+        start = piece.start + len(own) - len(own.lstrip())
+        end = max(piece.end - len(own) + len(own.rstrip()), start)
+        return Passage(start, end, self._context(piece.headings)[0])
+
+    def _room(self, headings: tuple[str, ...]) -> int:
+        """Tokens of a passage below these headings that are its own."""
+        return max(self._length - self._special - self._context(headings)[1], 1)
+
+    def _context(self, headings: tuple[str, ...]) -> tuple[str, int]:
+        """What is encoded before a passage, and its tokens."""
+        if headings not in self._contexts:
+            self._contexts[headings] = self._fitting_context(headings)
+        return self._contexts[headings]
+
+    def _fitting_context(self, headings: tuple[str, ...]) -> tuple[str, int]:
+        below = headings[1:] if headings[:1] == (self._title,) else headings
+        for named in [*(below[i:] for i in range(len(below))), ()]:
+            context = " ".join(filter(None, [self._title, *named]))
+            if len(context) > LONGEST_UNIT * self._length:
+                continue
+            tokens = self._count([context])[0] - self._special
+            if tokens * SHARE <= self._length - self._special:
+                return context, tokens
+        return "", 0
+
+    def _units(self, section: _Section, room: int) -> list[_Unit]:
+        """A section divided until each unit fits: into sentences, then what is smaller."""
+        spans = [
+            sentence
+            for part in _divided(section.start, section.end, section.inner, PART)
+            for paragraph in self._split(*part, PARAGRAPH)
+            for sentence in self._split(*paragraph, SENTENCE)
+        ]
+        units = self._counted(spans, room)
+        for level in (LINE, WORD, LETTER):
+            if all(unit.tokens <= room for unit in units):
+                break
+            units = self._smaller(units, room, level)
+        return units
+
+    def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
+        """Units with those divided further that do not fit; by letters as often as it takes."""
+        while True:
+            found, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
+            for unit in units:
+                if unit.tokens <= room or unit.end - unit.start < 2:
+                    found.append(unit)
+                    continue
+                own = list(self._split(unit.start, unit.end, unit.ending, level))
+                found += [None] * len(own)
+                waiting += own
+            counted = iter(self._counted(waiting, room))
+            units = [next(counted) if unit is None else unit for unit in found]
+            if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
+                return units
+
+    def _counted(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
+        """Spans with their tokens; one that is far too long counts as too long."""
+        longest = LONGEST_UNIT * self._length
+        short = [span for span in spans if span[1] - span[0] <= longest]
+        counts = iter(self._count([self._text[start:end] for start, end, _ in short]))
+        return [
+            _Unit(
+                start,
+                end,
+                room + 1 if end - start > longest else max(next(counts) - self._special, 0),
+                ending,
+            )
+            for start, end, ending in spans
+        ]
+
+    def _split(
+        self, start: int, end: int, ending: int, level: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """A span divided at a level: the last piece ends as the whole does."""
+        if level == LETTER:
+            ends = [_between_signs(self._text, start, end)]
+        else:
+            ends = [found.end() for found in _ENDS[level].finditer(self._text, start, end)]
+        for first, stop, own in _divided(start, end, ends, level):
+            yield first, stop, ending if stop == end else own
+
+
+def _divided(
+    start: int, end: int, ends: Sequence[int], level: int
+) -> Iterator[tuple[int, int, int]]:
+    """(start, end, what it ends with) of the pieces between some places."""
+    inner = sorted({place for place in ends if start < place < end})
+    for first, stop in pairwise([start, *inner, end]):
+        yield first, stop, PART if stop == end else level
+
+
+def _between_signs(text: str, start: int, end: int) -> int:
+    """About the middle of a span, where no sign is taken apart if that can be helped."""
+    middle = (start + end) // 2
+    for place in range(middle, min(middle + 8, end)):
+        if not unicodedata.combining(text[place]) and not {text[place], text[place - 1]} & set(
+            _JOINERS
+        ):
+            return place
+    return middle
+
+
+def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
+    """Units (first, stop) of each passage of a section, overlapping by a sentence."""
+    begin = first = 0
+    while first < len(units):
+        stop, total = first, sum(unit.tokens for unit in units[begin:first])
+        if begin < first and total + units[first].tokens > room:
+            begin = first  # no room for the sentence before
+            continue
+        while stop < len(units) and total + units[stop].tokens <= room:
+            total += units[stop].tokens
+            stop += 1
+        stop = max(stop, first + 1)
+        if stop < len(units):
+            stop = _best_end(units, begin, first, stop, room)
+        yield begin, stop
+        begin = first = stop
+        if stop < len(units) and _is_overlap(units, stop - 1, room):
+            begin = stop - 1
+
+
+def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: int) -> int:
+    """Where a passage ends that could go on to `stop`: the strongest end in its second half."""
+    best, total = stop, sum(unit.tokens for unit in units[begin:stop])
+    for end in range(stop - 1, first, -1):
+        total -= units[end].tokens
+        if 2 * total < room:
+            break
+        if units[end - 1].ending < units[best - 1].ending:
+            best = end
+    return best
+
+
+def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
+    """Whether a unit is a whole sentence, and short enough to stand in two passages."""
+    begins = last == 0 or units[last - 1].ending <= SENTENCE
+    return begins and units[last].ending <= SENTENCE and units[last].tokens * SHARE <= room
+
+
+def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
+    """A text by its headings; white space alone is no section, and goes to the one before."""
+    found = list[_Section]()
+    starts = [0, *(part.start for part in parts), len(text)]
+    above = [Part(0), *parts]
+    for part, (start, end) in zip(above, pairwise(starts), strict=True):
+        if start == end:
+            continue
+        own, last = tuple(part.headings), found[-1] if found else None
+        if last is not None and (own == last.headings or not text[start:end].strip()):
+            inner = (*last.inner, start) if part.anchor else last.inner  # a page ends nothing
+            found[-1] = _Section(last.start, end, last.headings, inner)
+        elif last is not None and not text[last.start : last.end].strip():
+            found[-1] = _Section(last.start, end, own)
+        else:
+            found.append(_Section(start, end, own))
+    return found or [_Section(0, len(text), ())]

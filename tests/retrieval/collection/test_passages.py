@@ -1,0 +1,404 @@
+"""Documents with passages: what is found, what is kept, and what comes back, against numpy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.catalog.document_rows import DocumentRows
+from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.document_search import nearest_documents
+from slimdex.retrieval.collection.query_pools import rows_of_documents
+from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.retrieval.documents import Document, Hit, Part
+from slimdex.retrieval.evaluation import evaluate, evaluate_self
+from slimdex.retrieval.losses import losses
+from slimdex.retrieval.passages import cut
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
+
+TOKENS = 16
+PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
+
+
+def story(name: str, sentences: int) -> str:
+    return " ".join(f"{name} {i} does w{(i * 7) % 11} and w{i % 5}." for i in range(sentences))
+
+
+def some(count: int = 60) -> list[Document]:
+    """Every fifth is long, one of them very long, and one has parts."""
+    documents = [
+        Document(
+            f"d{i}",
+            story(f"n{i}", 40 if i == 5 else 3 + i % 9 if i % 5 == 0 else 1),
+            title=f"t{i % 4}" if i % 2 else "",
+            metadata={"n": i},
+        )
+        for i in range(count)
+    ]
+    text = "Alpha beta gamma.\n" + story("x", 6) + "\n\n" + story("y", 6)
+    starts = [0, text.index("x 0"), text.index("y 0")]
+    parts = [
+        Part(starts[0], ["Book"], 1, "top"),
+        Part(starts[1], ["Book", "On x"], 2, "x"),
+        Part(starts[2], ["Book", "On y"], 3, "y"),
+    ]
+    return [*documents, Document("parts", text, "Book", {"n": 999}, parts)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as made:
+        added = made.add(some())
+        assert added.documents == 61
+        rows = made._state.rows
+        assert f"13 of 61 documents cut into {rows - 48} passages" in added.notes
+    return tmp_path / "x"
+
+
+def oracle(
+    documents: Sequence[Document], query: str, per: str = "document"
+) -> list[tuple[float, str, int, int]]:
+    """(score, id, start, end), best first, by brute force over what the cutter gives."""
+    encoder, found = ReadingEncoder(max_length=TOKENS), []
+    (q,) = normalize_rows(encoder.encode([query]))
+    for document in documents:
+        passages = cut(document.title, document.text, document.parts, encoder.token_counts, TOKENS)
+        X = encoder.encode([p.content(document.text) for p in passages]).astype(np.float16)
+        scores = normalize_rows(X.astype(np.float32)) @ q
+        own = [
+            (float(score), document.id, p.start, p.end)
+            for score, p in zip(scores, passages, strict=True)
+        ]
+        found += own if per == "passage" else [max(own)]
+    return sorted(found, reverse=True)
+
+
+def check(hits: Sequence[Hit], expected: Sequence[tuple[float, str, int, int]]) -> None:
+    np.testing.assert_allclose([hit.score for hit in hits], [e[0] for e in expected], atol=2e-3)
+    known = {(id, start): (score, end) for score, id, start, end in expected}
+    for hit in hits:
+        if (hit.id, hit.start) in known:  # else another of the same score
+            score, end = known[hit.id, hit.start]
+            assert abs(hit.score - score) < 2e-3
+            assert hit.end == end
+
+
+@pytest.mark.parametrize("per", ["document", "passage"])
+@pytest.mark.parametrize("limit", [1, 10, 500])
+def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        collection.delete(["d0", "d15", "d3"])
+        live = [document for document in some() if document.id not in ("d0", "d15", "d3")]
+        texts = {document.id: document.text for document in live}
+        for query in ("n5 does w3", "n10 9 does w8", "y 3", "beta", "w1 and w4"):
+            for where, kept in (
+                (None, live),
+                ("n % 2 = 1", [d for d in live if d.metadata["n"] % 2]),
+            ):
+                for candidates in (None, 500, 0):
+                    hits = collection.search(query, limit, where, per=per, candidates=candidates)
+                    expected = oracle(kept, query, per)[:limit]
+                    if candidates != 0 or limit == 500:
+                        check(hits, expected)
+                    assert len(hits) == len(expected)
+                    for hit in hits:
+                        assert hit.text == texts[hit.id][hit.start : hit.end]
+                    if per == "document":
+                        assert len({hit.id for hit in hits}) == len(hits)
+
+
+def test_a_document_that_has_all_the_nearest_passages_is_one_hit(tmp_path: Path) -> None:
+    """The candidates, too: those of the other documents have to be rescored."""
+    flood = Document("flood", " ".join(f"cat number {i} and so on it is." for i in range(300)))
+    others = [Document(f"d{i}", f"word{i} cat word{i + 1} this that") for i in range(30)]
+    with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as collection:
+        collection.add([flood, *others])
+        assert collection._state.rows > 150
+        hits = collection.search("cat number and so on it is", 20)
+        check(hits, oracle([flood, *others], "cat number and so on it is")[:20])
+        assert hits[0].id == "flood"
+        assert len(collection.search("cat number", 999)) == 31
+        assert len(collection.search("cat number", 999, per="passage")) == collection._state.rows
+
+
+def test_more_is_asked_for_until_there_are_enough() -> None:
+    rows, asked = DocumentRows(np.array([0, 70]), np.array([70, 25])), list[int]()
+
+    def search(queries: Matrix, k: int) -> tuple[Matrix, np.ndarray]:
+        asked.append(k)
+        found = np.tile(np.arange(100), (len(queries), 1))[:, :k]
+        found[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
+        return -np.cumsum(np.ones(found.shape, np.float32), axis=1), found
+
+    scores, found = nearest_documents(search, np.array([[0.0], [1.0]]), 3, rows, 100)
+    assert asked == [12, 48, 192]
+    assert found.tolist() == [[0, 70, 95], [99, 98, 97]]
+    assert scores.tolist() == [[-1, -71, -96], [-1, -2, -3]]
+    _, found = nearest_documents(search, np.array([[0.0]]), 1000, rows, 100)
+    assert found[0, :8].tolist() == [0, 70, 95, 96, 97, 98, 99, -1]
+
+
+def test_a_hit_says_where_its_passage_is(path: Path) -> None:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS), read_only=True) as collection:
+        (hit,) = collection.search("y 3 does w10 and w3", 1)
+        (first,) = collection.search("alpha beta gamma", 1)
+        (short,) = collection.search("n1 0 does w0", 1)
+        found = collection.get("parts")
+        (again,) = [document for document in collection if document.id == "parts"]
+    assert (hit.id, hit.page, hit.headings, hit.anchor) == ("parts", 3, ("Book", "On y"), "y")
+    assert hit.line == 1 + found.text[: hit.start].count("\n")
+    assert (first.id, first.start, first.page, first.anchor) == ("parts", 0, 1, "top")
+    assert (short.start, short.end, short.line, short.page) == (0, len(short.text), 1, None)
+    assert found == again == some()[-1].__class__(
+        "parts", some()[-1].text, "Book", {"n": 999},
+        tuple(Part(p.start, tuple(p.headings), p.page, p.anchor) for p in some()[-1].parts),
+    )  # fmt: skip
+    assert (hit.start, hit.end) in found.passages
+
+
+@pytest.mark.parametrize("columns", [{}, {"at": "TIMESTAMPTZ"}], ids=["lines", "catalog alone"])
+def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[str, str]) -> None:
+    documents = {document.id: document for document in some()}
+    encoder = ReadingEncoder(max_length=TOKENS)
+    with Collection.open(path, encoder) as collection:
+        if columns:
+            with collection._current.change(), collection._ledger.transaction():
+                collection._store.ensure_columns(columns)
+        before = len(encoder.encoded)
+        assert collection.add(some()).unchanged == 61
+        changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
+        other = Document("parts", documents["parts"].text, "Book", {"n": 999})  # without its parts
+        added = collection.add([changed, other, Document("d10", "short now", metadata={"n": 10})])
+        assert (added.documents, added.replaced) == (3, 3)
+        cuts = cut("Book", other.text, (), encoder.token_counts, TOKENS)
+        expected = ["short now", *(passage.content(other.text) for passage in cuts)]
+        assert sorted(encoder.encoded[before:]) == sorted(expected)
+        documents |= {each.id: each for each in (changed, other, Document("d10", "short now"))}
+        documents["d10"] = Document("d10", "short now", metadata={"n": 10})
+        assert collection.delete(where="n = 20 OR n = 21") == 2
+        for id in ("d20", "d21"):
+            del documents[id]
+        for change in ("nothing", "compact", "reduce", "reopen", "rebuild"):
+            if change == "compact":
+                assert collection.compact() == 5
+                assert collection._state.rows == len(oracle([*documents.values()], "a", "passage"))
+            elif change == "reduce":
+                collection.reduce(PLAIN)
+            elif change == "rebuild":
+                collection._rebuild(fit_anew=True)
+            assert collection.verify() == []
+            assert len(collection) == collection.count("true") == 59
+            assert {d.id: (d.text, d.title) for d in collection} == {
+                id: (d.text, d.title) for id, d in documents.items()
+            }
+            for query in ("n5 does w3", "y 3", "short now"):
+                check(collection.search(query, 70), oracle([*documents.values()], query))
+    assert verify(path) == []
+
+
+def test_an_addition_interrupted_inside_a_document_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(ReadingEncoder):
+        calls = 0
+
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            self.calls += 1
+            if self.calls == 3:
+                raise InputError("interrupted")
+            return super().encode(texts)
+
+    monkeypatch.setattr(staging, "WINDOW", 8)
+    encoder = Failing(max_length=TOKENS)
+    collection = Collection.create(tmp_path / "x", encoder, PLAIN)
+    with pytest.raises(InputError, match="interrupted"):
+        collection.add(some())
+    collection.close()
+    encoder = Failing(max_length=TOKENS)
+    encoder.calls = 9
+    with Collection.open(tmp_path / "x", encoder) as collection:
+        assert collection._state.encoded == 16
+        inside = collection._store.first_row(16)
+        assert 16 - inside > 0, "the window ends inside a document"
+        added = collection._resume()
+        assert added.documents == len(collection) == 61
+        assert len(encoder.encoded) == collection._state.rows - 16
+        check(collection.search("n5 does w3", 70), oracle(some(), "n5 does w3"))
+    assert verify(tmp_path / "x") == []
+
+
+def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
+    vectors = next(path.glob("vectors-*"))
+    with vectors.open("r+b") as file:
+        file.seek(3000)
+        file.write(b"\xff\x00" * 100)
+    assert verify(path) != []
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        collection.encode_lost()
+        assert collection.verify() == []
+        check(collection.search("n5 does w3", 70), oracle(some(), "n5 does w3"))
+    assert repair(path) == []
+
+
+def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
+    reading = ReadingEncoder(max_length=32)
+    for asked, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
+        path = tmp_path / str(asked)
+        with Collection.create(path, reading, passages=asked) as made:
+            assert made._state.passages == expected
+    with Collection.create(tmp_path / "words", WordEncoder()) as made:
+        assert made._state.passages is None
+    for encoder, wrong, said in (
+        (reading, 33, r"passages=33; expected 16 to 32, what the encoder reads"),
+        (reading, 15, "passages=15; expected 16 to 32"),
+        (reading, "long", "passages='long'; expected auto, off or a number of tokens"),
+        (reading, True, "passages=True; expected"),
+        (WordEncoder(), 64, "passages=64: encoder WordEncoder can't count tokens"),
+    ):
+        with pytest.raises(InputError, match=said):
+            Collection.create(tmp_path / "wrong", encoder, passages=wrong)
+        assert not (tmp_path / "wrong").exists()
+    said = "per='row'; expected document or passage"
+    with Collection.open(tmp_path / "20", reading) as made, pytest.raises(InputError, match=said):
+        made.search("x", per="row")
+
+
+def test_off_says_what_is_not_found(tmp_path: Path) -> None:
+    encoder = ReadingEncoder(max_length=TOKENS)
+    with Collection.create(tmp_path / "x", encoder, PLAIN, passages="off") as collection:
+        assert "passages" not in " ".join(collection.add(some()).notes)
+        assert collection._state.rows == 61
+        (found,) = collection.get(["parts"])
+        assert found.passages == ((0, len(found.text)),)
+        assert [part.anchor for part in found.parts] == ["top", "x", "y"]
+        (hit,) = collection.search("alpha beta gamma", 1)
+        assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", found.text, ("Book",), 1)
+
+
+def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
+    vectors = np.eye(61, 8, dtype=np.float32) + 1
+    with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:
+        collection.add(some(), vectors=vectors)
+        assert (collection._state.passages, collection._state.rows) == (None, 61)
+        assert len(collection.get("parts").parts) == 3
+    encoder = ReadingEncoder(8, max_length=TOKENS)
+    with Collection.create(tmp_path / "y", encoder, PLAIN) as collection:
+        collection.add(some(), vectors=vectors)
+        collection.add([Document("long", story("z", 9))])
+        assert (len(collection), collection._state.rows > 62) == (62, True)
+        assert collection.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([Part(9), Part(3)], "a part starts at 3; expected 9 to 15"),
+        ([Part(16)], "a part starts at 16; expected 0 to 15"),
+        ([Part(-1)], "Part.*; expected a Part whose start is a whole number"),
+        ([Part(0, "abc")], "headings='abc'; expected texts"),
+        ([Part(0, None)], "headings=None; expected texts"),  # type: ignore[arg-type]
+        ([Part(0, (), "3")], "page='3'; expected a whole number"),  # type: ignore[arg-type]
+        (["x"], "'x'; expected a Part"),
+    ],
+)
+def test_parts_that_are_none(path: Path, parts: list[Part], said: str) -> None:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        with pytest.raises(InputError, match=f"document 'new': .*{said}"):
+            collection.add([Document("new", "fifteen letters", parts=parts)])
+        assert len(collection) == 61
+
+
+def test_an_encoder_that_can_no_longer_count_is_told(path: Path) -> None:
+    class Silent(WordEncoder):
+        def spec(self) -> dict[str, object]:
+            return {"type": "words", "dim": self.dim, "max_length": TOKENS}
+
+    with Collection.open(path, Silent()) as collection:
+        collection.add([Document("short", "few words")])
+        with pytest.raises(InputError, match="Silent can't count tokens, by which this index"):
+            collection.add([Document("long", story("z", 9))])
+        assert len(collection) == 62
+
+
+def test_passages_of_no_document_are_a_fault(path: Path) -> None:
+    for number, sql in enumerate(
+        (
+            'UPDATE passages SET "row" = 100000 WHERE "row" = 0',
+            "DELETE FROM passages WHERE len(starts) > 5",
+            "UPDATE passages SET contexts = ['x'] WHERE len(starts) > 1",
+        )
+    ):
+        copy = Path(shutil.copytree(path, path.parent / str(number)))
+        with duckdb.connect(str(copy / CATALOG)) as connection:
+            connection.execute(sql)
+        (fault,) = verify(copy)
+        assert "expected documents in rows 0 to" in fault or "passages (" in fault
+
+
+def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        pool = collection._pool(collection._snapshot, 50)
+        rows = collection._snapshot.document_rows
+        assert pool.own.shape[1] > 1
+        for own in pool.own:
+            own = own[own >= 0]
+            assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
+        ids = collection._store.ids(collection._state.rows)
+        assert len(ids) == collection._state.rows
+        report = evaluate_self(collection, sample=40)
+        assert report["documents"] == 61
+        assert report["index"]["own_metric_fidelity@10"] > 0.6
+        assert collection.health(sample=40)["recall"]["queries"] == 40
+        assert losses(collection, sample=30)["documents"] == 61
+        facts = collection.info()
+        assert facts["passages"]["documents_cut"] == 13
+        assert facts["passages"]["rows"] == collection._state.rows
+    both = rows_of_documents(rows, np.array([[1, 2]]))  # the second row of the first document
+    assert both.tolist() == [[0, 1, 2]]
+
+
+def test_labels_are_of_documents(path: Path) -> None:
+    queries = [("q1", "n5 7 does w5"), ("q2", "y 3 does w10"), ("q3", "n1 0 does w0")]
+    qrels = {"q1": {"d5": 1}, "q2": {"parts": 1}, "q3": {"d1": 1}}
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        report = evaluate(collection, queries, qrels)
+        by_step = losses(collection, queries, qrels)
+    for side in ("index", "exact"):
+        found = [oracle(some(), text)[:10] for _, text in queries]
+        expected = [
+            any(id in qrels[query] for _, id, _, _ in own)
+            for (query, _), own in zip(queries, found, strict=True)
+        ]
+        assert report[side]["recall@10"] == np.mean(expected)
+    assert {step["step"] for step in by_step["steps"]}
+
+
+def test_only_texts_that_may_be_long_are_counted(tmp_path: Path) -> None:
+    """And none has an encoder loaded for it alone."""
+
+    class Counting(ReadingEncoder):
+        counted: list[str]
+
+        def token_counts(self, texts: Sequence[str]) -> list[int]:
+            self.counted += [text for text in texts if text]
+            return super().token_counts(texts)
+
+    encoder = Counting(max_length=TOKENS)
+    encoder.counted = []
+    documents = [Document(str(i), "x" * i) for i in range(1, 30)]
+    with Collection.create(tmp_path / "x", encoder) as collection:
+        collection.add(documents)
+        assert sorted(map(len, encoder.counted)) == [*range(13, 30)]
+        collection.add(documents)
+        assert len(encoder.counted) == 17
