@@ -2,5 +2,5 @@
 
 `app` has the commands; heavy modules are imported by the commands that need them.
 Files import only what is above them: safe_text, errors, excerpts, demo, console, queries,
-answers, sizes, tuned, reports, options, measuring, app.
+answers, sizes, tuned, reports, options, reading, measuring, app.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from .excerpts import beginning, on_one_line, shortened
 from .queries import Queries
 from .safe_text import visible
 
+_WORD = re.compile(r"\w+")
 LONGEST_ID = 1000
 """Characters of an id that are shown: some are a megabyte."""
 
@@ -25,6 +27,8 @@ def show_hits(
     hits: Sequence[Hit],
     texts: Sequence[str] | None = None,
     columns: Sequence[str] = (),
+    *,
+    is_text: bool = True,
 ) -> None:
     """A query's answers, nearest first.
 
@@ -32,6 +36,7 @@ def show_hits(
     ----------
     texts : what is shown of each hit's text; by default its beginning.
     columns : names of metadata to show.
+    is_text : whether the query's words are those that were looked for; they are bold in the texts.
     """
     line(on_one_line(query), style="bold")
     if not hits:
@@ -39,7 +44,8 @@ def show_hits(
     for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
         score = Text(f"{hit.score:6.3f}  ", style="cyan")
         hanging(score, _named(hit))
-        shown = (_place(hit), _columns(hit.metadata, columns), Text(visible(text)))
+        body = _with_words(visible(text), query if is_text else "")
+        shown = (_place(hit), _columns(hit.metadata, columns), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
@@ -81,6 +87,19 @@ def _named(hit: Hit) -> Text:
     if title and hit.title != hit.id:
         named.append("  " + visible(shortened(title)), style="default")
     return named
+
+
+def _with_words(text: str, query: str) -> Text:
+    """A text in which the words of the query are bold.
+
+    >>> _with_words("The cat, the Cat's mat; category", "a cat").spans
+    [Span(4, 7, 'bold'), Span(13, 16, 'bold')]
+    """
+    shown, words = Text(text), set(_WORD.findall(query.lower()))
+    for found in _WORD.finditer(text):
+        if found[0].lower() in words:
+            shown.stylize("bold", *found.span())
+    return shown
 
 
 def _place(hit: Hit) -> Text:

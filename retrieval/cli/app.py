@@ -10,7 +10,7 @@ import typer
 
 from slimdex.indexes import choices
 
-from . import measuring
+from . import measuring, reading
 from .errors import BAD_INPUT, say
 from .measuring import target_asked
 from .options import (
@@ -238,6 +238,9 @@ def search(
     n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
     where: Where = None,
     per: Annotated[str, typer.Option(help=PER)] = "document",
+    min_score: Annotated[
+        float | None, typer.Option(help="Leave out what scores less: a cosine, -1 to 1.")
+    ] = None,
     model: Model = None,
     show: Annotated[
         list[str] | None,
@@ -261,6 +264,8 @@ def search(
     with opened as collection:
         columns = answers.chosen_columns(show or [], list(collection._store.columns))
         found = collection.search_many(asked.asked_for, n, where, candidates=candidates, per=per)
+        if min_score is not None:
+            found = [[hit for hit in hits if hit.score >= min_score] for hits in found]
         if as_json:
             console.print_json({"queries": answers.as_json(asked, found)})
             return
@@ -269,7 +274,7 @@ def search(
         else:
             texts = nearest_passages(collection.encoder, asked.texts, found)
     for name, hits, shown in zip(asked.names, found, texts, strict=True):
-        answers.show_hits(name, hits, shown, columns)
+        answers.show_hits(name, hits, shown, columns, is_text=asked.texts is not None)
 
 
 @app.command()
@@ -361,6 +366,7 @@ def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
         console.line(f"{index}: format {FORMAT}")
 
 
+app.command("open")(reading.open_document)
 app.command()(measuring.info)
 app.command()(measuring.health)
 

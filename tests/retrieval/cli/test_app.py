@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -246,6 +247,31 @@ def test_passages(slimdex: Runner) -> None:
         refused = slimdex.refuses("build", "long.jsonl", "--out", "z", "--passages", wrong)
         assert said in refused
         assert not Path("z").exists()
+
+
+def test_a_whole_document(slimdex: Runner) -> None:
+    text = "".join(f"the cat {word}.\n" for word in ("ab", "cd", "ef", "gh", "ij", "kl", "mn") * 2)
+    write("long.jsonl", [{"id": "a", "text": text, "year": 3}, {"id": "b", "text": "dog"}])
+    slimdex("build", "long.jsonl", "--out", "x")
+    shown = slimdex("open", "x", "a").out
+    assert shown.endswith(text + "\n")
+    assert re.search(r"^year +3$", shown, re.MULTILINE)
+    found = slimdex("open", "x", "a", "--json").json
+    assert (found["text"], found["metadata"], found["parts"]) == (text, {"year": 3}, [])
+    assert "".join(text[p["start"] : p["end"]] for p in found["passages"]).startswith("the cat ab")
+    assert slimdex("open", "x", "b", "--json").json["passages"] == []
+    assert "unknown id 'c'; expected the id of a document" in slimdex.refuses("open", "x", "c")
+
+
+def test_what_scores_too_little_is_left_out(pets: Runner) -> None:
+    words = ("search", "pets", "cat", "--json")
+    (found,) = pets(*words).json["queries"]
+    scores = [hit["score"] for hit in found["hits"]]
+    (best,) = pets(*words, "--min-score", str(scores[0] - 1e-6)).json["queries"]
+    assert [hit["score"] for hit in best["hits"]] == [s for s in scores if s >= scores[0] - 1e-6]
+    (none,) = pets(*words, "--min-score", "1.01").json["queries"]
+    assert none["hits"] == []
+    assert "nothing found" in pets(*words[:3], "--min-score", "1.01").out
 
 
 def test_a_build_that_goes_on_is_cut_as_it_was_begun(
