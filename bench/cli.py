@@ -577,6 +577,29 @@ def updates(
 
 
 @app.command()
+def passages(
+    folder: Annotated[Path, typer.Argument(help="Python's documentation in HTML.")],
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+) -> None:
+    """Long pages cut off, and cut into passages: what is found of both, and what a build takes."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.passages_study import measure_passages
+    from .machine import provenance
+    from .reporting.verdict import passages_line
+    from .rows import ResultsFile
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    for model in models.split(","):
+        results = ResultsFile(out / f"passages-{Path(model).name}.jsonl")
+        with console.progress() as progress:
+            measure_passages(folder, model, results, provenance(["faiss-cpu"]), progress)
+        _tell(results, passages_line(list(results.rows.values())))
+
+
+@app.command()
 def report(
     results: Results = MEASURED,
     out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(

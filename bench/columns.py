@@ -100,7 +100,7 @@ COLUMNS = (
     Column("flops_per_token|product_flops", (*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     Column("(ram|disk|process|process_files)_row_bytes", (*NUMBER, NoneType), "bytes a vector"),
-    Column("ram_bytes", (int,), "of an index in memory, whole"),
+    Column("(ram|disk)_bytes", (int,), "of an index in memory, of its folder"),
     Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
     Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
     Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),
@@ -109,6 +109,7 @@ COLUMNS = (
     Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
+    Column("(anchor|section)_share", NUMBER, "of pages found, whose passage holds what was asked"),
     Column("share|selectivity", NUMBER, "of documents that a condition allows: asked for, found"),
     Column("condition", (str,), "the condition"),
     Column("allowed", (int,), "documents that it allows"),

@@ -22,6 +22,7 @@ from .search_tables import (
 )
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
 from .tables import Table
+from .passage_tables import passages
 from .tuning_tables import tuning
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
 
@@ -78,6 +79,7 @@ EXPERIMENTS = (
     Experiment("tune", tuning, ("faiss-cpu", "numpy"), "tune", "Tuning"),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
+    Experiment("passages", passages, ("faiss-cpu",), "passages", "Passages"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")

@@ -108,6 +108,17 @@ def tune_line(rows: Sequence[Row]) -> str:
     return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
 
 
+def passages_line(rows: Sequence[Row]) -> str:
+    """Recall of pages by both ways, and how often the passage holds what was asked for."""
+    cut, whole = (next(row for row in rows if row["way"] == way) for way in ("cut off", "passages"))
+    return (
+        f"{whole['model']}: recall@10 of the page {cut['recall@10']:.1f} cut off, "
+        f"{whole['recall@10']:.1f} by passages (95% interval of the difference "
+        f"{whole['recall@10_low']:+.1f} to {whole['recall@10_high']:+.1f}); of pages found, the "
+        f"passage holds the anchor in {whole['anchor_share']:.0%}"
+    )
+
+
 def search_line(rows: Sequence[Row]) -> str:
     """slimdex's time from a text to its documents, beside the fastest other at the recall."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)
