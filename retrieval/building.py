@@ -27,6 +27,7 @@ from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
+from .sources.files.file_source import FileSource
 from .sources.given_vectors import GIVEN, GivenVectors, open_vectors
 from .sources.source import Source, open_source
 from .sources.tables import ColumnNames
@@ -83,10 +84,25 @@ class Sources:
             prints += self.vectors.fingerprint()
         return hashlib.sha256(prints.encode()).hexdigest()
 
-    def documents(self, prefixes: Sequence[str | None] = ()) -> Iterator[Document]:
+    def documents(
+        self, prefixes: Sequence[str | None] = (), progress: Progress = silent
+    ) -> Iterator[Document]:
         """All of them; made-up ids of each source begin with its prefix."""
         pairs = zip(self.opened, prefixes or [None] * len(self.opened), strict=True)
-        return chain.from_iterable(b for source, prefix in pairs for b in source.batches(prefix))
+        return chain.from_iterable(
+            batch
+            for source, prefix in pairs
+            for batch in (
+                source.batches(prefix, progress)
+                if isinstance(source, FileSource)
+                else source.batches(prefix)
+            )
+        )
+
+    def left_out(self) -> list[str]:
+        """Once they are read: the files of folders that were not, and why."""
+        folders = [source for source in self.opened if isinstance(source, FileSource)]
+        return [f"{source.name}: {line}" for source in folders for line in source.left_out()]
 
     def place(self, number: int) -> str:
         """Which file a document comes from, counted from 0, and where in it; they are read again.
@@ -203,7 +219,7 @@ def add(
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
     try:
         added = collection._add(
-            sources.documents(ids.prefixes),
+            sources.documents(ids.prefixes, progress),
             vectors=sources.vectors,
             columns=sources.columns,
             source=sources.fingerprint(),
@@ -216,7 +232,7 @@ def add(
             f"id {error.id!r} stands twice, in {sources.place(error.first)} and "
             f"{sources.place(error.second)}; expected each id once"
         ) from error
-    return replace(added, notes=[*ids.notes, *notes, *added.notes])
+    return replace(added, notes=[*ids.notes, *notes, *added.notes, *sources.left_out()])
 
 
 def _own_precision(collection: Collection, given: Encoder) -> list[str]:

@@ -1,4 +1,4 @@
-"""Python's documentation: its HTML pages, and the first sentences of docstrings that ask for them."""
+"""Python's documentation: its HTML pages, and docstrings whose first sentences ask for them."""
 
 from __future__ import annotations
 

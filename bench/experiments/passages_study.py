@@ -1,8 +1,8 @@
 """`slimdex bench passages`: long pages cut off, and cut into passages, asked for what is in them.
 
 Each way builds an index of the pages in a process of its own, as `slimdex build` does, and is asked
-by the first sentence of docstrings: whether the page is found, and whether the passage that is shown
-holds the anchor of what was asked for.
+by the first sentence of docstrings: whether the page is found, and whether the passage that is
+shown holds the anchor of what was asked for.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def measure_passages(
     for way, asked in found.items():
         points = asked.points()
         low, high = interval(points - usual)
-        known = {"what": "pages", "model": Path(model).name, "way": way} | rows[way]
+        known: Row = {"what": "pages", "model": Path(model).name, "way": way} | rows[way]
         for i, name in enumerate(MEASURES):
             known |= {name: float(points[i].mean())}
             known |= {f"{name}_delta": float((points[i] - usual[i]).mean())}

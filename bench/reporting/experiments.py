@@ -10,6 +10,7 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
+from .passage_tables import passages
 from .search_tables import (
     beside_peers,
     cold,
@@ -22,7 +23,6 @@ from .search_tables import (
 )
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
 from .tables import Table
-from .passage_tables import passages
 from .tuning_tables import tuning
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
 

@@ -1,4 +1,4 @@
-"""Sources: files, BEIR folders and Python packages become Documents, in batches."""
+"""Sources: files, folders and Python packages become Documents, in batches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..documents import Document
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .duckdb_readers import READERS
+from .files.file_source import FileSource
 from .tables import BATCH, TableSource
 from .tables import ColumnNames as ColumnNames
 from .text_files import (
@@ -75,20 +76,30 @@ def open_source(
         return PythonSource(spec)
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
+        if not (path / "corpus.jsonl").is_file():
+            return FileSource.of_folder(spec, given.encoding)
         path = path / "corpus.jsonl"
-        if not path.is_file():
-            raise InputError(f"{spec}: no corpus.jsonl in that folder; expected a BEIR folder")
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{spec}: no such file")
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, given)
     if file.ending == TEXT:
         return TextSource(file)
-    if file.ending not in READERS:
+    if file.ending in READERS:
+        return TableSource(file, names)
+    return _document_file(spec, file, given)
+
+
+def _document_file(spec: str, file: InputFile, given: FileFormat) -> Source:
+    """A file that is one document, or a mailbox."""
+    name = file.id_prefix if given.format is None else f"{file.id_prefix}{file.ending}"
+    source = FileSource.of_file(file.name, file.path, name, given.encoding)
+    if source is None:
         raise InputError(
             f"{spec}: ending {file.ending!r}; expected {', '.join(READERS)}, .txt (also with .gz), "
-            "format=NAME, a BEIR folder, python: or python:PACKAGE"
+            "a text, page, PDF, office file, mailbox or code, format=NAME, a folder, python: or "
+            "python:PACKAGE"
         )
-    return TableSource(file, names)
+    return source
 
 
 class TextSource:

@@ -61,7 +61,9 @@ def test_a_passage_is_found_where_the_whole_page_is_not(tmp_path: Path) -> None:
     question = Question("x", "the needle lies here", "page", text.index("the"), len(text))
     found = {}
     for way in ("off", "auto"):
-        with Collection.create(tmp_path / str(way), ReadingEncoder(max_length=32), passages=way) as index:
+        with Collection.create(
+            tmp_path / str(way), ReadingEncoder(max_length=32), passages=way
+        ) as index:
             index.add([Document("page", text), *others])
             found[way] = ask(index, [question, Question("y", "word7 word8", "none", 0, 1)])
     assert found["auto"].ranks.tolist() == [1, np.inf]

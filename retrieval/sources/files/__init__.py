@@ -1,0 +1,7 @@
+"""Files: Markdown, pages, PDF, office files, mail and code become Documents that know their parts.
+
+Every file is read by a worker process, whose memory and time are bounded.
+Files import only what is above them: limits, outline, decoding, compressed, kinds, front_matter,
+plain_text, html_pages, markdown, restructured, source_code, notebooks, mail, readers, worker,
+worker_process, mailboxes, ignored, walking, file_source.
+"""

@@ -1,0 +1,83 @@
+"""Compressed files: gzip and Zstandard, unpacked no further than a limit."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from typing import Any
+
+from .limits import LARGEST_UNPACKED, UnreadableError, size
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ENDINGS = (".gz", ".zst")
+WINDOW = 1 << 27
+"""Bytes that Zstandard may look back, and so hold in memory."""
+
+
+def unpacked(data: bytes, most: int = LARGEST_UNPACKED) -> bytes:
+    """What gzip or Zstandard have packed, by the first bytes; anything else as it is.
+
+    Raises
+    ------
+    UnreadableError
+        If it is broken, or becomes larger than `most` bytes.
+    """
+    try:
+        with opened(io.BytesIO(data)) as packed:
+            found: bytes = packed.read(most + 1)
+            packed.read(1)  # which is where a file that was cut off is found to be
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"broken: {error}") from error
+    if len(found) > most and data[:2] in (GZIP, ZSTD[:2]):
+        raise UnreadableError(f"over {size(most)} when unpacked")
+    return found
+
+
+def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
+    """The first bytes of what a file packs; it is read from its beginning again afterwards.
+
+    Raises
+    ------
+    UnreadableError
+        If they can't be unpacked.
+    """
+    try:
+        return bytes(opened(file).read(length))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"broken: {error}") from error
+    finally:
+        file.seek(0)
+
+
+def opened(file: Any) -> Any:
+    """A file to be read as if it were not packed."""
+    head = file.read(4)
+    file.seek(0)
+    if head.startswith(GZIP):
+        return gzip.open(file)
+    return _zstandard(file) if head == ZSTD else file
+
+
+def _zstandard(file: Any) -> Any:
+    import zstandard
+
+    class Reader(io.RawIOBase):
+        """Frames one after the other; what is wrong with them is an OSError, as gzip's."""
+
+        def __init__(self) -> None:
+            unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+            self._inner = unpacker.stream_reader(file, read_across_frames=True)
+
+        def readable(self) -> bool:
+            """It is."""
+            return True
+
+        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+            """The next bytes."""
+            try:
+                return int(self._inner.readinto(buffer))
+            except zstandard.ZstdError as error:
+                raise OSError(str(error)) from error
+
+    return io.BufferedReader(Reader(), 1 << 17)  # type: ignore[type-var]

@@ -1,0 +1,265 @@
+"""FileSource: the files of a folder, or one of its own, become Documents."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+
+from ...documents import Document
+from .compressed import ENDINGS, opened, unpacked_head
+from .front_matter import COLUMNS
+from .kinds import BOOKS, DATA, HEAD, ending, kind_of
+from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
+from .mail import message_id
+from .mailboxes import messages
+from .outline import Extract
+from .readers import INSTALL
+from .walking import FoundFile, Walk, as_unicode, walk, why
+from .worker_process import Worker
+
+BATCH = 64
+"""Documents that are handed over at a time, unless they are long."""
+BATCH_CHARACTERS = 4 << 20
+NAMED = 10
+"""Files that could not be read that are named; of more it is said how many."""
+
+
+class FileSource:
+    """A document for each file below a folder, or for each message of a mailbox.
+
+    Ids are paths from the folder on; a message's is its mailbox's, ``#`` and the message's own id.
+    What can't be read is left out and told by `left_out`.
+    """
+
+    origin: None = None
+    columns: Mapping[str, str] = {
+        "path": "VARCHAR",
+        "folder": "VARCHAR",
+        "modified": "TIMESTAMP",
+        "kind": "VARCHAR",
+        **COLUMNS,
+    }
+
+    def __init__(self, name: str, found: Walk, root: str, encoding: str | None = None) -> None:
+        self.name, self._found, self._root, self._encoding = name, found, root, encoding
+        self._is_alone = False
+        self._unread = list[tuple[str, str]]()
+        self._passed_over = Counter[str]()
+
+    @classmethod
+    def of_folder(cls, spec: str, encoding: str | None = None) -> FileSource:
+        """The files below a folder.
+
+        Raises
+        ------
+        InputError
+            If there are none to read.
+        """
+        try:
+            found = walk(Path(spec))
+        except ModuleNotFoundError as error:
+            raise InputError(f"{spec}: has a .gitignore; needs pathspec: {INSTALL}") from error
+        source = cls(spec, found, spec, encoding)
+        if not found.files:
+            said = "; ".join([*source.notes, *source.left_out()])
+            raise InputError(f"{spec}: no files to read" + (f" ({said})" if said else ""))
+        return source
+
+    @classmethod
+    def of_file(
+        cls, name: str, path: Path, shown_as: str, encoding: str | None = None
+    ) -> FileSource | None:
+        """One file; None if it is nothing to be read here.
+
+        Parameters
+        ----------
+        shown_as : what its ending is taken from, and its id is.
+        """
+        found = path.stat()
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        if kind_of(shown_as, head) is None:
+            return None
+        relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
+        file_ = FoundFile(path, relative, found.st_size, found.st_mtime_ns)
+        source = cls(name, Walk([file_]), "", encoding)
+        source._is_alone = True
+        return source
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was left out for its name."""
+        hidden, ignored = self._found.hidden, self._found.ignored
+        said = [f"{hidden:,} hidden"] if hidden else []
+        said += [f"{ignored:,} ignored by .gitignore"] if ignored else []
+        return [f"left out: {', '.join(said)}"] if said else []
+
+    def left_out(self) -> list[str]:
+        """Once all is read: what was not, and why."""
+        unread = [*self._found.unreadable, *self._unread]
+        said = [f"{count:,} {kind}" for kind, count in sorted(self._passed_over.items())]
+        lines = [f"left out: {', '.join(said)}"] if said else []
+        if unread:
+            named = ", ".join(f"{name} ({reason})" for name, reason in unread[:NAMED])
+            more = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
+            files = "1 file" if len(unread) == 1 else f"{len(unread):,} files"
+            lines.append(f"{files} could not be read: {named}{more}")
+        return lines
+
+    def fingerprint(self) -> str:
+        """From the paths, sizes and times of change of all files."""
+        digest = hashlib.sha256(repr((self._root, self._encoding)).encode())
+        for file in self._found.files:
+            digest.update(repr((file.relative, file.size, file.mtime_ns)).encode())
+        return digest.hexdigest()
+
+    def batches(
+        self, prefix: str | None = None, progress: Progress = silent
+    ) -> Iterator[list[Document]]:
+        """Documents in the order of their paths; their ids are their own, and want no prefix.
+
+        Raises
+        ------
+        InputError
+            If nothing at all could be read.
+        """
+        self._unread.clear()
+        self._passed_over.clear()
+        batch, characters, any_ = list[Document](), 0, False
+        with closing(self._documents(progress)) as documents:
+            for document in documents:
+                batch.append(document)
+                characters += len(document.text)
+                if len(batch) == BATCH or characters > BATCH_CHARACTERS:
+                    yield batch
+                    batch, characters, any_ = [], 0, True
+        if batch:
+            yield batch
+        elif not any_:
+            if self._is_alone and self._unread:
+                raise InputError(f"{self.name}: can't be read ({self._unread[0][1]})")
+            said = "; ".join(self.left_out()) or "no text in them"
+            raise InputError(f"{self.name}: nothing to read ({said})")
+
+    def _documents(self, progress: Progress) -> Generator[Document, None, None]:
+        files = self._found.files
+        with Worker() as worker:
+            for number, file in enumerate(files, start=1):
+                try:
+                    yield from self._of_file(file, worker)
+                except UnreadableError as error:
+                    self._unread.append((file.relative, str(error)))
+                except OSError as error:
+                    gone = isinstance(error, FileNotFoundError)
+                    self._unread.append((file.relative, "is gone" if gone else why(error)))
+                progress("reading files", number, len(files))
+
+    def _of_file(self, file: FoundFile, worker: Worker) -> Iterator[Document]:
+        with _opened(file.path) as opened_:
+            head = opened_.peek(HEAD)[:HEAD]
+            kind = inner = kind_of(file.relative, head)
+            if kind == "packed":
+                head = unpacked_head(opened_, HEAD)
+                inner = kind_of(file.relative, head)
+            if inner in (None, "packed") or not head:
+                self._passed_over[_why_left_out(file.relative, head)] += 1
+            elif inner == "mailbox":
+                yield from self._messages(file, opened_, worker)
+            else:
+                most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
+                data = _contents(file, opened_, most)
+                kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
+                if extract.text:
+                    yield self._document(file, file.relative, kind, extract, _stem(file.relative))
+                elif kind in BOOKS:
+                    raise UnreadableError("no text in it: pictures of pages?")
+                else:
+                    self._passed_over["empty"] += 1
+
+    def _messages(
+        self, file: FoundFile, box: io.BufferedReader, worker: Worker
+    ) -> Iterator[Document]:
+        taken = Counter[str]()
+        for number, message in enumerate(messages(opened(box)), start=1):
+            try:
+                if isinstance(message, UnreadableError):
+                    raise message
+                own = message_id(message) or str(number)
+                taken[own] += 1
+                id = f"{file.relative}#{own}" + (f"~{taken[own]}" if taken[own] > 1 else "")
+                kind, extract = worker.read(file.relative, "mail", message, self._encoding)
+                yield self._document(file, id, kind, extract, "")
+            except UnreadableError as error:
+                self._unread.append((f"{file.relative}, message {number:,}", str(error)))
+
+    def _document(
+        self, file: FoundFile, id: str, kind: str, extract: Extract, name: str
+    ) -> Document:
+        path = PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / file.relative
+        parent = PurePosixPath(file.relative).parent.as_posix()
+        metadata: dict[str, Any] = {
+            "path": path.as_posix(),
+            "folder": "" if parent == "." else parent,
+            "modified": _moment(file.mtime_ns),
+            "kind": kind,
+            **extract.facts,
+        }
+        return Document(id, extract.text, extract.title or name, metadata, extract.parts)
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """A file, if it is one: what became a pipe since the walk must not be waited for."""
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableError("no file")
+    return open(descriptor, "rb", buffering=1 << 16)
+
+
+def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
+    before = os.fstat(opened_.fileno())
+    if before.st_size > most:
+        raise too_large(before.st_size, most)
+    data = opened_.read(most + 1)
+    if len(data) > most:
+        raise too_large(len(data), most)
+    after = os.fstat(opened_.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise UnreadableError("changes while it is read")
+    return data
+
+
+def _why_left_out(name: str, head: bytes) -> str:
+    if not head:
+        return "empty"
+    return (
+        "tables and data (named on their own, tables are read)"
+        if ending(name) in DATA
+        else ("binary")
+    )
+
+
+def _stem(relative: str) -> str:
+    path = PurePosixPath(relative)
+    path = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
+    return path.name if path.suffix == "" else path.stem
+
+
+def _moment(nanoseconds: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):  # of a year that Python does not know
+        return None

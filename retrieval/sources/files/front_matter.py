@@ -1,0 +1,116 @@
+"""Front matter: what stands before a Markdown text, in YAML or TOML, and the columns it fills."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+COLUMNS: Mapping[str, str] = {
+    "author": "VARCHAR",
+    "date": "TIMESTAMP",
+    "tags": "VARCHAR",
+    "description": "VARCHAR",
+    "language": "VARCHAR",
+    "pages": "BIGINT",
+    "front_matter": "JSON",
+}
+"""Columns that a file fills with what it says of itself, whatever its kind."""
+NAMES = {
+    "author": ("author", "authors", "creator", "by"),
+    "date": ("date", "created", "published", "pubdate"),
+    "tags": ("tags", "tag", "keywords", "categories", "category"),
+    "description": ("description", "summary", "abstract", "subtitle", "excerpt"),
+    "language": ("language", "lang"),
+}
+"""Column -> keys of front matter that fill it, the first that has a value."""
+FENCES = {
+    "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
+    "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
+}
+LARGEST = 1 << 16
+"""Characters that front matter may have."""
+
+
+def split(text: str) -> tuple[dict[str, Any], str]:
+    r"""Front matter and the rest of a text; what can't be read as such is a part of the text.
+
+    >>> split("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
+    ({'title': 'Tea', 'tags': ['a', 'b']}, 'Boil water.\n')
+    """
+    fence = FENCES.get(text[:3])
+    found = fence.match(text[:LARGEST]) if fence else None
+    if found is None:
+        return {}, text
+    try:
+        values = _yaml(found[1]) if text[0] == "-" else tomllib.loads(found[1])
+        values = json.loads(json.dumps(values, default=_written, allow_nan=False))
+    except (ValueError, TypeError, RecursionError):
+        return {}, text
+    return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+
+
+def facts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that front matter fills; all of it is the column `front_matter`.
+
+    >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
+    'a, b'
+    """
+    lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
+    found: dict[str, Any] = {}
+    for column, keys in NAMES.items():
+        texts = (as_text(lowered.get(key)) for key in keys)
+        if text := next(filter(None, texts), None):
+            found[column] = moment(text) if column == "date" else text
+    return found | {"front_matter": dict(values)} if values else found
+
+
+def as_text(value: Any) -> str:
+    """A value on one line; a list's have commas between them."""
+    if isinstance(value, dict):
+        return as_text(value.get("name", ""))
+    if isinstance(value, list):
+        return ", ".join(filter(None, map(as_text, value)))
+    return "" if value is None else " ".join(str(value).split())
+
+
+def moment(text: str) -> datetime | None:
+    """A date as files have it: of ISO 8601, of mail, or of PDF; in UTC if it says its zone.
+
+    >>> moment("2024-05-01"), moment("D:20240501123000+02'00'")
+    (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 10, 30))
+    >>> moment("soon")
+    """
+    text = text.strip()
+    if found := re.match(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(.*)", text):
+        year, month, day, hour, minute, second, zone = found.groups()
+        zone = zone.replace("'", "").removesuffix("Z")
+        text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
+        text += f"{second or '00'}{zone}"
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            found_ = read(text)
+            return found_.astimezone(UTC).replace(tzinfo=None) if found_.tzinfo else found_
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        # An alias can stand for others, and those for others: a few lines can mean gigabytes.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            return None
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _written(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)

@@ -1,0 +1,172 @@
+"""Kinds: what a file is, by its name and its first bytes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from .compressed import ENDINGS, GZIP, ZSTD
+from .decoding import MARKS, is_text
+
+HEAD = 4096
+"""Bytes by which a file is known."""
+BOOKS = ("pdf", "docx", "odt", "epub")
+"""Kinds whose text is packed."""
+BY_ENDING = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
+    **dict.fromkeys((".rst", ".rest"), "rst"),
+    **dict.fromkeys((".txt", ".text", ".log"), "text"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".odt": "odt",
+    ".epub": "epub",
+    ".ipynb": "notebook",
+    ".eml": "mail",
+    **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
+}
+CODE = frozenset(
+    [
+        ".py",
+        ".pyi",
+        ".pyx",
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".jsx",
+        ".ts",
+        ".mts",
+        ".tsx",
+        ".java",
+        ".kt",
+        ".kts",
+        ".scala",
+        ".groovy",
+        ".c",
+        ".h",
+        ".cc",
+        ".cpp",
+        ".cxx",
+        ".hpp",
+        ".hh",
+        ".hxx",
+        ".m",
+        ".mm",
+        ".cs",
+        ".go",
+        ".rs",
+        ".swift",
+        ".rb",
+        ".php",
+        ".pl",
+        ".pm",
+        ".lua",
+        ".r",
+        ".jl",
+        ".sh",
+        ".bash",
+        ".zsh",
+        ".fish",
+        ".ps1",
+        ".sql",
+        ".hs",
+        ".ml",
+        ".mli",
+        ".ex",
+        ".exs",
+        ".erl",
+        ".clj",
+        ".el",
+        ".lisp",
+        ".scm",
+        ".vim",
+        ".zig",
+        ".nim",
+        ".dart",
+        ".d",
+        ".f90",
+        ".f",
+        ".pas",
+        ".vb",
+        ".tcl",
+        ".css",
+        ".scss",
+        ".cmake",
+        ".mk",
+        ".proto",
+        ".thrift",
+        ".graphql",
+        ".tf",
+    ]
+)
+TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+"""Endings of tables, which a folder's documents don't come from: they are named on their own."""
+DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
+DATA = frozenset((*TABLES, *DATABASES, ".xml", ".svg", ".lock", ".map", ".po", ".pot", ".geojson"))
+"""Endings of what is no text to read, though it may be text."""
+MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "archive", GZIP: "packed", ZSTD: "packed"}
+PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
+HEADERS = re.compile(
+    rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"
+    rb"(([\w-]+:|[ \t])[^\n]*\n)*"
+    rb"(received|delivered-to|message-id|mime-version|from|date|subject|to): ",
+    re.I,
+)
+MAILBOX = re.compile(rb"From \S+ +.*\d\d:\d\d.*\r?\n[\w-]+:")
+ARCHIVES = {
+    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "odt",
+    b"word/": "docx",
+}
+"""What stands near the beginning of an archive of each kind."""
+
+
+def ending(name: str) -> str:
+    """A name's ending in small letters, without that of a compression.
+
+    >>> ending("NOTES.MD"), ending("changes.txt.gz"), ending("Makefile")
+    ('.md', '.txt', '')
+    """
+    path = PurePath(name)
+    if path.suffix.lower() in ENDINGS:
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+def kind_of(name: str, head: bytes) -> str | None:
+    r"""What a file is: "markdown", "pdf", "packed" and so on; None for what can't be read.
+
+    The first bytes count for more than the name where they say something sure.
+
+    >>> kind_of("a.md", b"# A"), kind_of("README", b"Good morning"), kind_of("a.txt", b"%PDF-1.4")
+    ('markdown', 'text', 'pdf')
+    >>> kind_of("a.bin", b"\x00\x01"), kind_of("a.csv", b"id,text")
+    (None, None)
+    """
+    kind = BY_ENDING.get(ending(name))
+    magic = next((found for start, found in MAGIC.items() if head.startswith(start)), None)
+    if magic == "packed":
+        return magic
+    if magic == "archive":
+        inside = (found for mark, found in ARCHIVES.items() if mark in head)
+        return kind if kind in BOOKS else next(inside, None)
+    if magic or kind in BOOKS:
+        return magic or kind  # whoever reads it says what is wrong
+    if ending(name) in DATA or not is_text(head):
+        return None
+    if kind:
+        return kind
+    if ending(name) in CODE or head.startswith(b"#!"):
+        return "code"
+    return _by_content(head)
+
+
+def _by_content(head: bytes) -> str:
+    """What a text is whose name does not say."""
+    if any(head.startswith(mark) for mark in MARKS):
+        return "text"
+    if PAGE.match(head):
+        return "html"
+    if MAILBOX.match(head):
+        return "mailbox"
+    return "mail" if HEADERS.match(head) else "text"

@@ -1,0 +1,45 @@
+"""Mailboxes: the messages of an mbox file one at a time, however large it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import IO
+
+from .limits import LARGEST_FILE, UnreadableError, too_large
+
+PIECE = 1 << 16
+QUOTED = re.compile(rb"^>(>*From )", re.M)
+"""A line that began like a message's first one, and was quoted for that."""
+
+
+def messages(file: IO[bytes], most: int = LARGEST_FILE) -> Iterator[bytes | UnreadableError]:
+    r"""Messages, each without its first line; an error in the place of one that is too large.
+
+    >>> from io import BytesIO
+    >>> [*messages(BytesIO(b"From a Mon\nSubject: A\n\n>From b\n\nFrom b Tue\nSubject: B\n"))]
+    [b'Subject: A\n\nFrom b\n', b'Subject: B\n']
+    """
+    lines, length, inside, blank, whole = list[bytes](), 0, False, True, True
+    while line := file.readline(PIECE):
+        if whole and blank and line.startswith(b"From "):
+            if inside:
+                yield _message(lines, length, most)
+            lines, length, inside = [], 0, True
+        elif inside:
+            length += len(line)
+            if length <= most:
+                lines.append(line)
+            else:
+                lines.clear()
+        blank, whole = whole and not line.strip(b"\r\n"), line.endswith(b"\n")
+    if inside:
+        yield _message(lines, length, most)
+
+
+def _message(lines: list[bytes], length: int, most: int) -> bytes | UnreadableError:
+    if length > most:
+        return too_large(length, most)
+    if lines and not lines[-1].strip(b"\r\n"):
+        lines.pop()  # it belongs to the next message's first line
+    return QUOTED.sub(rb"\1", b"".join(lines))

@@ -1,0 +1,60 @@
+"""Readers: what reads each kind of file, and what to install where its library is missing."""
+
+from __future__ import annotations
+
+from . import html_pages, mail, markdown, notebooks, plain_text, restructured, source_code
+from .compressed import unpacked
+from .decoding import decoded
+from .kinds import HEAD, ending, kind_of
+from .limits import UnreadableError
+from .outline import Extract
+
+INSTALL = "pip install 'slimdex[files]'"
+LIBRARIES = {
+    "lxml": "lxml",
+    "markdown_it": "markdown-it-py",
+    "docutils": "docutils",
+    "pypdfium2": "pypdfium2",
+    "charset_normalizer": "charset-normalizer",
+    "pathspec": "pathspec",
+    "yaml": "PyYAML",
+    "zstandard": "zstandard",
+}
+"""Modules of the extra, and what they are called where they come from."""
+
+
+def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
+    """What is in a file of a kind; and its kind, which for a packed one is found out only here.
+
+    Raises
+    ------
+    UnreadableError
+        If it can't be read: it is broken, too large or needs a library that is missing.
+    """
+    try:
+        if kind == "packed":
+            data = unpacked(data)
+            kind = kind_of(name, data[:HEAD]) or "text"
+        return kind, _read(name, kind, data, encoding)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in LIBRARIES:
+            raise
+        raise UnreadableError(f"needs {LIBRARIES[module]}: {INSTALL}") from error
+    except RecursionError as error:
+        raise UnreadableError("nested too deep") from error
+
+
+def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
+    if kind == "html":
+        return html_pages.read(data, encoding)
+    if kind == "mail":
+        return mail.read(data)
+    text = decoded(data, encoding)
+    if kind == "markdown":
+        return markdown.read(text)
+    if kind == "rst":
+        return restructured.read(text)
+    if kind == "code":
+        return source_code.read(text, ending(name))
+    return notebooks.read(text) if kind == "notebook" else plain_text.read(text)

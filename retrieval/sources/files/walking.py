@@ -1,0 +1,162 @@
+"""Walking: the files below a folder, each once, in the order of their paths."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .ignored import Ignored
+
+ODD = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+"""What is in folders and is no file; opening one could wait for ever."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file below a folder.
+
+    Attributes
+    ----------
+    path : what is opened.
+    relative : from the folder on, with "/", as Unicode: bytes that are no UTF-8 as ``\\xe9``.
+    size, mtime_ns : as the walk found them.
+    """
+
+    path: Path
+    relative: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass
+class Walk:
+    """What is below a folder.
+
+    Attributes
+    ----------
+    files : in the order of their paths.
+    hidden, ignored : how many files and folders were left out for their names, or by `.gitignore`.
+    unreadable : (path, why).
+    """
+
+    files: list[FoundFile] = field(default_factory=list)
+    hidden: int = 0
+    ignored: int = 0
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def walk(root: Path) -> Walk:
+    """Files below a folder, without hidden and ignored ones.
+
+    Links are followed after everything else was seen, to what was not seen: so a folder that links
+    to itself, or to one around it, is walked once.
+    """
+    walker = _Walker(root)
+    walker.run()
+    found = walker.found
+    found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
+    taken = Counter[str]()
+    for i, file in enumerate(found.files):  # bytes that are no UTF-8 may be written as others are
+        taken[file.relative] += 1
+        if (count := taken[file.relative]) > 1:
+            name = f"{file.relative}~{count}"
+            found.files[i] = FoundFile(file.path, name, file.size, file.mtime_ns)
+    return found
+
+
+def as_unicode(path: str) -> str:
+    r"""A path as it can be stored.
+
+    >>> as_unicode("caf\udce9/menu.txt")
+    'caf\\xe9/menu.txt'
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+class _Walker:
+    def __init__(self, root: Path) -> None:
+        self.found, self._root = Walk(), root
+        real = Path(os.path.realpath(root))
+        self._seen = {_identity(folder.stat()) for folder in (real, *real.parents)}
+        self._files = set[tuple[int, int]]()
+        self._links: list[tuple[os.DirEntry[str], str, Ignored]] = []
+        self._ignored = Ignored.around(real)
+
+    def run(self) -> None:
+        self._walk(self._root, "", self._ignored)
+        while self._links:
+            links, self._links = sorted(self._links, key=lambda link: link[1]), []
+            for entry, relative, ignored in links:
+                self._follow(entry, relative, ignored)
+
+    def _walk(self, folder: Path, relative: str, ignored: Ignored) -> None:
+        left = [(folder, relative, ignored)]
+        while left:
+            folder, relative, ignored = left.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                self._unreadable(relative, error)
+                continue
+            ignored = ignored.within(folder, f"{relative}/" if relative else "")
+            for entry in listed:
+                path = f"{relative}/{entry.name}" if relative else entry.name
+                if entry.name.startswith("."):
+                    self.found.hidden += 1
+                    continue
+                try:
+                    is_folder = entry.is_dir()
+                    if ignored.has(path, is_folder=is_folder):
+                        self.found.ignored += 1
+                    elif entry.is_symlink():
+                        self._links.append((entry, path, ignored))
+                    elif is_folder:
+                        self._seen.add(_identity(entry.stat()))
+                        left.append((Path(entry.path), path, ignored))
+                    else:
+                        self._add(entry, path)
+                except OSError as error:
+                    self._unreadable(path, error)
+
+    def _follow(self, entry: os.DirEntry[str], relative: str, ignored: Ignored) -> None:
+        try:
+            found = entry.stat()
+        except OSError as error:
+            self._unreadable(relative, error)
+            return
+        if stat.S_ISDIR(found.st_mode):
+            if _identity(found) not in self._seen:
+                self._seen.add(_identity(found))
+                self._walk(Path(entry.path), relative, ignored)
+        elif _identity(found) not in self._files:
+            self._add(entry, relative)
+
+    def _add(self, entry: os.DirEntry[str], relative: str) -> None:
+        found = entry.stat()
+        if kind := ODD.get(stat.S_IFMT(found.st_mode)):
+            self.found.unreadable.append((as_unicode(relative), kind))
+            return
+        self._files.add(_identity(found))
+        file = FoundFile(Path(entry.path), as_unicode(relative), found.st_size, found.st_mtime_ns)
+        self.found.files.append(file)
+
+    def _unreadable(self, relative: str, error: OSError) -> None:
+        self.found.unreadable.append((as_unicode(relative or "."), why(error)))
+
+
+def why(error: OSError) -> str:
+    """An error of the system in small letters."""
+    return (error.strerror or str(error)).lower()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino

@@ -1,0 +1,69 @@
+"""The process that reads files: it may run out of memory or of time, and nothing else is lost.
+
+It is told a line of JSON and the bytes of a file, and answers the length of a JSON and that JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from .limits import MEMORY, UnreadableError, size
+from .outline import Extract
+from .readers import read
+
+
+def main() -> None:
+    """Read what comes in, until nothing does."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
+    _limit_memory()
+    while head := sys.stdin.buffer.readline():
+        asked = json.loads(head)
+        data = sys.stdin.buffer.read(asked["bytes"])
+        if len(data) < asked["bytes"]:
+            return
+        body = json.dumps(_answer(asked, data), default=datetime.isoformat).encode()
+        del data
+        answers.write(b"%d\n" % len(body))
+        answers.write(body)
+        answers.flush()
+
+
+def _answer(asked: dict[str, Any], data: bytes) -> dict[str, Any]:
+    try:
+        kind, extract = read(asked["name"], asked["kind"], data, asked["encoding"])
+        return _plain(kind, extract)
+    except UnreadableError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": f"takes over {size(MEMORY)} of memory"}
+    except Exception as error:  # whatever a parser stumbles over in a broken file
+        first = next(iter(str(error).splitlines()), "")
+        return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
+
+
+def _plain(kind: str, extract: Extract) -> dict[str, Any]:
+    parts = [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts]
+    facts = dict(extract.facts)
+    return {
+        "kind": kind,
+        "title": extract.title,
+        "text": extract.text,
+        "parts": parts,
+        "facts": facts,
+    }
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,110 @@
+"""A worker process as the reading side has it: asked a file at a time, started anew if it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import datetime
+from threading import Timer
+from typing import Any
+
+from ...documents import Part
+from .limits import MEMORY, SECONDS, UnreadableError, size
+from .outline import Extract
+
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {} import main; main()"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Worker:
+    """Reads files in another process, which has so much memory and time for each."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(
+        self, name: str, kind: str, data: bytes, encoding: str | None = None
+    ) -> tuple[str, Extract]:
+        """As `readers.read` does it; what takes too much is an `UnreadableError`, too."""
+        process = self._started()
+        asked = {"name": name, "kind": kind, "encoding": encoding, "bytes": len(data)}
+        late = Timer(self._seconds, process.kill)
+        late.daemon = True
+        late.start()
+        try:
+            answer = _asked(process, json.dumps(asked).encode(), data)
+        except (OSError, ValueError) as error:  # a pipe broke, or no length came
+            was_late = not late.is_alive()
+            self.close()
+            if was_late:
+                raise UnreadableError(f"takes over {self._seconds:.0f} s") from error
+            raise UnreadableError(
+                f"its reader broke off; it may take over {size(MEMORY)} of memory"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            late.cancel()
+        if "error" in answer:
+            raise UnreadableError(answer["error"])
+        return answer["kind"], _extract(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            program = PROGRAM.format(f"{__package__}.worker")
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **ONE_THREAD},
+            )
+        return self._process
+
+
+def _asked(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(head + b"\n")
+    process.stdin.write(data)
+    process.stdin.flush()
+    length = int(process.stdout.readline())
+    body = process.stdout.read(length)
+    answer = json.loads(body)
+    if not isinstance(answer, dict):
+        raise ValueError("no answer")
+    return answer
+
+
+def _extract(answer: dict[str, Any]) -> Extract:
+    parts = [
+        Part(start, tuple(headings), page, anchor)
+        for start, headings, page, anchor in answer["parts"]
+    ]
+    facts = dict(answer["facts"])
+    if facts.get("date"):
+        facts["date"] = datetime.fromisoformat(facts["date"])
+    return Extract(answer["title"], answer["text"], parts, facts)

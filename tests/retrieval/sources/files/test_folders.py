@@ -1,0 +1,242 @@
+"""Folders: which files become documents, what is said of the others, and what can't do harm."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import add as add_sources
+from slimdex.retrieval.sources.files import worker_process
+from slimdex.retrieval.sources.files.file_source import FileSource
+from slimdex.retrieval.sources.files.limits import LARGEST_FILE, UnreadableError
+from slimdex.retrieval.sources.source import open_source
+
+from ....encoders import WordEncoder
+from .reading import read
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    write(
+        folder,
+        **{
+            "tea.md": "---\ntags: [hot]\n---\n# Tea\n\nBoil water.",
+            "work/plan.txt": "First this.\nThen that.",
+            "work/LICENSE": "Do as you like.",
+            "code/a.py": "def f():\n    return 1\n",
+            "table.csv": "id,text\n1,a\n",
+            ".hidden/x.md": "secret",
+            ".env": "KEY=1",
+            "empty.md": "",
+        },
+    )
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    return folder
+
+
+def test_a_folder(notes: Path) -> None:
+    os.utime(notes / "tea.md", (1_700_000_000, 1_700_000_000))
+    found, said = read(notes)
+    assert list(found) == ["code/a.py", "tea.md", "work/LICENSE", "work/plan.txt"]
+    tea = found["tea.md"]
+    assert (tea.title, tea.text) == ("Tea", "Tea\n\nBoil water.")
+    assert tea.metadata == {
+        "path": f"{notes.as_posix()}/tea.md",
+        "folder": "",
+        "modified": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
+        "kind": "markdown",
+        "tags": "hot",
+        "front_matter": {"tags": ["hot"]},
+    }
+    plan = found["work/plan.txt"]
+    assert (plan.title, plan.text) == ("plan", "First this.\nThen that.")
+    assert (plan.metadata["folder"], plan.metadata["kind"]) == ("work", "text")
+    assert [part.headings for part in found["code/a.py"].parts] == [("f",)]
+    assert said == [
+        "left out: 2 hidden",
+        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read)",
+    ]
+
+
+def test_what_git_ignores(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    write(
+        root,
+        **{
+            ".gitignore": "*.log\n/build/\n!docs/kept.log\n",
+            "docs/.gitignore": "drafts/\n",
+            "docs/a.md": "a",
+            "docs/b.log": "b",
+            "docs/kept.log": "k",
+            "docs/drafts/c.md": "c",
+            "docs/build/d.md": "d",
+            "build/e.md": "e",
+        },
+    )
+    found, said = read(root)
+    assert list(found) == ["docs/a.md", "docs/build/d.md", "docs/kept.log"]
+    assert said == ["left out: 3 hidden, 3 ignored by .gitignore"]
+    assert list(read(root / "docs")[0]) == ["a.md", "build/d.md", "kept.log"]
+    assert list(read(root / "build")[0]) == ["e.md"]
+
+
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    folder, other = tmp_path / "notes", tmp_path / "other"
+    write(folder, **{"a.md": "a", "sub/b.md": "b"})
+    write(other, **{"c.md": "c"})
+    (folder / "itself").symlink_to(folder)
+    (folder / "sub" / "up").symlink_to(tmp_path)
+    (folder / "again.md").symlink_to(folder / "a.md")
+    (folder / "elsewhere").symlink_to(other)
+    (folder / "twice").symlink_to(other)
+    (folder / "nowhere.md").symlink_to(folder / "none")
+    found, said = read(folder)
+    assert list(found) == ["a.md", "elsewhere/c.md", "sub/b.md"]
+    assert said == ["1 file could not be read: nowhere.md (no such file or directory)"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders")
+def test_odd_files_and_odd_names(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    write(folder, **{"a\nb.md": "newline", "caf\\xe9.md": "escaped"})
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("latin")
+    os.mkfifo(folder / "pipe.md")
+    found, said = read(folder)
+    texts = {id: document.text for id, document in found.items()}
+    assert texts == {"a\nb.md": "newline", "caf\\xe9.md": "escaped", "caf\\xe9.md~2": "latin"}
+    assert said == ["1 file could not be read: pipe.md (a pipe)"]
+
+
+def test_a_file_that_vanishes_or_grows_too_large(notes: Path) -> None:
+    source = FileSource.of_folder(str(notes))
+    (notes / "tea.md").unlink()
+    with (notes / "work" / "plan.txt").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+        file.seek(0)
+        file.write(b"a" * 5000)
+    found = [document.id for batch in source.batches() for document in batch]
+    assert found == ["code/a.py", "work/LICENSE"]
+    assert source.left_out()[-1] == (
+        "2 files could not be read: tea.md (is gone), work/plan.txt (64 MiB; expected at most "
+        "64 MiB)"
+    )
+
+
+def test_a_line_of_two_gigabytes(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.md": "a"})
+    with (tmp_path / "long.md").open("wb") as file:
+        file.write(b"a" * 5000)
+        file.truncate(2 << 30)  # a hole, which takes no space
+    found, said = read(tmp_path)
+    assert list(found) == ["a.md"]
+    assert "long.md (2,048 MiB; expected at most 64 MiB)" in said[0]
+
+
+def test_a_page_nested_a_hundred_thousand_deep(tmp_path: Path) -> None:
+    n = 100_000
+    (tmp_path / "deep.html").write_text(f"<p>up{'<div>' * n}down{'</div>' * n}<p>end")
+    (tmp_path / "deep.py").write_text("(" * n + ")" * n)
+    (tmp_path / "deep.ipynb").write_text("[" * n)
+    found, said = read(tmp_path)
+    assert found["deep.html"].text == "up\n\ndown\n\nend"
+    assert found["deep.py"].text == "(" * n + ")" * n
+    assert said[-1].startswith("1 file could not be read: deep.ipynb (no notebook: ")
+
+
+def test_packed_texts(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"# A"))
+    (tmp_path / "b.txt.zst").write_bytes(zstandard.compress(b"b"))
+    (tmp_path / "bomb.txt.gz").write_bytes(gzip.compress(b"a" * ((64 << 20) + 1), 1))
+    (tmp_path / "bomb.txt.zst").write_bytes(zstandard.compress(b"a" * ((64 << 20) + 1)))
+    (tmp_path / "broken.txt.gz").write_bytes(gzip.compress(b"text" * 100)[:20])
+    (tmp_path / "c.bin.gz").write_bytes(gzip.compress(b"\x00\x01"))
+    found, said = read(tmp_path)
+    assert {id: document.text for id, document in found.items()} == {
+        "a.md.gz": "A",
+        "b.txt.zst": "b",
+    }
+    assert found["a.md.gz"].metadata["kind"] == "markdown"
+    assert said[0] == "left out: 1 binary"
+    assert "bomb.txt.gz (over 64 MiB when unpacked), bomb.txt.zst (over 64 MiB" in said[1]
+    assert "broken.txt.gz (broken: " in said[1]
+
+
+def test_a_mailbox(tmp_path: Path) -> None:
+    box = (
+        b"From ann Wed May  1 12:00:00 2024\nSubject: One\nMessage-ID: <1@x>\n\nFirst.\n"
+        b">From here on\n\nFrom bo Wed May  1 13:00:00 2024\nSubject: Two\n\nSecond.\n"
+        b"\nFrom cy Wed May  1 14:00:00 2024\nSubject: Three\nMessage-ID: <1@x>\n\nThird.\n"
+    )
+    (tmp_path / "in.mbox").write_bytes(box)
+    found, said = read(tmp_path)
+    assert [(d.id, d.title, d.text) for d in found.values()] == [
+        ("in.mbox#1@x", "One", "First.\nFrom here on"),
+        ("in.mbox#2", "Two", "Second."),
+        ("in.mbox#1@x~2", "Three", "Third."),
+    ]
+    assert said == []
+
+
+def test_a_file_of_its_own(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(notes)
+    (document,) = next(iter(open_source("work/LICENSE").batches()))
+    assert (document.id, document.metadata["path"]) == ("work/LICENSE", "work/LICENSE")
+    lines = [d.text for d in next(iter(open_source("work/plan.txt").batches()))]
+    assert lines == ["First this.", "Then that."]
+    with pytest.raises(InputError, match=r"picture\.png: ending '\.png'; expected \.jsonl"):
+        open_source("picture.png")
+    (notes / "bad.ipynb").write_text("{")
+    with pytest.raises(InputError, match=r"bad\.ipynb: can't be read \(no notebook"):
+        next(iter(open_source("bad.ipynb").batches()))
+    (notes / "nothing").mkdir()
+    with pytest.raises(InputError, match="nothing: no files to read"):
+        open_source("nothing")
+
+
+def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
+    with worker_process.Worker(seconds=4) as worker:
+        slow = b"<p>" + b"<dl><dt id=x>a<dd>" * 100_000
+        with pytest.raises(UnreadableError, match="takes over"):
+            worker.read("a.html", "html", slow)
+        assert worker.read("a.txt", "text", b"still there")[1].text == "still there"
+
+
+def test_a_reader_that_dies_is_started_anew() -> None:
+    with worker_process.Worker() as worker:
+        assert worker.read("a.txt", "text", b"a")[1].text == "a"
+        assert worker._process is not None
+        worker._process.kill()
+        with pytest.raises(UnreadableError, match="broke off"):
+            worker.read("a.txt", "text", b"b")
+        assert worker.read("a.txt", "text", b"c")[1].text == "c"
+
+
+def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
+    (notes / "bad.ipynb").write_text("{")
+    out = tmp_path / "notes.index"
+    collection, added = build(out, Sources.open(str(notes)), WordEncoder, Settings())
+    with collection:
+        assert len(collection) == 4
+        assert "bad.ipynb (no notebook" in added.notes[-1]
+        assert collection.count("kind = 'markdown' AND tags = 'hot'") == 1
+        assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
+        (notes / "tea.md").write_text("# Tea\n\nBoil less water.")
+        again = add_sources(collection, Sources.open(str(notes)))
+        assert (len(collection), again.replaced, again.unchanged) == (4, 1, 3)
+        assert collection.get("tea.md").text == "Tea\n\nBoil less water."

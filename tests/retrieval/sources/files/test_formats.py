@@ -1,0 +1,390 @@
+"""Text formats: exactly what a reader sees, and where its parts begin."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slimdex.retrieval.sources.files import (
+    front_matter,
+    html_pages,
+    mail,
+    markdown,
+    notebooks,
+    plain_text,
+    restructured,
+    source_code,
+)
+from slimdex.retrieval.sources.files.decoding import decoded
+from slimdex.retrieval.sources.files.kinds import kind_of
+from slimdex.retrieval.sources.files.limits import UnreadableError
+
+from .reading import pieces
+
+MARKDOWN = """\
+---
+title: Brewing tea
+author: [Ann, Bo]
+date: 2024-05-01
+tags:
+  - drinks
+  - hot
+draft: true
+---
+# Tea
+
+Some *words* with `code`, a [link](http://a.b) and
+![a picture](a.png).
+
+## Steps {#how}
+
+1. Boil
+2. Pour
+   - slowly
+
+| leaf  | minutes |
+|-------|---------|
+| green | 2       |
+
+```sh
+kettle --on
+```
+
+## Tea
+
+<p align="center">The <b>end</b></p>
+"""
+
+
+def test_markdown() -> None:
+    tea = markdown.read(MARKDOWN)
+    assert tea.title == "Brewing tea"
+    assert pieces(tea) == [
+        (("Tea",), "tea", "Tea\n\nSome words with code, a link and a picture."),
+        (
+            ("Tea", "Steps"),
+            "how",
+            "Steps\n1. Boil\n2. Pour\n  - slowly\n\nleaf\tminutes\ngreen\t2\n\nkettle --on",
+        ),
+        (("Tea", "Tea"), "tea-1", "Tea\n\nThe end"),
+    ]
+    own = {
+        "title": "Brewing tea",
+        "author": ["Ann", "Bo"],
+        "date": "2024-05-01",
+        "tags": ["drinks", "hot"],
+        "draft": True,
+    }
+    assert tea.facts == {
+        "author": "Ann, Bo",
+        "date": datetime(2024, 5, 1),
+        "tags": "drinks, hot",
+        "front_matter": own,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["---\n: [\n---\nText", "---\n- a\n---\nText", "---\nno end", "+++\na = \n+++\nText"],
+)
+def test_what_is_no_front_matter_is_text(text: str) -> None:
+    assert front_matter.split(text) == ({}, text)
+
+
+def test_front_matter_of_aliases_is_text_and_not_gigabytes() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    text = "---\n" + "\n".join(lines) + "\n---\nText"
+    assert front_matter.split(text) == ({}, text)
+
+
+def test_toml_front_matter() -> None:
+    values, rest = front_matter.split('+++\ntitle = "A"\ndate = 2024-05-01\n+++\nText')
+    assert (values, rest) == ({"title": "A", "date": "2024-05-01"}, "Text")
+
+
+PAGE = b"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<title>zip &#8212; Archives &#8212; Manual 3.1</title><style>p {}</style>
+<meta name="author" content="Ann"></head><body>
+<nav>Home</nav><div class="related">next | previous</div><header>Banner</header>
+<div role="main"><section id="module-zip"><span id="zip-x"></span>
+<h1>zip &#8212; Archives<a class="headerlink" href="#module-zip">\xc2\xb6</a></h1>
+<p>Reads   <em>archives</em>.<br>Fast.</p><script>no()</script>
+<dl class="py function"><dt id="zip.open"><code>zip.open</code>(<em>path</em>)<a
+ class="headerlink" href="#zip.open">\xc2\xb6</a></dt><dd><p>Opens one.</p>
+<dl><dt id="zip.open.close">close()</dt><dd><p>Closes it.</p></dd></dl></dd></dl>
+<p>More of the module.</p>
+<section id="limits"><h2>Limits</h2><ul><li><p>one</p></li><li>two</li></ul>
+<table><tr><th>a</th><td><p>b</p></td></tr><tr><td>1</td><td>2</td></tr></table>
+<pre>
+x = 1
+  y = 2
+</pre></section></section></div>
+<div class="sphinxsidebar">Contents</div><footer>Copyright</footer></body></html>"""
+
+
+def test_html() -> None:
+    page = html_pages.read(PAGE)
+    assert page.title == "zip — Archives"
+    assert page.facts == {"language": "en", "author": "Ann"}
+    top = "zip — Archives"
+    assert pieces(page) == [
+        ((top,), "module-zip", "zip — Archives\n\nReads archives.\nFast."),
+        ((top, "zip.open(path)"), "zip.open", "zip.open(path)\nOpens one."),
+        ((top, "zip.open(path)", "close()"), "zip.open.close", "close()\nCloses it."),
+        ((top,), "module-zip", "More of the module."),
+        ((top, "Limits"), "limits", "Limits\n- one\n- two\n\na\tb\n1\t2\n\nx = 1\n  y = 2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (b"<p>a<p>b &amp; c &lt;d&gt;", "a\n\nb & c <d>"),
+        (b"<body>no <b>tags<body> closed", "no tags closed"),
+        (b"<article><h1>A</h1>in</article><p>out", "A\n\nin"),
+        (b"<article>1</article><article>2</article>", "1\n\n2"),
+        (b"<!-- <main> --><p>all", "all"),
+        (b"<main></main><p>all", "all"),
+        (b"<p hidden>no<p>yes", "yes"),
+        (b"<ol><li>a<li>b<ul><li>c</ul></ol>", "1. a\n2. b\n- c"),
+        (b"<a name=x></a><h2>X</h2>", "X"),
+        (b'<meta charset="windows-1251"><p>\xcf\xf0\xe8\xe2\xe5\xf2', "Привет"),
+        ("<p>größer".encode("utf-16"), "größer"),
+        (b"", ""),
+    ],
+)
+def test_pages_as_they_are_written(page: bytes, text: str) -> None:
+    assert html_pages.read(page).text == text
+
+
+def test_an_anchor_before_a_heading_is_its_own() -> None:
+    page = html_pages.read(b"<p>a<p><a name=x></a><h2>X</h2><p>b<h2>Y</h2>")
+    assert [part.anchor for part in page.parts] == ["", "x", ""]
+
+
+def test_restructured_text() -> None:
+    text = (
+        "Title\n=====\n\nSee :class:`~a.b.Cls`, :ref:`here <x>` and ``code``.\n\n"
+        ".. note:: Take care.\n\n.. include:: /etc/passwd\n\n"
+        ".. function:: open(path)\n   :module: os\n\n   Opens it.\n\n"
+        "Sub\n---\n\n* one\n* two\n\n.. code-block:: python\n   :linenos:\n\n   x = 1\n\n"
+        "==== ====\na    b\n==== ====\n1    2\n==== ====\n"
+    )
+    found = restructured.read(text)
+    assert found.title == "Title"
+    assert pieces(found) == [
+        (("Title",), "title", "Title\n\nSee Cls, here and code.\n\nTake care."),
+        (("Title", "open(path)"), "", "open(path)\n\nOpens it."),
+        (("Title", "Sub"), "sub", "Sub\n- one\n- two\n\nx = 1\n\na\tb\n1\t2"),
+    ]
+
+
+PYTHON = '''\
+"""A module."""
+
+import os
+
+
+@cache
+def first():
+    return 1
+
+
+class Box:
+    """A box."""
+
+    size = 2
+
+    def open(self):
+        pass
+
+    full = True
+
+
+print(first())
+'''
+
+
+def test_python() -> None:
+    code = source_code.read(PYTHON, ".py")
+    assert code.text == PYTHON.rstrip()
+    assert pieces(code) == [
+        ((), "L1", '"""A module."""\n\nimport os'),
+        (("first",), "L6", "@cache\ndef first():\n    return 1"),
+        (("Box",), "L11", 'class Box:\n    """A box."""\n\n    size = 2'),
+        (("Box", "open"), "L16", "def open(self):\n        pass"),
+        (("Box",), "L19", "full = True"),
+        ((), "L22", "print(first())"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "headings"),
+    [
+        (
+            ".js",
+            "export class A {\n}\n\nasync function b(x) {\n}\n",
+            [("A",), ("b",)],
+        ),
+        (
+            ".c",
+            "#include <a.h>\n\nstatic int add(int a)\n{\n  if (a) return f(a);\n}\n\nint g(int);\n"
+            "struct point {\n};\n",
+            [(), ("add",), ("point",)],
+        ),
+        (
+            ".rs",
+            "impl Foo {\n    pub fn bar(&self) -> u8 {\n    }\n}\n",
+            [("Foo",), ("Foo", "bar")],
+        ),
+        (".go", "func Run(a int) error {\n}\ntype X struct {\n}\n", [("Run",), ("X struct",)]),
+        (".sh", "set -e\nrun() {\n  echo\n}\n", [(), ("run",)]),
+        (".py", "def broken(:\n\nclass A:\n    def b(self):\n", [("broken",), ("A",), ("A", "b")]),
+    ],
+)
+def test_code_of_other_languages(ending: str, text: str, headings: list[tuple[str, ...]]) -> None:
+    code = source_code.read(text, ending)
+    assert code.text == text.rstrip()
+    assert [part.headings for part in code.parts] == headings
+
+
+def test_a_notebook() -> None:
+    book = {
+        "nbformat": 4,
+        "metadata": {},
+        "cells": [
+            {"id": "a", "cell_type": "markdown", "source": ["# Tea\n", "\n", "Hot."]},
+            {
+                "id": "b",
+                "cell_type": "code",
+                "source": "1 + 1",
+                "outputs": [{"data": {"text/plain": ["2"], "image/png": "AAAA"}}],
+            },
+        ],
+    }
+    found = notebooks.read(json.dumps(book))
+    assert found.title == "Tea"
+    assert pieces(found) == [
+        (("Tea",), "tea", "Tea\n\nHot."),
+        (("Tea",), "cell-id=b", "1 + 1\n\n2"),
+    ]
+    with pytest.raises(UnreadableError, match="no notebook"):
+        notebooks.read("[")
+
+
+def test_mail_in_parts() -> None:
+    data = (
+        b"From: =?utf-8?q?Ann_B=C3=B6?= <a@b.c>\r\nSubject: =?utf-8?b?w4RwZmVs?=\r\n"
+        b"Date: Wed, 1 May 2024 12:00:00 +0200\r\nMessage-ID: <1@b.c>\r\nMIME-Version: 1.0\r\n"
+        b'Content-Type: multipart/mixed; boundary="x"\r\n\r\n'
+        b'--x\r\nContent-Type: multipart/alternative; boundary="y"\r\n\r\n'
+        b"--y\r\nContent-Type: text/plain; charset=latin-1\r\n\r\nGr\xfc\xdfe\r\n"
+        b"--y\r\nContent-Type: text/html\r\n\r\n<p>Greetings</p>\r\n--y--\r\n"
+        b"--x\r\nContent-Type: application/pdf\r\n"
+        b"Content-Disposition: attachment; filename=a.pdf\r\n\r\n%PDF\r\n--x--\r\n"
+    )
+    found = mail.read(data)
+    assert (found.title, found.text) == ("Äpfel", "Grüße\nAttached: a.pdf")
+    assert found.facts == {"author": "Ann Bö <a@b.c>", "date": datetime(2024, 5, 1, 10)}
+    assert mail.message_id(data) == "1@b.c"
+    page = b"Content-Type: text/html\n\n<p>Only <b>this</b></p>"
+    assert mail.read(page).text == "Only this"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "koi8-r"])
+def test_texts_of_any_encoding(encoding: str) -> None:
+    german = "Über die Größe der Öfen läßt sich vieles sagen, was niemand gern hört. " * 4
+    russian = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему. " * 4
+    text = russian if encoding == "koi8-r" else german
+    assert decoded(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "kind"),
+    [
+        ("LICENSE", b"Copyright", "text"),
+        ("a", b"<!doctype HTML>\n<p>", "html"),
+        ("a", b'<?xml version="1.0"?>\n<!-- x --><html>', "html"),
+        ("a", b"From ann@b.c Wed May  1 12:00:00 2024\nFrom: a\n", "mailbox"),
+        ("a", b"Received: x\n y\nFrom: a@b.c\n", "mail"),
+        ("a", b"Note: this\n\nis text", "text"),
+        ("run", b"#!/bin/sh\n", "code"),
+        ("a.TXT", b"x", "text"),
+        ("a.txt.gz", b"\x1f\x8b\x08", "packed"),
+        ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),
+        ("a.zip", b"PK\x03\x04....", None),
+        ("a.png", b"\x89PNG\r\n\x1a\n\x00", None),
+        ("a.json", b"{}", None),
+        ("a", b"\xff\xfea\x00", "text"),
+        ("a", b"\x01\x02\x03\x04text", None),
+    ],
+)
+def test_kinds(name: str, head: bytes, kind: str | None) -> None:
+    assert kind_of(name, head) == kind
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "# A",
+            "## B",
+            "### C",
+            "text",
+            "- item",
+            "1. one",
+            "```",
+            "> quote",
+            "    code",
+            "def f():",
+            "class A:",
+            "    def g(self):",
+            "====",
+            ".. note:: x",
+            "* a",
+            "<p>x",
+            "<h2 id=y>",
+            "</h2>",
+            "<dl><dt id=z>",
+            "</dl>",
+            "<table><tr><td>",
+            "<ul><li>",
+            "\x0c",
+            "",
+            " a ",
+            " b ",
+            "",
+            "<div>",
+            "</main>",
+            "<main>",
+            "<pre>",
+            "é\u2028\x00",
+            "|---|---|",
+        ]
+    ),
+    max_size=30,
+)
+
+
+@given(LINES, st.sampled_from(["markdown", "html", "rst", "text", ".py", ".c"]))
+def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> None:
+    text = "\n".join(lines)
+    if kind == "html":
+        found = html_pages.read(text.encode())
+    elif kind.startswith("."):
+        found = source_code.read(text, kind)
+    else:
+        of = {"markdown": markdown.read, "rst": restructured.read, "text": plain_text.read}[kind]
+        found = of(text)
+    starts = [part.start for part in found.parts]
+    assert all(a < b for a, b in pairwise(starts))
+    assert not starts or ((starts[0] == 0 or kind.startswith(".")) and starts[-1] < len(found.text))
+    for part in found.parts:
+        assert not found.text[part.start].isspace() or kind.startswith(".")
+    if kind.startswith("."):  # code is as it was, but for what nobody sees
+        assert found.text == text.replace("\x00", "").replace("\f", "").rstrip()
