@@ -1,4 +1,4 @@
-"""Pages cut off beside passages, on a small documentation of names that the standard library has."""
+"""Pages cut off beside passages, on a small documentation of the standard library."""
 
 from __future__ import annotations
 
