@@ -23,7 +23,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from .documents import Part, content
@@ -139,7 +139,7 @@ class _Section:
     start: int
     end: int
     headings: tuple[str, ...]
-    inner: tuple[int, ...] = ()
+    inner: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -379,8 +379,9 @@ def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
             continue
         own, last = tuple(part.headings), found[-1] if found else None
         if last is not None and (own == last.headings or not text[start:end].strip()):
-            inner = (*last.inner, start) if part.anchor else last.inner  # a page ends nothing
-            found[-1] = _Section(last.start, end, last.headings, inner)
+            if part.anchor:  # a page ends nothing
+                last.inner.append(start)
+            found[-1] = _Section(last.start, end, last.headings, last.inner)
         elif last is not None and not text[last.start : last.end].strip():
             found[-1] = _Section(last.start, end, own)
         else:

@@ -144,7 +144,7 @@ class DocumentFile:
                 if len(line) > LONGEST_LINE:
                     raise UnwritableError(f"a document of {len(line)} bytes")
                 texts.write(line)
-                count = max(len(values[2][1]), 1) if isinstance(values[2], list) else 1
+                count = _row_count(values)
                 offsets.write(ENTRY.pack(end, len(line), crc32(line)) * count)
                 end += len(line)
                 rows += count
@@ -184,6 +184,11 @@ class DocumentFile:
         return found
 
 
+def _row_count(values: Sequence[Any]) -> int:
+    text = values[2] if len(values) > 2 else ""
+    return max(len(text[1]), 1) if isinstance(text, list) else 1
+
+
 def cut_text(text: str, cut: Cut) -> list[Any]:
     """What stands for the text of a document that is cut."""
     spans = [[passage.start, passage.end] for passage in cut.passages]
@@ -198,6 +203,8 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
     if type(text) is list:
         text, spans, written = text
         passages, parts = tuple((start, end) for start, end in spans), parts_read(written)
+        if not all(type(place) is int and place >= 0 for span in passages for place in span):
+            raise ValueError("expected where passages begin and end")
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
     if len(own) < len(columns):

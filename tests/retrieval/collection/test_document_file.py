@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vector_file import BLOCK_BYTES
+from slimdex.retrieval.catalog.passages_table import Cut
 from slimdex.retrieval.catalog.state import Lines
-from slimdex.retrieval.collection.document_file import ENTRY, DocumentFile
+from slimdex.retrieval.collection.document_file import ENTRY, DocumentFile, cut_text
 from slimdex.retrieval.document_lines import UnwritableError
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.passages import Passage
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 VALUES = st.tuples(TEXTS, TEXTS, TEXTS, st.integers() | st.none() | TEXTS)
@@ -54,6 +56,23 @@ def test_documents_are_what_was_appended(
     )
     assert file.documents(rows, COLUMNS) == {row: expected[row] for row in rows}
     assert [*file.documents(rows, COLUMNS)] == rows
+
+
+def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
+    parts = (Part(0, ("A",)), Part(3, ("A", "B"), 2, "b"))
+    cut = Cut([Passage(0, 3), Passage(4, 7), Passage(8, 9)], parts)
+    written = [("a", "", "x"), ("b", "t", cut_text("one two 3", cut)), ("c", "", "y")]
+    file = empty(tmp_path).append(written, {})
+    assert file.rows == 5
+    found = file.documents(range(5), {})
+    assert [found[row].id for row in range(5)] == ["a", "b", "b", "b", "c"]
+    assert found[2].text == "one two 3"
+    assert found[2].parts == parts
+    assert found[2].passages == ((0, 3), (4, 7), (8, 9))
+    whole = cut_text("x", Cut([Passage(0, 1)], parts))
+    longer = file.append([("d", "", whole)], {})
+    assert longer.rows == 6
+    assert longer.documents([5], {})[5].passages == ((0, 1),)
 
 
 def test_a_line_from_before_a_column_has_nothing_in_it(tmp_path: Path) -> None:
@@ -132,6 +151,13 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path, which: int) -> None:
         ("a", "", "x", 1, 2),
         ("a", "", "x", "{"),
         ("a", "", "x", 5),
+        ("a", "", ["x", []], None),
+        ("a", "", [5, [], []], None),
+        ("a", "", ["x", [[0]], []], None),
+        ("a", "", ["x", [[0, "1"]], []], None),
+        ("a", "", ["x", [[-1, 1]], []], None),
+        ("a", "", ["x", [[0, 1]], [[0, "headings", None]]], None),
+        ("a", "", ["x", [[0, 1]], [[0, [5], None, ""]]], None),
     ],
 )
 def test_lines_that_we_would_not_write(tmp_path: Path, line: tuple[Any, ...]) -> None:
