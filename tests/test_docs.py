@@ -25,6 +25,7 @@ PAGES = {
         ["boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"],
         "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
     ),
+    "docs/files.md": (["Tea", "Boiler", "1 documents in query.index"], ""),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
