@@ -29,6 +29,7 @@ PAGES = {
         ["2 documents (4 passages)", "It should show one to two bar", '"start": 308, "end": 375'],
         "Cellar. The wine stands on the left. ('House', 'Cellar') 2\nTrue 2 True\n",
     ),
+    "docs/files.md": (["Tea", "Boiler", "1 documents in query.index"], ""),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""

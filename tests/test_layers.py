@@ -100,6 +100,7 @@ def test_imports_run_one_way(file: Path) -> None:
                 "retrieval/catalog/schema",
                 "retrieval/catalog/store",
                 "retrieval/catalog/where",
+                "retrieval/sources/databases",
                 "retrieval/sources/duckdb_readers",
                 "retrieval/sources/given_vectors",
                 "retrieval/sources/records",

@@ -37,7 +37,8 @@ from .options import (
     Ram,
     Recall,
     Refit,
-    Specs,
+    SourcesOrSql,
+    Sql,
     Text,
     Title,
     Trust,
@@ -121,8 +122,9 @@ def demo(
 
 @app.command()
 def build(
-    sources: Specs,
     out: Annotated[Path, typer.Option(help="A new folder for the index.")],
+    sources: SourcesOrSql = None,
+    sql: Sql = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -186,7 +188,7 @@ def build(
             )
         target = target_asked(recall, ram, disk, p99_ms)
     names = _names(text, id, title, types)
-    opened = _open(sources, names, vectors, encoding, file_format)
+    opened = _open(_specs(sources, sql), names, vectors, encoding, file_format)
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
@@ -280,7 +282,8 @@ def search(
 @app.command()
 def add(
     index: Dir,
-    sources: Specs,
+    sources: SourcesOrSql = None,
+    sql: Sql = None,
     vectors: Vectors = None,
     text: Text = None,
     id: Id = None,
@@ -303,7 +306,7 @@ def add(
     check_refit(refit)  # before anything is read
 
     names = _names(text, id, title, types)
-    opened = _open(sources, names, vectors, encoding, file_format)
+    opened = _open(_specs(sources, sql), names, vectors, encoding, file_format)
     opened_index = Collection.open(
         index, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
@@ -543,6 +546,15 @@ def _names(
     from ..sources.tables import ColumnNames
 
     return ColumnNames(text, id, title, types=checked_types(types or []))
+
+
+def _specs(sources: list[str] | None, sql: list[str] | None) -> list[str]:
+    from slimdex.indexes.errors import InputError
+
+    specs = [*(sources or []), *(f"sql:{query}" for query in sql or [])]
+    if not specs:
+        raise InputError("no sources; expected a file, a folder, -, python: or --sql")
+    return specs
 
 
 def _open(

@@ -20,13 +20,20 @@ POOLINGS = (
 )
 REDUCERS = f"{', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}"
 SOURCES = (
-    "Files (.jsonl .json .csv .tsv .parquet, .txt with a document a line; also .gz), BEIR "
-    "folders, - for standard input, python: for the standard library's docstrings, python:PACKAGE "
-    "for a package's."
+    "Folders, and files: Markdown, rst, HTML, PDF, DOCX, ODT, EPUB, notebooks, mail, code; tables "
+    "(.jsonl .json .csv .tsv .parquet .xlsx .sqlite .duckdb, FILE#TABLE; .txt with a document a "
+    "line); also .gz and .zst. BEIR folders, - for standard input, python: for the standard "
+    "library's docstrings, python:PACKAGE for a package's."
 )
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
-Specs = Annotated[list[str], typer.Argument(metavar="SOURCE...", help=SOURCES)]
+SourcesOrSql = Annotated[
+    list[str] | None, typer.Argument(metavar="SOURCE...", help=f"{SOURCES} Or --sql.")
+]
+Sql = Annotated[
+    list[str] | None,
+    typer.Option("--sql", help="A query whose answer is a source: SELECT * FROM 'a/*.parquet'."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 

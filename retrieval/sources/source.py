@@ -10,6 +10,7 @@ from typing import Protocol
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
+from .databases import SQL, query_file, table_file
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .duckdb_readers import READERS
@@ -21,6 +22,7 @@ from .text_files import (
     UNREADABLE,
     FileFormat,
     InputFile,
+    ending_of,
     open_file,
     open_text,
     unreadable,
@@ -74,6 +76,10 @@ def open_source(
     """
     if spec.startswith(PYTHON):
         return PythonSource(spec)
+    if spec.startswith(SQL):
+        return TableSource(query_file(spec), names)
+    if given.format is None and (table := table_file(spec)):
+        return TableSource(table, names)
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         if not (path / "corpus.jsonl").is_file():
@@ -81,23 +87,25 @@ def open_source(
         path = path / "corpus.jsonl"
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{spec}: no such file")
+    if spec != STANDARD_INPUT and ending_of(path, given) not in (TEXT, *READERS):
+        return _document_file(spec, path, f".{given.format}" if given.format else "", given)
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, given)
     if file.ending == TEXT:
         return TextSource(file)
     if file.ending in READERS:
         return TableSource(file, names)
-    return _document_file(spec, file, given)
+    return _document_file(file.id_prefix, file.path, file.ending, FileFormat())
 
 
-def _document_file(spec: str, file: InputFile, given: FileFormat) -> Source:
-    """A file that is one document, or a mailbox."""
-    name = file.id_prefix if given.format is None else f"{file.id_prefix}{file.ending}"
-    source = FileSource.of_file(file.name, file.path, name, given.encoding)
+def _document_file(name: str, path: Path, ending: str, given: FileFormat) -> Source:
+    """A file that is one document, or a mailbox; its kind is that of an ending, if it has one."""
+    source = FileSource.of_file(name, path, name + ending, given.encoding)
     if source is None:
         raise InputError(
-            f"{spec}: ending {file.ending!r}; expected {', '.join(READERS)}, .txt (also with .gz), "
-            "a text, page, PDF, office file, mailbox or code, format=NAME, a folder, python: or "
-            "python:PACKAGE"
+            f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
+            f"{', '.join(READERS)}, .txt (also with .gz or .zst), .xlsx, .sqlite, .duckdb, a text, "
+            "page, PDF, office file, mailbox or code, format=NAME, a folder, python:PACKAGE or "
+            "sql:QUERY"
         )
     return source
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import weakref
@@ -21,7 +22,10 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import TooDeepError, parsed
 
+from .files.compressed import opened
+
 STANDARD_INPUT = "-"
+ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Bytes that one JSON object or CSV line may have."""
@@ -95,8 +99,8 @@ class InputFile:
 
         DuckDB can't read a table where only some do.
         """
-        original, self.path = self.path, _temporary()
-        _remove_later(self)
+        original, self.path = self.path, temporary()
+        remove_later(self)
         with _open_bytes(original) as lines, self.path.open("wb") as copy:
             copy.writelines(re.sub(rb"\r\n$", b"\n", line) for line in lines)
         self.notes.append("some lines end with a carriage return and some without; read as alike")
@@ -116,7 +120,9 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
         stat = path.stat()
         facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
         place, prefix = path.resolve().as_posix(), Path(os.path.normpath(path)).as_posix()
-        file = InputFile(name, path, _ending(path, given), prefix, place, facts)
+        file = InputFile(name, path, ending_of(path, given), prefix, place, facts)
+    if path.suffix == ZSTANDARD:
+        _unpack(file)
     if file.ending == ".parquet":
         return file
     head = _beginning(file.path)
@@ -223,18 +229,19 @@ def _uneven(records: Any) -> str | None:
     return None
 
 
-def _ending(path: Path, given: FileFormat) -> str:
+def ending_of(path: Path, given: FileFormat) -> str:
+    """What kind of file it is by its name, or by what the user says."""
     if given.format is not None:
         return f".{given.format.removeprefix('.')}"
-    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
 
 
 def _standard_input(given: FileFormat) -> InputFile:
     """A copy of what is piped in, which is read more than once."""
     if sys.stdin is None:
         raise InputError("-: there is no standard input")
-    file = InputFile("standard input", _temporary(), "", "stdin", "", [])
-    _remove_later(file)
+    file = InputFile("standard input", temporary(), "", "stdin", "", [])
+    remove_later(file)
     digest = hashlib.sha256()
     with file.path.open("wb") as copy:
         while piece := sys.stdin.buffer.read(PIECE):
@@ -244,9 +251,9 @@ def _standard_input(given: FileFormat) -> InputFile:
         packed = copy.read(2) == b"\x1f\x8b"
     if packed:
         file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
-        _remove_later(file)
+        remove_later(file)
     file.facts, file.place = [digest.hexdigest()], f"stdin {digest.hexdigest()}"
-    file.ending = _ending(file.path, given) if given.format else _guessed(_beginning(file.path))
+    file.ending = ending_of(file.path, given) if given.format else _guessed(_beginning(file.path))
     if given.format is None:
         kind = file.ending.removeprefix(".")
         file.notes.append(f"read as {kind}, by its first bytes; format=NAME names another")
@@ -275,10 +282,23 @@ def _beginning(path: Path) -> bytes:
     return head
 
 
+def _unpack(file: InputFile) -> None:
+    """Put a copy that is not packed in the place of a file that is, by Zstandard."""
+    original, file.path = file.path, temporary()
+    remove_later(file)
+    try:
+        with original.open("rb") as packed, file.path.open("wb") as copy:
+            shutil.copyfileobj(opened(packed), copy, PIECE)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{file.name}: needs zstandard: pip install 'slimdex[files]'") from error
+    except OSError as error:
+        raise InputError(f"{file.name}: can't be read ({error})") from error
+
+
 def _transcode(file: InputFile, encoding: str) -> None:
     """Put a copy in UTF-8 in the file's place."""
-    original, file.path = file.path, _temporary()
-    _remove_later(file)
+    original, file.path = file.path, temporary()
+    remove_later(file)
     file.facts.append(encoding)
     try:
         with file.path.open("wb") as copy:
@@ -318,12 +338,13 @@ def _open_bytes(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _temporary() -> Path:
+def temporary() -> Path:
+    """A new file."""
     descriptor, name = tempfile.mkstemp(prefix="slimdex-")
     os.close(descriptor)
     return Path(name)
 
 
-def _remove_later(file: InputFile) -> None:
+def remove_later(file: InputFile) -> None:
     """Remove the copy when the file is no longer needed, at the latest when the process ends."""
     weakref.finalize(file, file.path.unlink, missing_ok=True)

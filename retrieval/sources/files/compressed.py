@@ -13,6 +13,8 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
 WINDOW = 1 << 27
 """Bytes that Zstandard may look back, and so hold in memory."""
+PIECE = 1 << 12
+"""Packed bytes that are unpacked at a time: they can become 32,000 times as many."""
 
 
 def unpacked(data: bytes, most: int = LARGEST_UNPACKED) -> bytes:
@@ -66,18 +68,39 @@ def _zstandard(file: Any) -> Any:
         """Frames one after the other; what is wrong with them is an OSError, as gzip's."""
 
         def __init__(self) -> None:
-            unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-            self._inner = unpacker.stream_reader(file, read_across_frames=True)
+            self._frame: Any = None
+            self._found = memoryview(b"")
 
         def readable(self) -> bool:
             """It is."""
             return True
 
-        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        def readinto(self, buffer: Any) -> int:
             """The next bytes."""
+            while not self._found:
+                packed = file.read(PIECE)
+                if not packed and self._frame is not None:
+                    raise OSError("it ends in the middle")
+                if not packed:
+                    return 0
+                self._found = memoryview(self._unpacked(packed))
+            length = min(len(buffer), len(self._found))
+            buffer[:length] = self._found[:length]
+            self._found = self._found[length:]
+            return length
+
+        def _unpacked(self, packed: bytes) -> bytes:
+            found = []
             try:
-                return int(self._inner.readinto(buffer))
+                while packed:
+                    if self._frame is None:
+                        unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+                        self._frame = unpacker.decompressobj()
+                    found.append(self._frame.decompress(packed))
+                    packed = self._frame.unused_data if self._frame.eof else b""
+                    self._frame = None if self._frame.eof else self._frame
             except zstandard.ZstdError as error:
                 raise OSError(str(error)) from error
+            return b"".join(found)
 
-    return io.BufferedReader(Reader(), 1 << 17)  # type: ignore[type-var]
+    return io.BufferedReader(Reader(), 1 << 17)

@@ -218,7 +218,7 @@ class FileSource:
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
 
 
-def _opened(path: Path) -> io.BufferedReader:
+def _opened(path: Path) -> Any:
     """A file, if it is one: what became a pipe since the walk must not be waited for."""
     descriptor = os.open(
         path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from . import html_pages, mail, markdown, notebooks, plain_text, restructured, source_code
+from . import (
+    epub,
+    html_pages,
+    mail,
+    markdown,
+    notebooks,
+    office,
+    pdf,
+    plain_text,
+    restructured,
+    source_code,
+)
 from .compressed import unpacked
 from .decoding import decoded
 from .kinds import HEAD, ending, kind_of
@@ -21,6 +32,14 @@ LIBRARIES = {
     "zstandard": "zstandard",
 }
 """Modules of the extra, and what they are called where they come from."""
+
+BOOK_READERS = {
+    "pdf": pdf.read,
+    "docx": office.read_docx,
+    "odt": office.read_odt,
+    "epub": epub.read,
+}
+"""Kind -> what reads its bytes."""
 
 
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
@@ -46,6 +65,8 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
+    if read_book := BOOK_READERS.get(kind):
+        return read_book(data)
     if kind == "html":
         return html_pages.read(data, encoding)
     if kind == "mail":

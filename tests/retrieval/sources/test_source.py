@@ -458,7 +458,7 @@ def test_an_installed_package_is_read_and_not_imported() -> None:
         ("a.jsonl", "", "expected JSON objects with fields, found none"),
         ("a.jsonl", "[1, 2]\n", "expected JSON objects with fields, found none"),
         ("a.parquet", "PAR1 no parquet", "a.parquet"),
-        ("a.xlsx", "", "ending '.xlsx'; expected .jsonl"),
+        ("a.xls", "\0", "ending '.xls'; expected .jsonl"),
         (
             "a.jsonl",
             '{"a": "x", "b": "y"}\n',

@@ -1,0 +1,121 @@
+"""Archives: what DOCX, ODT and EPUB files hold, read no further than a limit, and their XML."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import Any
+
+from .limits import LARGEST_UNPACKED, UnreadableError, size
+
+MOST_ENTRIES = 20_000
+ENCRYPTED = 0x1
+
+
+class Archive:
+    """Entries of an archive; all that are read together may have so many bytes.
+
+    Raises
+    ------
+    UnreadableError
+        If it is no archive, or has too many entries.
+    """
+
+    def __init__(self, data: bytes, most: int = LARGEST_UNPACKED) -> None:
+        self._most, self._left = most, most
+        try:
+            self._file = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise UnreadableError(_why(data, error)) from error
+        if len(self._file.filelist) > MOST_ENTRIES:
+            raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._file.NameToInfo
+
+    def read(self, name: str) -> bytes:
+        """An entry; b"" if there is none.
+
+        Raises
+        ------
+        UnreadableError
+            If it is encrypted, broken, or larger than what is left of the limit, whatever size it
+            says it has.
+        """
+        if name not in self:
+            return b""
+        entry = self._file.getinfo(name)
+        if entry.flag_bits & ENCRYPTED:
+            raise UnreadableError("encrypted")
+        if entry.file_size > self._left:
+            raise UnreadableError(f"over {size(self._most)} when unpacked")
+        try:
+            with self._file.open(entry) as file:
+                found = file.read(self._left + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise UnreadableError(f"broken: {error}") from error
+        self._left -= len(found)
+        if self._left < 0:
+            raise UnreadableError(f"over {size(self._most)} when unpacked")
+        return found
+
+
+def _why(data: bytes, error: Exception) -> str:
+    old = data.startswith(b"\xd0\xcf\x11\xe0")  # Microsoft's older container, also of locked files
+    return "encrypted, or of before 2007" if old else f"broken: {error}"
+
+
+def events(data: bytes, target: Any) -> None:
+    """Tell a target the events of an XML text; entities that it defines are not replaced."""
+    from lxml import etree
+
+    if not data:
+        return
+    parser = etree.XMLParser(
+        target=target, resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
+    )
+    try:
+        parser.feed(data)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError(f"broken: {error.msg}") from error
+
+
+def local(tag: str) -> str:
+    """A name without its namespace.
+
+    >>> local("{urn:x}p")
+    'p'
+    """
+    return tag.rpartition("}")[2]
+
+
+class Fields:
+    """The texts of an XML's elements by their names: several have commas between them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.found: dict[str, list[str]] = {}
+        self._open: list[list[str]] = []
+        events(data, self)
+
+    def start(self, tag: str, attributes: Any) -> None:
+        """An element begins."""
+        self._open.append([])
+
+    def data(self, text: str) -> None:
+        """Text within it."""
+        if self._open:
+            self._open[-1].append(text)
+
+    def end(self, tag: str) -> None:
+        """It ends."""
+        if text := " ".join("".join(self._open.pop()).split()):
+            self.found.setdefault(local(tag), []).append(text)
+
+    def close(self) -> None:
+        """The text ends."""
+
+    def text(self, *names: str) -> str:
+        """The first of these that there is."""
+        return next((", ".join(self.found[n]) for n in names if n in self.found), "")
