@@ -58,7 +58,7 @@ class Subject:
 
     def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
         """A collection of some of the documents, with their vectors."""
-        new = Collection.create(self.folder / name, self.encoder, self.settings)
+        new = Collection.create(self.folder / name, self.encoder, self.settings, passages="off")
         vectors = self.task.vectors.take(np.asarray(rows))
         new.add(documents_of(self.task, rows), vectors=vectors)
         return new
