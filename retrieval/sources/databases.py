@@ -31,7 +31,10 @@ WORKBOOK = ".xlsx"
 ENDINGS = (*SQLITE, ".duckdb", WORKBOOK)
 LARGEST_WORKBOOK = 1 << 30
 """Bytes that an Excel file may become when it is unpacked."""
-OFFLINE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
 
 
 def query_file(spec: str) -> InputFile:
