@@ -15,6 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
+from slimdex.indexes.arrays import without
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.retrieval.collection.collection import Collection
@@ -97,7 +98,7 @@ def measure_index(
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
     """So many documents, of each of which about three words in five are kept, in their order."""
-    live = np.setdiff1d(np.arange(collection._state.rows), collection._hidden)
+    live = without(collection._snapshot.live_documents(), collection._hidden)
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()

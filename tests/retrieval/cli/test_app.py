@@ -190,7 +190,8 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
 
 @pytest.mark.slow
 def test_candidates_of_one_search(slimdex: Runner) -> None:
-    assert slimdex("build", "python:json", "--out", "x", "--k", "2", "--kind", "sq8").code == 0
+    words = ("--k", "2", "--kind", "sq8", "--passages", "off")  # few enough rows to take all
+    assert slimdex("build", "python:json", "--out", "x", *words).code == 0
     asked = ("search", "x", "parse a number", "--json")
     own, all_, codes = (
         slimdex(*asked, *more).json["queries"][0]["hits"]
@@ -612,6 +613,7 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) -> None:
     words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--max-length", "32")
+    words += ("--passages", "off")  # some of these are of a thousand passages
     process = subprocess.Popen([sys.executable, "-m", "slimdex", *words], stderr=subprocess.DEVNULL)
     vectors = Path("lib/vectors-000001.f16")
     while not (vectors.exists() and vectors.stat().st_size >= 2 * 1024 * 32 * 2):
