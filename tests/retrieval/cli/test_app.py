@@ -612,8 +612,9 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) -> None:
-    words = ("build", "python:", "--out", "lib", "--model", str(tiny_bert), "--max-length", "32")
-    words += ("--passages", "off")  # some of these are of a thousand passages
+    # Not cut: some of these would be of a thousand passages.
+    model = ("--model", str(tiny_bert), "--max-length", "32", "--passages", "off")
+    words = ("build", "python:", "--out", "lib", *model)
     process = subprocess.Popen([sys.executable, "-m", "slimdex", *words], stderr=subprocess.DEVNULL)
     vectors = Path("lib/vectors-000001.f16")
     while not (vectors.exists() and vectors.stat().st_size >= 2 * 1024 * 32 * 2):
