@@ -86,16 +86,16 @@ def test_files_that_are_not_installed_are_a_checkout(
 def test_what_is_missing_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from slimdex.bench import cli as cli
+    from slimdex.bench.commands import shared
     from slimdex.bench.engines import peers
     from slimdex.bench.experiments import encoding_study as encoding
 
     there = {"faiss-cpu", "duckdb", "pyarrow"}
     monkeypatch.setattr(peers, "version_of", lambda name: "1" if name in there else None)
-    cli._note_missing(["hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays"])
+    shared.note_missing(["hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays"])
     advised = install_command("peers")
     assert capsys.readouterr().err == f"note: not installed: hnswlib, Chroma; {advised}\n"
-    cli._note_missing(["FAISS HNSW"])
+    shared.note_missing(["FAISS HNSW"])
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(encoding, "_installed", lambda package: False)
     missing = encoding.missing_contenders("all-MiniLM-L6-v2")

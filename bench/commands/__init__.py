@@ -1,0 +1,4 @@
+"""Commands of `slimdex bench`, by what they run over.
+
+Files import only what is above them: shared, over_sets, over_models, over_indexes, results.
+"""

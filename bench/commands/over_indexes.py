@@ -1,0 +1,121 @@
+"""Commands that measure indexes: one that there is, changes, and pages cut into passages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from ..rows import MEASURED
+from .shared import Models, Out, tell
+
+
+def index(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
+    candidates: Annotated[
+        str, typer.Option(help="Numbers of candidates, with commas; auto: the index's own.")
+    ] = "200,400,auto",
+    queries: Annotated[int, typer.Option(help="Queries, made of the documents.")] = 500,
+    all_threads: Annotated[
+        bool, typer.Option("--all-threads", help="Not one thread, but as many as there are.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """An index of yours: recall against exact search, and time from a vector and from a text."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.cli.options import candidates_asked
+    from slimdex.retrieval.collection.collection import Collection
+
+    from ..experiments.index_study import PARTS, measure_index
+    from ..machine import Resident, provenance
+
+    numbers = [candidates_asked(word) for word in candidates.split(",")]
+    if bad := [number for number in numbers if number is not None and number < 1]:
+        raise InputError(f"candidates={bad[0]}; expected 1 or more")
+    if queries < 1:
+        raise InputError(f"queries={queries}; expected 1 or more")
+    before = Resident.now()
+    with Collection.open(path, read_only=True) as collection, console.progress() as progress:
+        size = len(collection._index.index)
+        opened = Resident.now().since(before)
+        rows = measure_index(
+            collection,
+            numbers,
+            queries=queries,
+            threads=None if all_threads else 1,
+            progress=progress,
+        )
+        facts = collection.info()
+    report = {
+        "documents": facts["documents"],
+        "rows": size,
+        "kind": facts["settings"]["kind"],
+        "k": facts["settings"]["k"],
+        "bytes_per_vector": facts["memory"]["ram_bytes_per_vector"],
+        "opened_bytes": opened.own,
+        "by_candidates": rows,
+    }
+    if as_json:
+        console.print_json(report | provenance())
+        return
+    console.line(
+        f"{size:,} rows, {report['kind']}, k={report['k']}, {report['bytes_per_vector']:.0f} bytes "
+        f"a vector in RAM; opened, {opened.own / 1e6:.0f} MB more than an empty process"
+    )
+    heads = ["candidates", "recall@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
+    heads += ["vector to documents", "p99", "text to documents", "p99"]
+    table = []
+    for row in rows:
+        times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
+        table.append([f"{row['candidates']:,}", f"{row['recall@10']:.4f}", *times])
+    console.show_table(heads, table)
+
+
+def updates(
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+        "10000,100000,1000000"
+    ),
+    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
+    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    out: Out = MEASURED,
+) -> None:
+    """What changes cost in indexes of different size, and searches while changes go on."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.update_study import measure_traffic, measure_updates
+    from ..machine import provenance
+    from ..rows import ResultsFile
+
+    sizes = tuple(int(size) for size in rows.split(","))
+    about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
+    with console.progress() as progress:
+        measure_updates(results, about, sizes, progress)
+        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+    tell(results)
+    if faults:
+        raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
+
+
+def passages(
+    folder: Annotated[Path, typer.Argument(help="Python's documentation in HTML.")],
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+) -> None:
+    """Long pages cut off, and cut into passages: what is found of both, and what a build takes."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.passages_study import measure_passages
+    from ..machine import provenance
+    from ..reporting.verdict import passages_line
+    from ..rows import ResultsFile
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    for model in models.split(","):
+        results = ResultsFile(out / f"passages-{Path(model).name}.jsonl")
+        with console.progress() as progress:
+            measure_passages(folder, model, results, provenance(["faiss-cpu"]), progress)
+        tell(results, passages_line(list(results.rows.values())))

