@@ -1,6 +1,6 @@
 """Documents: text in, hits out.
 
 Files and folders import only what is above them: atomic_files, documents, passages, document_lines,
-sql, encoders, column_types, catalog, sources, collection, building, exact_search, evaluation,
-losses, cli.
+sql, encoders, column_types, catalog, sources, collection, building, syncing, watching,
+exact_search, evaluation, losses, cli.
 """

@@ -20,7 +20,7 @@ from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
 from .collection.made_up_ids import MadeUpIds
-from .collection.staging import TwiceError
+from .collection.staging import Missing, TwiceError
 from .collection.targets import Target
 from .collection.tuning import FEWEST_A_DIMENSION, chosen_metric
 from .collection.writer import Added
@@ -29,6 +29,7 @@ from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
 from .sources.files.file_source import FileSource
 from .sources.given_vectors import GIVEN, GivenVectors, open_vectors
+from .sources.origins import Reading
 from .sources.source import Source, open_source
 from .sources.tables import ColumnNames
 from .sources.text_files import STANDARD_INPUT, FileFormat
@@ -85,26 +86,34 @@ class Sources:
         return hashlib.sha256(prints.encode()).hexdigest()
 
     def documents(
-        self, prefixes: Sequence[str | None] = (), progress: Progress = silent
+        self, readings: Sequence[Reading] = (), progress: Progress = silent
     ) -> Iterator[Document]:
-        """All of them; made-up ids of each source begin with its prefix."""
-        pairs = zip(self.opened, prefixes or [None] * len(self.opened), strict=True)
+        """Those of all sources, each read as its own of the readings says."""
         return chain.from_iterable(
             batch
-            for source, prefix in pairs
-            for batch in (
-                source.batches(prefix, progress)
-                if isinstance(source, FileSource)
-                else source.batches(prefix)
-            )
+            for source, reading in self._read_as(readings)
+            for batch in _batches(source, reading, progress)
         )
+
+    def origins(self, readings: Sequence[Reading]) -> set[str]:
+        """Once they are read: of the files that there are, those that have a stamp."""
+        found = set[str]()
+        for source, reading in self._read_as(readings):
+            if isinstance(source, FileSource):
+                found |= source.origins
+            elif source.stamp:
+                found.add(reading.origin(source.stamp))
+        return found
+
+    def _read_as(self, readings: Sequence[Reading]) -> Iterator[tuple[Source, Reading]]:
+        return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
     def left_out(self) -> list[str]:
         """Once they are read: the files of folders that were not, and why."""
         folders = [source for source in self.opened if isinstance(source, FileSource)]
         return [f"{source.name}: {line}" for source in folders for line in source.left_out()]
 
-    def place(self, number: int) -> str:
+    def place(self, number: int, readings: Sequence[Reading] = ()) -> str:
         """Which file a document comes from, counted from 0, and where in it; they are read again.
 
         Raises
@@ -112,13 +121,22 @@ class Sources:
         IndexError
             If there are not so many documents.
         """
-        for source in self.opened:
+        for source, reading in self._read_as(readings):
             before = number
-            for batch in source.batches():
+            for batch in _batches(source, reading):
                 if number < len(batch):
                     return f"{source.name} (its document {before + 1:,})"
                 number -= len(batch)
         raise IndexError(number)
+
+
+def _batches(
+    source: Source, reading: Reading, progress: Progress = silent
+) -> Iterator[list[Document]]:
+    """A source's documents; none of a source all of which is known."""
+    if isinstance(source, FileSource):
+        return source.batches(reading, progress)
+    return iter(()) if reading.has(source.stamp) else source.batches(reading)
 
 
 def build(
@@ -217,22 +235,40 @@ def add(
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(collection._store.columns, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
+    added = add_read(collection, sources, ids, progress, refit=refit)
+    return replace(added, notes=[*notes, *added.notes])
+
+
+def add_read(
+    collection: Collection,
+    sources: Sources,
+    ids: MadeUpIds,
+    progress: Progress = silent,
+    *,
+    refit: str = "auto",
+    missing: Missing | None = None,
+) -> Added:
+    """Add the documents of sources, by ids that are theirs.
+
+    `missing` is as for `Collection._add`.
+    """
     try:
         added = collection._add(
-            sources.documents(ids.prefixes, progress),
+            sources.documents(ids.readings, progress),
             vectors=sources.vectors,
             columns=sources.columns,
             source=sources.fingerprint(),
             origins=ids.origins,
             refit=refit,
             progress=progress,
+            missing=missing,
         )
     except TwiceError as error:
         raise InputError(
-            f"id {error.id!r} stands twice, in {sources.place(error.first)} and "
-            f"{sources.place(error.second)}; expected each id once"
+            f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
+            f"{sources.place(error.second, ids.readings)}; expected each id once"
         ) from error
-    return replace(added, notes=[*ids.notes, *notes, *added.notes, *sources.left_out()])
+    return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
 
 
 def _own_precision(collection: Collection, given: Encoder) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-OWN_COLUMNS = ("row", "id", "title", "text", "deleted")
+OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of ours in the documents table; the user's own can't have these names."""
 
 
@@ -41,6 +41,8 @@ class Document:
     parts : of the text, in order, where it is known to have some: a long text is cut there first.
     passages : (start, end) of each, in characters, where an index has cut the text; not looked at
         when it is added.
+    origin : where it comes from, as `sources.origins` writes it; an index keeps that, to know the
+        document again, and does not give it back.
 
     >>> Document("7", "It rained.", title="Weather").content
     'Weather It rained.'
@@ -52,6 +54,7 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence[Part] = field(default=(), repr=False)
     passages: Sequence[tuple[int, int]] = field(default=(), repr=False, compare=False)
+    origin: str = field(default="", repr=False, compare=False)
 
     @property
     def content(self) -> str:

@@ -70,12 +70,18 @@ def _with_passages(database: Database, state: dict[str, Any]) -> None:
     state["passages"] = None
 
 
+def _with_origins_of_documents(database: Database, state: dict[str, Any]) -> None:
+    """To format 7: of each document it is known where it came from; of older ones nobody knows."""
+    database.execute("ALTER TABLE documents ADD COLUMN slimdex_origin VARCHAR")
+
+
 STEPS: Mapping[int, Step] = {
     1: _without_views,
     2: _with_readings_and_origins,
     3: _with_lines,
     4: _with_certificate_and_fit,
     5: _with_passages,
+    6: _with_origins_of_documents,
 }
 """The format that a step takes -> the step to the next one."""
 

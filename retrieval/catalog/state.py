@@ -17,7 +17,7 @@ from slimdex.indexes.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 from .certificate import Certificate
 
-FORMAT = 6
+FORMAT = 7
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -77,7 +77,8 @@ class State:
     measured : whether it is known of all documents how much of their text was read.
     moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
-    origins : what made-up ids begin with -> a digest that tells the file that they are of.
+    origins : what ids begin with that are made up, or are paths in a folder (these end with "/", or
+        are empty) -> a digest that tells the file or folder that they are of.
     certificate : what was proved of the settings in force; None where nothing was.
     passages : tokens that a passage may have; a longer text is cut. None: no text is.
     fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an

@@ -20,6 +20,7 @@ from ..documents import OWN_COLUMNS, Document, content
 from ..passages import Passage
 from ..sql import identifier
 from .database import DISK_ERRORS, Database, is_damage, one_line
+from .document_origins import LIVE, DocumentOrigins
 from .document_rows import DocumentRows
 from .metadata_columns import MetadataColumns
 from .migrations import NEEDS, check_format, migrate
@@ -30,17 +31,14 @@ from .where import SECONDS, checked, limited, refusal, seconds_allowed
 
 SCHEMA = """
     CREATE TABLE documents(
-        "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN
+        "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,
+        slimdex_origin VARCHAR
     );
     CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
     CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT);
 """ + PASSAGES.rstrip()
 INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
-LIVE = """(
-    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
-)"""
-"""Documents that readers see."""
 NUMBERED = """(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
@@ -64,12 +62,14 @@ class DocumentStore:
     Attributes
     ----------
     passages : the table of how documents are cut.
+    origins : where documents came from.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._columns = MetadataColumns(database)
         self.passages = PassagesTable(database)
+        self.origins = DocumentOrigins(database)
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
@@ -173,6 +173,7 @@ class DocumentStore:
             ("id", "VARCHAR", [d.id for d in documents]),
             ("title", "VARCHAR", [d.title for d in documents]),
             ("text", "VARCHAR", [d.text for d in documents]),
+            ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
         ]
         for column, type_ in self._columns.types.items():
             own = [
@@ -191,7 +192,7 @@ class DocumentStore:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(
-                f"{_misfit(documents, values[4:])}a column's value does not fit its type: "
+                f"{_misfit(documents, values[5:])}a column's value does not fit its type: "
                 f"{one_line(error)}"
             ) from error
 
@@ -217,7 +218,8 @@ class DocumentStore:
         self._columns.ensure(columns, declared=True)
 
     def discard_from(self, row: int) -> None:
-        """Remove the documents from `row` on."""
+        """Remove the documents from `row` on: what became of their files is not known then."""
+        self.origins.forget_stamps(row)
         for table in ("documents", "partly_read", "passages"):
             self._database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
 
@@ -303,6 +305,18 @@ class DocumentStore:
         for row, title, text in rows:
             own = cuts[row].contents(text) if row in cuts else [content(title, text)]
             found += own[max(start - row, 0) : stop - row]
+        return found
+
+    def contents_of(self, documents: Rows) -> list[str]:
+        """What is encoded of each row of some documents, which are in order."""
+        rows = self._database.fetch(
+            """SELECT "row", title, text FROM documents
+            WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [documents.tolist()],
+        )
+        cuts, found = self.passages.of(documents.tolist()), list[str]()
+        for row, title, text in rows:
+            found += cuts[row].contents(text) if row in cuts else [content(title, text)]
         return found
 
     def first_row(self, row: int) -> int:
@@ -458,16 +472,10 @@ class DocumentStore:
         rows = [row for _, row in self._live([id for (id,) in again])]
         return np.array(sorted(rows), dtype=np.int64)
 
-    def same_texts(self, start: int, stop: int) -> tuple[Rows, Rows]:
-        """Documents of start .. stop, in order, whose title, text and parts are those of the live
-        one of the same id; and the row of that one."""
-        return self._same(start, stop, ["title", "text"])
-
-    def unchanged(self, start: int, stop: int) -> Rows:
-        """Documents start .. stop that are in every column as the live one of the same id."""
-        return self._same(start, stop, ["title", "text", *self._columns.types])[0]
-
-    def _same(self, start: int, stop: int, columns: Sequence[str]) -> tuple[Rows, Rows]:
+    def unchanged(self, start: int, stop: int) -> tuple[Rows, Rows]:
+        """Documents of start .. stop, in order, that are in every column as the live one of the
+        same id; and the row of that one."""
+        columns = ["title", "text", *self._columns.types]
         found = []
         for part in batches(stop, ASKED_AT_ONCE, start):
             alike = self._database.fetch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,8 @@ import typer
 
 from slimdex.indexes import choices
 
-from . import measuring, reading
+from . import changing, measuring, reading
+from .asked_sources import column_names, open_sources, specs_of
 from .errors import BAD_INPUT, say
 from .measuring import target_asked
 from .options import (
@@ -36,7 +36,6 @@ from .options import (
     Model,
     Ram,
     Recall,
-    Refit,
     SourcesOrSql,
     Sql,
     Text,
@@ -51,8 +50,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..building import Sources
-    from ..sources.tables import ColumnNames
+    pass
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -187,8 +185,8 @@ def build(
                 "build: settings beside --recall, --ram, --disk or --p99-ms; expected either"
             )
         target = target_asked(recall, ram, disk, p99_ms)
-    names = _names(text, id, title, types)
-    opened = _open(_specs(sources, sql), names, vectors, encoding, file_format)
+    names = column_names(text, id, title, types)
+    opened = open_sources(specs_of(sources, sql), names, vectors, encoding, file_format)
 
     def make_encoder() -> Encoder:
         if opened.vectors is not None and model is None:
@@ -279,80 +277,10 @@ def search(
         answers.show_hits(name, hits, shown, columns, is_text=asked.texts is not None)
 
 
-@app.command()
-def add(
-    index: Dir,
-    sources: SourcesOrSql = None,
-    sql: Sql = None,
-    vectors: Vectors = None,
-    text: Text = None,
-    id: Id = None,
-    title: Title = None,
-    model: Model = None,
-    refit: Refit = "auto",
-    types: Types = None,
-    encoding: Encoding = None,
-    file_format: Format = None,
-    trust_remote_code: Trust = False,
-    wait: Wait = 0,
-    as_json: Json = False,
-) -> None:
-    """Add documents; one with the id of an older one takes its place."""
-    from ..building import add as add_sources
-    from ..collection.collection import Collection
-    from ..collection.health import check_refit
-    from . import console
-
-    check_refit(refit)  # before anything is read
-
-    names = _names(text, id, title, types)
-    opened = _open(_specs(sources, sql), names, vectors, encoding, file_format)
-    opened_index = Collection.open(
-        index, model=model, trust_remote_code=trust_remote_code, wait=wait
-    )
-    with opened_index as collection:
-        with console.progress() as progress:
-            added = add_sources(collection, opened, progress, refit=refit)
-        console.show_index(collection, added, as_json)
-
-
-@app.command()
-def delete(
-    index: Dir,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids.")] = None,
-    where: Where = None,
-    wait: Wait = 0,
-    as_json: Json = False,
-) -> None:
-    """Delete documents by id, or by a condition."""
-    from ..collection.collection import Collection
-    from . import console
-
-    with Collection.open(index, wait=wait) as collection:
-        deleted = collection.delete(ids or None, where=where)
-        left, gone = len(collection), collection._snapshot.deleted_count
-    if as_json:
-        console.print_json({"deleted": deleted, "documents": left})
-    else:
-        console.line(f"{deleted:,} deleted, {left:,} left")
-        if gone > left:
-            console.note(f"{gone:,} rows still take space: `slimdex compact {index}` frees it")
-
-
-@app.command()
-def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
-    """Free the space of deleted and replaced documents, on disk and in memory."""
-    from ..collection.collection import Collection
-    from . import console
-
-    with Collection.open(index, wait=wait) as collection:
-        with console.progress() as progress:
-            freed = collection.compact(progress=progress)
-        left = len(collection)
-    if as_json:
-        console.print_json({"freed": freed, "documents": left})
-    else:
-        console.line(f"{freed:,} rows freed, {left:,} documents left")
+app.command()(changing.add)
+app.command()(changing.sync)
+app.command()(changing.delete)
+app.command()(changing.compact)
 
 
 @app.command()
@@ -517,7 +445,7 @@ def distill(
     check_new(out)
     texts = None
     if corpus:
-        opened = _open(corpus, _names(text, id, title, None), None, None, None)
+        opened = open_sources(corpus, column_names(text, id, title, None))
         texts = (document.content for document in opened.documents())
     with console.progress() as progress:
         encoder = distilled(
@@ -537,43 +465,6 @@ def distill(
 
 
 app.command("eval")(measuring.evaluate)
-
-
-def _names(
-    text: str | None, id: str | None, title: str | None, types: list[str] | None
-) -> ColumnNames:
-    from ..sources.duckdb_readers import checked_types
-    from ..sources.tables import ColumnNames
-
-    return ColumnNames(text, id, title, types=checked_types(types or []))
-
-
-def _specs(sources: list[str] | None, sql: list[str] | None) -> list[str]:
-    from slimdex.indexes.errors import InputError
-
-    specs = [*(sources or []), *(f"sql:{query}" for query in sql or [])]
-    if not specs:
-        raise InputError("no sources; expected a file, a folder, -, python: or --sql")
-    return specs
-
-
-def _open(
-    specs: list[str],
-    names: ColumnNames,
-    vectors: str | None,
-    encoding: str | None,
-    file_format: str | None,
-) -> Sources:
-    from ..building import Sources
-    from ..sources.text_files import STANDARD_INPUT, FileFormat
-    from . import console
-
-    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
-        console.note("reading what you type, until Ctrl-D")
-    opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
-    for line in opened.notes:
-        console.note(line)
-    return opened
 
 
 def _is_complete(path: Path) -> bool:

@@ -18,7 +18,7 @@ from slimdex.indexes.errors import CorruptError, InputError, shortened
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.reduced_index import ReducedIndex
+from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
 
@@ -543,6 +543,7 @@ class Collection:
         origins: Mapping[str, str] | None = None,
         refit: str = "auto",
         progress: Progress = silent,
+        missing: staging.Missing | None = None,
     ) -> Added:
         """Add documents whose columns' types and source are known.
 
@@ -552,6 +553,7 @@ class Collection:
             typed by their values.
         source : a fingerprint of where the documents come from, for `_resume`.
         origins : which files made-up ids are of, with those of these documents: see `made_up_ids`.
+        missing : as for `staging.stage`: those go in the same commit.
         """
         given = None if vectors is None else as_given(vectors)
         health.check_refit(refit)
@@ -560,7 +562,7 @@ class Collection:
         start = perf_counter()
         with self._current.change():
             before = self._store.columns
-            unchanged = staging.stage(
+            staged = staging.stage(
                 self._ledger,
                 documents,
                 columns,
@@ -569,13 +571,17 @@ class Collection:
                 origins,
                 lambda: self.encoder,
                 progress,
+                missing=missing,
             )
             notes = widened(before, self._store.columns)
             self._current.shown = self._snapshot.with_columns(self._store.columns)
-            if not self._state.unfinished:
-                return Added(0, 0, notes, unchanged)
-            added = self._resume(progress, given, refit=refit, start=start)
-            return replace(added, notes=[*notes, *added.notes], unchanged=unchanged)
+            if self._state.unfinished:
+                added = self._resume(progress, given, refit=refit, start=start, gone=staged.gone)
+            else:
+                self._delete_rows(staged.gone)
+                added = Added(0, 0, [], deleted=len(staged.gone))
+            notes += added.notes
+            return replace(added, notes=notes, unchanged=staged.unchanged, moved=staged.moved)
 
     def _resume(
         self,
@@ -584,6 +590,7 @@ class Collection:
         *,
         refit: str = "auto",
         start: float | None = None,
+        gone: Rows = NO_ROWS,
     ) -> Added:
         """Finish an addition that was interrupted, from where its vectors end.
 
@@ -593,6 +600,7 @@ class Collection:
         ----------
         refit : as for `add`.
         start : when the addition began, by `perf_counter`; by default now.
+        gone : first rows of documents that go in the same commit.
         """
         health.check_refit(refit)
         start = perf_counter() if start is None else start
@@ -600,14 +608,16 @@ class Collection:
             if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
-            staging.encode_pending(self._ledger, self.encoder, progress, given)
-            self._current.shown, added = writer.add_pending(self._ledger, self._snapshot, progress)
+            encoded = staging.encode_pending(self._ledger, self.encoder, progress, given, gone)
+            self._current.shown, added = writer.add_pending(
+                self._ledger, self._snapshot, progress, gone
+            )
             settled = health.after_addition(
                 self._ledger, self._snapshot, self._pool, perf_counter() - start, refit, progress
             )
             self._current.shown = settled.snapshot
             notes = [*added.notes, *settled.notes]
-            return replace(added, notes=notes, refitted=settled.refitted)
+            return replace(added, notes=notes, refitted=settled.refitted, encoded=encoded)
 
     def health(
         self, *, sample: int = health.QUERIES, progress: Progress = silent
@@ -681,10 +691,14 @@ class Collection:
                 rows = self._store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
             else:
                 rows = self._rows_where(self._snapshot, where)
-            if len(rows):
-                every = self._snapshot.document_rows.all_rows(rows)
-                self._current.shown = writer.delete(self._ledger, self._snapshot, every)
+            self._delete_rows(rows)
             return len(rows)
+
+    def _delete_rows(self, documents: Rows) -> None:
+        """Delete documents by their first rows."""
+        if len(documents):
+            every = self._snapshot.document_rows.all_rows(documents)
+            self._current.shown = writer.delete(self._ledger, self._snapshot, every)
 
     def compact(self, *, progress: Progress = silent) -> int:
         """Free what deleted and replaced documents take on disk and in memory; returns how many.

@@ -1,12 +1,12 @@
-"""Origins: ids made up of a file's name and rows never mean the documents of another file.
+"""Made-up ids: those made of a file's name and rows never mean the documents of another file.
 
 The state keeps what the ids of each file begin with. So a file that has grown replaces its own
-rows, however it is named, and another file of the same name gets a longer one.
+rows, however it is named, and another file of the same name gets a longer one. Files that are
+documents themselves have their paths as ids: see `folder_ids`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import count
@@ -16,8 +16,11 @@ from typing import Any
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
 from ..documents import Document
+from ..sources.files.file_source import FileSource
+from ..sources.origins import Reading, place_digest
 from ..sources.source import Source
 from ..sources.text_files import InputFile
+from .folder_ids import FolderIds
 
 SAID = 3
 """Files whose ids are told one by one."""
@@ -25,26 +28,31 @@ SAID = 3
 
 @dataclass(frozen=True)
 class MadeUpIds:
-    """What made-up ids begin with, for each source; None for one that has ids of its own.
+    """How each source is to be read, so that its ids are its own.
 
     Attributes
     ----------
     origins : the state's, with those of these sources.
     """
 
-    prefixes: Sequence[str | None]
+    readings: Sequence[Reading]
     origins: Mapping[str, str]
     notes: Sequence[str]
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> MadeUpIds:
         """Those for sources that are to be added to an index."""
-        origins, prefixes, notes = dict(state.origins), list[str | None](), list[str]()
+        origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
         taken = set[str]()
         for source in sources:
-            file, prefix = source.origin, None
+            if isinstance(source, FileSource):
+                ids = FolderIds.of(source, origins, store)
+                origins[ids.key] = ids.reading.place
+                readings.append(ids.reading)
+                notes += [ids.note] if ids.note else []
+                continue
+            file, prefix, digest = source.origin, None, place_digest(source.place)
             if file is not None:
-                digest = _digest(file)
                 known = {mark: name for name, mark in origins.items()}
                 prefix = known.get(digest)
                 if prefix is None:
@@ -52,8 +60,8 @@ class MadeUpIds:
                     notes += _notes_on(file, prefix, origins, store)
                 origins[prefix] = digest
                 taken.add(prefix)
-            prefixes.append(prefix)
-        return cls(prefixes, origins, [*_notes(sources, prefixes), *notes])
+            readings.append(Reading(prefix, digest))
+        return cls(readings, origins, [*_notes(sources, readings), *notes])
 
 
 def _chosen(
@@ -93,7 +101,7 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     rows = store.made_up_rows(prefix)
     if not rows:
         return True
-    for batch in source.batches(prefix):
+    for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
         found = store.documents([rows[id] for id in again])
         if not all(_says_no_less(again[old.id], old) for old in found.values()):
@@ -113,11 +121,6 @@ def _is_same(new: Any, old: Any) -> bool:
     return bool(new == old) or str(new) == str(old)
 
 
-def _digest(file: InputFile) -> str:
-    """A file's place, not to be read: whoever gets the index learns nothing of its folders."""
-    return hashlib.sha256(file.place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
 def _notes_on(
     file: InputFile, prefix: str, origins: Mapping[str, str], store: DocumentStore
 ) -> list[str]:
@@ -134,8 +137,9 @@ def _notes_on(
     return []
 
 
-def _notes(sources: Sequence[Source], prefixes: Sequence[str | None]) -> list[str]:
-    made = [(s.name, prefix) for s, prefix in zip(sources, prefixes, strict=True) if prefix]
+def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
+    pairs = zip(sources, readings, strict=True)
+    made = [(s.name, r.prefix) for s, r in pairs if r.prefix and s.origin is not None]
     if not made:
         return []
     if len(made) == 1:

@@ -18,14 +18,13 @@ from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES
 
 from ..atomic_files import sync
-from ..catalog.document_rows import DocumentRows
-from ..catalog.passages_table import Cut, part_fault
-from ..catalog.store import PartlyRead
+from ..catalog.passages_table import part_fault
+from ..catalog.store import DocumentStore, PartlyRead
 from ..documents import Document
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
-from ..passages import Passage
 from ..sources.given_vectors import GivenVectors, check_vectors
 from .cutting import cut_staged
+from .kept_vectors import DIGEST, KeptVectors
 from .ledger import Ledger
 
 WINDOW = 1024
@@ -39,6 +38,7 @@ INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and characters of theirs, that are written to the catalog at a time."""
 INSERTED_VALUES = 1 << 20
 """And values of metadata."""
+Missing = Callable[[int], Rows]
 
 
 class TwiceError(InputError):
@@ -52,6 +52,22 @@ class TwiceError(InputError):
         self.id, self.first, self.second = id, first, second
 
 
+@dataclass(frozen=True)
+class Staged:
+    """What staging has found.
+
+    Attributes
+    ----------
+    unchanged : documents that were left out, since they are there already.
+    gone : first rows of live documents that are to be deleted with the addition's commit.
+    moved : of these, how many are added under another id.
+    """
+
+    unchanged: int
+    gone: Rows
+    moved: int
+
+
 def stage(
     ledger: Ledger,
     documents: Iterable[Document],
@@ -61,15 +77,19 @@ def stage(
     origins: Mapping[str, str] | None = None,
     encoder: Callable[[], Encoder] | None = None,
     progress: Progress = silent,
-) -> int:
+    *,
+    missing: Missing | None = None,
+) -> Staged:
     """Write documents to the catalog in one transaction, unseen by readers.
 
     Those that are there already and the same in every column are left out, unless they come with
-    vectors; returns how many. Of the others those are cut that are longer than a passage may be.
+    vectors. Of the others those are cut that are longer than a passage may be.
 
     Parameters
     ----------
     encoder : gives the index's, which counts tokens; None if no text is to be cut.
+    missing : once the documents are written, from its first row on gives the rows of those that are
+        to go. Then there may be no documents to add.
 
     Raises
     ------
@@ -93,9 +113,14 @@ def stage(
         while batch := _some(iterator):
             store.insert(staged, batch, typed)
             staged += len(batch)
-        if staged == first:
+        if staged == first and missing is None:
             raise InputError("no documents; expected at least one")
-        if vectors is None and ledger.state.settings is None and not store.has_text(first):
+        if (
+            staged > first
+            and vectors is None
+            and ledger.state.settings is None
+            and not store.has_text(first)
+        ):
             raise InputError(
                 f"none of {staged - first} documents has a text; expected at least one that has"
             )
@@ -107,10 +132,10 @@ def stage(
         if twice := store.duplicate_id(first):
             id, row, other = twice
             raise TwiceError(id, row - first, other - first)
-        unchanged = store.unchanged(first, staged) if first and vectors is None else NO_ROWS
-        if len(unchanged):
-            store.drop_rows(unchanged, first)
-            staged -= len(unchanged)
+        gone = missing(first) if missing else NO_ROWS
+        moved = store.origins.moved(first, gone) if len(gone) else 0
+        unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
+        staged -= unchanged
         staged = cut_staged(ledger, first, staged, encoder if vectors is None else None, progress)
         pending = source if staged > first else None
         state = replace(ledger.state, staged=staged, encoded=first, source=pending)
@@ -120,6 +145,15 @@ def stage(
         if state.settings is None:
             state.requested.check_count(staged)
         ledger.set_state(state)
+    return Staged(unchanged, gone, moved)
+
+
+def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
+    """Drop the staged documents that are there already; returns how many."""
+    unchanged, there = store.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    if len(unchanged):
+        store.origins.adopt(unchanged, there)
+        store.drop_rows(unchanged, first)
     return len(unchanged)
 
 
@@ -136,16 +170,24 @@ def _some(documents: Iterator[Document]) -> list[Document]:
 
 
 def encode_pending(
-    ledger: Ledger, encoder: Encoder, progress: Progress, given: GivenVectors | None = None
-) -> None:
-    """Vectors of the staged documents that have none yet: the given ones, or the encoder's."""
+    ledger: Ledger,
+    encoder: Encoder,
+    progress: Progress,
+    given: GivenVectors | None = None,
+    gone: Rows = NO_ROWS,
+) -> int:
+    """Vectors of the staged documents that have none yet: the given ones, or the encoder's.
+
+    Texts that documents have which are replaced, or are `gone`, keep their vectors. Returns how
+    many texts were encoded.
+    """
     state, store = ledger.state, ledger.store
     _check_given(ledger, given)
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
-    same, work = _Same(NO_ROWS, NO_ROWS), None
+    kept, work, done = KeptVectors(np.array([], DIGEST), NO_ROWS), None, 0
     if state.rows and given is None:
-        same = _Same.of(ledger)
+        kept = KeptVectors.of(ledger, gone)
     for window in batches(state.staged, WINDOW, state.encoded):
         partly: PartlyRead = {}
         if given is not None:
@@ -153,7 +195,8 @@ def encode_pending(
             progress("taking vectors", window.stop - state.rows, state.staged - state.rows)
         else:
             work = work or _Work(ledger, encoder, progress)
-            encoded, partly = _encoded(ledger, encoder, window, same, work)
+            encoded, partly, count = _encoded(ledger, encoder, window, kept, work)
+            done += count
         first_block = vectors.nbytes // BLOCK_BYTES
         vectors.append(encoded)
         sync(ledger.path)
@@ -162,6 +205,7 @@ def encode_pending(
             store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
             store.set_partly_read(partly)
             ledger.set_state(state)
+    return done
 
 
 def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
@@ -175,45 +219,6 @@ def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
             f"{given.name}: {len(given)} rows of {given.dim} dimensions; expected those that the "
             f"addition began with, {state.staged - state.rows} of {state.dim}"
         )
-
-
-@dataclass(frozen=True)
-class _Same:
-    """Staged rows (n,), in order, whose text is as it was, and the rows that it was in."""
-
-    new: Rows
-    old: Rows
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> _Same:
-        """Those of a ledger that have no vectors yet; of documents that are cut as they were."""
-        state, store = ledger.state, ledger.store
-        new, old = store.same_texts(store.first_row(state.encoded), state.staged)
-        cuts = store.passages.of([*new.tolist(), *old.tolist()])
-        if cuts:
-            pairs = zip(new.tolist(), old.tolist(), strict=True)
-            same = [_passages(cuts, one) == _passages(cuts, other) for one, other in pairs]
-            new, old = new[np.array(same, dtype=bool)], old[np.array(same, dtype=bool)]
-        rows = ledger.document_rows(state.staged)
-        return cls(rows.all_rows(new), _in_turn(rows, old))
-
-    def among(self, window: slice) -> tuple[Rows, Rows]:
-        """Positions in a window, and the old row of each."""
-        part = slice(*np.searchsorted(self.new, [window.start, window.stop]))
-        return self.new[part] - window.start, self.old[part]
-
-
-def _passages(cuts: Mapping[int, Cut], row: int) -> Sequence[Passage]:
-    """How a document is cut; of one that is not, nothing."""
-    passages = cuts[row].passages if row in cuts else ()
-    return passages if len(passages) > 1 else ()
-
-
-def _in_turn(rows: DocumentRows, documents: Rows) -> Rows:
-    """All rows of some documents, in the order in which these are given."""
-    if rows.is_one_each or not len(documents):
-        return documents
-    return np.concatenate([rows.all_rows(documents[i : i + 1]) for i in range(len(documents))])
 
 
 class _Work:
@@ -243,16 +248,17 @@ class _Work:
 
 
 def _encoded(
-    ledger: Ledger, encoder: Encoder, window: slice, same: _Same, work: _Work
-) -> tuple[Matrix, PartlyRead]:
-    """Vectors of the documents of a window: kept where the text is as it was, else encoded.
+    ledger: Ledger, encoder: Encoder, window: slice, known: KeptVectors, work: _Work
+) -> tuple[Matrix, PartlyRead, int]:
+    """Vectors of the rows of a window: kept where the text was there, else encoded.
 
-    Also the rows whose text was not read to its end. The vector of a text that is empty is zero.
+    Also the rows whose text was not read to its end, and how many texts were encoded. The vector of
+    a text that is empty is zero.
     """
     state = ledger.state
     contents = ledger.store.contents(window.start, window.stop)
     encoded: Matrix = np.zeros((len(contents), state.dim), dtype=np.float32)
-    kept, old = same.among(window)
+    kept, old = known.among(contents)
     encoded[kept] = ledger.vectors().take(old)
     before = ledger.store.partly_read(old)
     same_rows = zip(kept.tolist(), old.tolist(), strict=True)
@@ -268,7 +274,7 @@ def _encoded(
         partly |= {window.start + todo[i]: lengths for i, lengths in read.items()}
         left -= len(positions)
         work.did([texts[i] for i in positions], last=is_last and not left)
-    return encoded, partly
+    return encoded, partly, len(todo)
 
 
 def encoded_steps(

@@ -30,15 +30,27 @@ from .snapshot import Loaded, Snapshot
 
 @dataclass(frozen=True)
 class Added:
-    """What an addition did: documents added, how many of them took the place of an older one,
-    how many were left out because they are there already, unchanged, and whether the reducer and
-    the codes were fitted anew after it."""
+    """What an addition did.
+
+    Attributes
+    ----------
+    documents : added.
+    replaced : of these, how many took the place of an older one.
+    unchanged : left out because they are there already.
+    refitted : whether the reducer and the codes were fitted anew after it.
+    deleted : because they are gone from where they came from.
+    moved : of these, how many are among those added, under another id.
+    encoded : texts; the others had their vectors from before.
+    """
 
     documents: int
     replaced: int
     notes: list[str]
     unchanged: int = 0
     refitted: bool = False
+    deleted: int = 0
+    moved: int = 0
+    encoded: int = 0
 
 
 def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
@@ -49,13 +61,13 @@ def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
 
 
 def add_pending(
-    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent
+    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, gone: Rows = NO_ROWS
 ) -> tuple[Snapshot, Added]:
-    """Staged documents, all encoded, become visible, and those go whose ids they have."""
+    """Staged documents, all encoded, become visible; those go whose ids they have, and `gone`."""
     old, store = ledger.state, ledger.store
-    vectors, gone = ledger.vectors(old.staged), store.replaced_rows(old.rows)
+    vectors, replaced_documents = ledger.vectors(old.staged), store.replaced_rows(old.rows)
     rows = ledger.document_rows(old.staged)
-    replaced = rows.all_rows(gone)
+    replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     kept = ledger.moments().subtract(ledger.moments_of(replaced))
     moments = ledger.moments_from(old.rows, vectors).merge(kept)
     settings, notes = _outgrown(old, moments, kept.n)
@@ -70,7 +82,8 @@ def add_pending(
         loaded = _encode(ledger, state, progress, grown, replaced)
     deleted = np.union1d(snapshot.deleted, replaced)
     there = rows.number_before(old.rows)
-    added = Added(rows.number_before(old.staged) - there, len(gone), notes)
+    count = rows.number_before(old.staged) - there
+    added = Added(count, len(replaced_documents), notes, deleted=len(gone))
     return Snapshot.of(ledger, deleted, loaded), added
 
 

@@ -76,6 +76,7 @@ def table_file(spec: str) -> InputFile | None:
     facts = [place, found.st_size, found.st_mtime_ns]
     prefix = Path(os.path.normpath(spec)).as_posix()
     file = InputFile(spec, temporary(), ".jsonl", prefix, place, facts)
+    file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     remove_later(file)
     if path.suffix.lower() == WORKBOOK:
         _write(file.path, _rows_of_workbook(path, table))

@@ -14,6 +14,7 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
+from .origins import Reading, stamp_of
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
@@ -45,8 +46,20 @@ class PythonSource:
         facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
-    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+    @property
+    def place(self) -> str:
+        """The name that the package has."""
+        return self.name
+
+    @property
+    def stamp(self) -> str:
+        """Of the fingerprint and of when the files changed."""
+        changed = [path.stat().st_mtime_ns for _, path in self._files]
+        return stamp_of(max(changed), self.fingerprint(), *changed)
+
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """The documents of one module at a time; none has a made-up id, to want a prefix."""
+        origin = reading.origin(self.stamp)
         seen = set[str]()
         for module, path in self._files:
             try:
@@ -55,20 +68,21 @@ class PythonSource:
                     tree = ast.parse(path.read_bytes())
             except (SyntaxError, ValueError):
                 continue  # templates and files for other versions are not ours to judge
-            found = {d.id: d for d in _documents(tree, module, module) if d.id not in seen}
+            found = {d.id: d for d in _documents(tree, module, module, origin) if d.id not in seen}
             seen.update(found)
             if found:
                 yield list(found.values())
 
 
-def _documents(node: Node, name: str, module: str) -> Iterator[Document]:
+def _documents(node: Node, name: str, module: str, origin: str) -> Iterator[Document]:
     if text := ast.get_docstring(node):
         kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
-        yield Document(name, text, title=name, metadata={"module": module, "kind": kind})
+        own = {"module": module, "kind": kind}
+        yield Document(name, text, title=name, metadata=own, origin=origin)
     if isinstance(node, ast.Module | ast.ClassDef):
         for child in _definitions(node):
             if not child.name.startswith("_"):
-                yield from _documents(child, f"{name}.{child.name}", module)
+                yield from _documents(child, f"{name}.{child.name}", module, origin)
 
 
 def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -15,6 +15,7 @@ from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .duckdb_readers import READERS
 from .files.file_source import FileSource
+from .origins import Reading
 from .tables import BATCH, TableSource
 from .tables import ColumnNames as ColumnNames
 from .text_files import (
@@ -58,8 +59,18 @@ class Source(Protocol):
         """Changes when the source does."""
         ...
 
-    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
-        """Documents; made-up ids begin with a prefix, by default that of the origin."""
+    @property
+    def place(self) -> str:
+        """Where it is, by a name that no other source has."""
+        ...
+
+    @property
+    def stamp(self) -> str:
+        """As `origins.stamp_of` has it, of all that is read; empty where files have their own."""
+        ...
+
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
+        """Documents in the order of the source."""
         ...
 
 
@@ -121,14 +132,25 @@ class TextSource:
         """From path, size and time of change."""
         return self.origin.fingerprint()
 
-    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
+    @property
+    def place(self) -> str:
+        """The file's."""
+        return self.origin.place
+
+    @property
+    def stamp(self) -> str:
+        """From the same as the fingerprint."""
+        return self.origin.stamp()
+
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Documents in the order of the file."""
-        prefix = self.origin.id_prefix if prefix is None else prefix
+        prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
+        origin = reading.origin(self.stamp)
         try:
             with open_text(self.origin.path) as lines:
                 numbered = enumerate(lines, start=1)
                 documents = (
-                    Document(f"{prefix}:{number}", line.strip())
+                    Document(f"{prefix}:{number}", line.strip(), origin=origin)
                     for number, line in numbered
                     if line.strip()
                 )
@@ -147,4 +169,4 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
     beside = Path(path) / "queries.jsonl"
     source = open_source(str(beside) if beside.is_file() else path)
     prefix = Path(source.origin.id_prefix).name if source.origin else None
-    return [(d.id, d.content) for batch in source.batches(prefix) for d in batch]
+    return [(d.id, d.content) for batch in source.batches(Reading(prefix)) for d in batch]

@@ -29,6 +29,7 @@ from .duckdb_readers import (
     read_parquet,
     storable,
 )
+from .origins import Reading
 from .text_files import (
     UNREADABLE,
     InputFile,
@@ -121,25 +122,36 @@ class TableSource:
 
     def fingerprint(self) -> str:
         """From path, size, time of change and the chosen columns."""
+        return self._file.fingerprint(*self._chosen)
+
+    @property
+    def place(self) -> str:
+        """The file's."""
+        return self._file.place
+
+    @property
+    def stamp(self) -> str:
+        """From the same as the fingerprint."""
+        return self._file.stamp(*self._chosen)
+
+    @property
+    def _chosen(self) -> list[Any]:
+        """What the user has said of the columns."""
         chosen: list[Any] = [self._text, self._id, self._title]
-        return self._file.fingerprint(*chosen, *([self._asked] if self._asked else []))
+        return [*chosen, *([self._asked] if self._asked else [])]
 
-    def batches(self, prefix: str | None = None) -> Iterator[list[Document]]:
-        """Documents in the order of the file.
-
-        Parameters
-        ----------
-        prefix : of made-up ids; by default the file's.
-        """
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
+        """Documents in the order of the file; without an id column their ids are made up."""
         select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
         select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
         select += [self._value(c) for c in self._own]
         cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
-        prefix = self._file.id_prefix if prefix is None else prefix
+        prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
+        origin = reading.origin(self.stamp)
         number, columns = 0, self.columns
         while rows := self._fetch(cursor):
             numbered = enumerate(rows, start=number + 1)
-            yield [self._document(f"{prefix}:{i}", i, row, columns) for i, row in numbered]
+            yield [self._document(f"{prefix}:{i}", i, row, columns, origin) for i, row in numbered]
             number += len(rows)
 
     def type_of(self, name: str) -> str:
@@ -212,7 +224,12 @@ class TableSource:
         return rows[0] if rows else None
 
     def _document(
-        self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str]
+        self,
+        made_up: str,
+        number: int,
+        row: Sequence[Any],
+        columns: Mapping[str, str],
+        origin: str,
     ) -> Document:
         id, text, title, *own = row
         if self._id is None:
@@ -223,7 +240,7 @@ class TableSource:
             metadata = restored(columns, own)
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
-        return Document(id, text or "", title or "", metadata)
+        return Document(id, text or "", title or "", metadata, origin=origin)
 
     def _describe(self) -> dict[str, str]:
         described = self._described()

@@ -23,6 +23,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from .files.compressed import opened
+from .origins import stamp_of
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -80,6 +81,7 @@ class InputFile:
     id_prefix : what made-up ids begin with: the path as given.
     place : the whole path, or for standard input a digest: no two files have the same.
     facts : what changes when the file does.
+    changed_ns : when it changed last; 0 where the facts hold a digest of all of it.
     """
 
     name: str
@@ -89,10 +91,15 @@ class InputFile:
     place: str
     facts: list[Any]
     notes: list[str] = field(default_factory=list)
+    changed_ns: int = 0
 
     def fingerprint(self, *chosen: Any) -> str:
         """Of the facts, and of what was chosen to be read."""
         return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
+
+    def stamp(self, *chosen: Any) -> str:
+        """As `origins.stamp_of` has it."""
+        return stamp_of(self.changed_ns, self.fingerprint(*chosen))
 
     def end_alike(self) -> None:
         """Put a copy in the file's place, no line of which ends with a carriage return.
@@ -121,6 +128,7 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
         facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
         place, prefix = path.resolve().as_posix(), Path(os.path.normpath(path)).as_posix()
         file = InputFile(name, path, ending_of(path, given), prefix, place, facts)
+        file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
     if path.suffix == ZSTANDARD:
         _unpack(file)
     if file.ending == ".parquet":

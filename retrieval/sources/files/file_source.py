@@ -9,6 +9,7 @@ import stat
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +18,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
 from ...documents import Document
+from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .front_matter import COLUMNS
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
@@ -40,6 +42,11 @@ class FileSource:
 
     Ids are paths from the folder on; a message's is its mailbox's, ``#`` and the message's own id.
     What can't be read is left out and told by `left_out`.
+
+    Attributes
+    ----------
+    is_alone : whether it is one file that was named by itself.
+    origins : once all is read, those of the files that there are.
     """
 
     origin: None = None
@@ -53,8 +60,11 @@ class FileSource:
 
     def __init__(self, name: str, found: Walk, root: str, encoding: str | None = None) -> None:
         self.name, self._found, self._root, self._encoding = name, found, root, encoding
-        self._is_alone = False
+        self.is_alone = False
+        self.origins = set[str]()
+        self._known = 0
         self._unread = list[tuple[str, str]]()
+        self._kept = list[str]()
         self._passed_over = Counter[str]()
 
     @classmethod
@@ -92,9 +102,8 @@ class FileSource:
         if kind_of(shown_as, head) is None:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
-        file_ = FoundFile(path, relative, found.st_size, found.st_mtime_ns)
-        source = cls(name, Walk([file_]), "", encoding)
-        source._is_alone = True
+        source = cls(name, Walk([FoundFile.found(path, relative, found)]), "", encoding)
+        source.is_alone = True
         return source
 
     @property
@@ -124,10 +133,51 @@ class FileSource:
             digest.update(repr((file.relative, file.size, file.mtime_ns)).encode())
         return digest.hexdigest()
 
+    @property
+    def place(self) -> str:
+        """The folder or file, wherever it is seen from."""
+        alone = self._found.files[0].path if self.is_alone else Path(self._root)
+        return as_unicode(os.path.realpath(alone)).replace(os.sep, "/")
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the files, from the folder on; of one that is alone, its name as it was given."""
+        return [file.relative for file in self._found.files]
+
+    @property
+    def stamp(self) -> str:
+        """None for all: each file has its own."""
+        return ""
+
+    def some(self, paths: Sequence[str], most: int) -> list[Document]:
+        """Documents of at most so many of the files of some paths, spread evenly."""
+        files = [file for file in self._found.files if file.relative in set(paths)]
+        step = -(-len(files) // most)
+        few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
+        with closing(few._documents(Reading(), silent)) as documents:
+            return [*documents]
+
+    def may_go(self, id: str, prefix: str) -> bool:
+        """Once all is read: whether a document that was not found is gone for good.
+
+        It is not if it is of another folder, or of a file or folder that is there and could not be
+        read this time.
+        """
+        if self.is_alone:
+            return not self._kept and (id == prefix or id.startswith(f"{prefix}#"))
+        if not id.startswith(prefix):
+            return False
+        path = id[len(prefix) :]
+        unread = [*(name for name, _ in self._found.unreadable), *self._kept]
+        return not any(
+            name == "." or path == name or path.startswith((f"{name}#", f"{name}/"))
+            for name in unread
+        )
+
     def batches(
-        self, prefix: str | None = None, progress: Progress = silent
+        self, reading: Reading = Reading(), progress: Progress = silent
     ) -> Iterator[list[Document]]:
-        """Documents in the order of their paths; their ids are their own, and want no prefix.
+        """Documents in the order of their paths, without those of files that are known.
 
         Raises
         ------
@@ -135,9 +185,12 @@ class FileSource:
             If nothing at all could be read.
         """
         self._unread.clear()
+        self._kept.clear()
+        self.origins.clear()
+        self._known = 0
         self._passed_over.clear()
         batch, characters, any_ = list[Document](), 0, False
-        with closing(self._documents(progress)) as documents:
+        with closing(self._documents(reading, progress)) as documents:
             for document in documents:
                 batch.append(document)
                 characters += len(document.text)
@@ -146,24 +199,52 @@ class FileSource:
                     batch, characters, any_ = [], 0, True
         if batch:
             yield batch
-        elif not any_:
-            if self._is_alone and self._unread:
+        elif not any_ and not self._known:
+            if self.is_alone and self._unread:
                 raise InputError(f"{self.name}: can't be read ({self._unread[0][1]})")
             said = "; ".join(self.left_out()) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({said})")
 
-    def _documents(self, progress: Progress) -> Generator[Document, None, None]:
+    def _documents(self, reading: Reading, progress: Progress) -> Generator[Document, None, None]:
         files = self._found.files
         with Worker() as worker:
             for number, file in enumerate(files, start=1):
+                stamp = self._stamp(file)
+                if stamp:
+                    self.origins.add(reading.origin(stamp))
+                if reading.has(stamp):
+                    self._known += 1
+                    continue
                 try:
-                    yield from self._of_file(file, worker)
+                    for document in self._of_file(file, worker):
+                        yield self._known_as(document, file, reading, stamp)
                 except UnreadableError as error:
+                    self._kept.append(file.relative)
                     self._unread.append((file.relative, str(error)))
+                except FileNotFoundError:
+                    self._unread.append((file.relative, "is gone"))
                 except OSError as error:
-                    gone = isinstance(error, FileNotFoundError)
-                    self._unread.append((file.relative, "is gone" if gone else why(error)))
+                    self._kept.append(file.relative)
+                    self._unread.append((file.relative, why(error)))
                 progress("reading files", number, len(files))
+
+    def _stamp(self, file: FoundFile) -> str:
+        """Of all that a file's documents are made of."""
+        facts = (self._root, self._encoding, file.relative, file.size, file.mtime_ns)
+        return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts)
+
+    def _known_as(
+        self, document: Document, file: FoundFile, reading: Reading, stamp: str
+    ) -> Document:
+        """A document as the index is to know it."""
+        id, folder = document.id, document.metadata["folder"]
+        if reading.prefix is not None:
+            id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
+        if reading.inside:
+            path = reading.inside + ("" if self.is_alone else file.relative)
+            folder = _folder(path)
+        metadata = {**document.metadata, "folder": folder}
+        return replace(document, id=id, metadata=metadata, origin=reading.origin(stamp))
 
     def _of_file(self, file: FoundFile, worker: Worker) -> Iterator[Document]:
         with _opened(file.path) as opened_:
@@ -207,10 +288,9 @@ class FileSource:
         self, file: FoundFile, id: str, kind: str, extract: Extract, name: str
     ) -> Document:
         path = PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / file.relative
-        parent = PurePosixPath(file.relative).parent.as_posix()
         metadata: dict[str, Any] = {
             "path": path.as_posix(),
-            "folder": "" if parent == "." else parent,
+            "folder": _folder(file.relative),
             "modified": _moment(file.mtime_ns),
             "kind": kind,
             **extract.facts,
@@ -250,6 +330,11 @@ def _why_left_out(name: str, head: bytes) -> str:
         if ending(name) in DATA
         else ("binary")
     )
+
+
+def _folder(relative: str) -> str:
+    parent = PurePosixPath(relative).parent.as_posix()
+    return "" if parent == "." else parent
 
 
 def _stem(relative: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .ignored import Ignored
@@ -27,13 +27,19 @@ class FoundFile:
     ----------
     path : what is opened.
     relative : from the folder on, with "/", as Unicode: bytes that are no UTF-8 as ``\\xe9``.
-    size, mtime_ns : as the walk found them.
+    size, mtime_ns, ctime_ns : as the walk found them.
     """
 
     path: Path
     relative: str
     size: int
     mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def found(cls, path: Path, relative: str, stat: os.stat_result) -> FoundFile:
+        """A file as the system tells of it."""
+        return cls(path, relative, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 @dataclass
@@ -68,7 +74,7 @@ def walk(root: Path) -> Walk:
         taken[file.relative] += 1
         if (count := taken[file.relative]) > 1:
             name = f"{file.relative}~{count}"
-            found.files[i] = FoundFile(file.path, name, file.size, file.mtime_ns)
+            found.files[i] = replace(file, relative=name)
     return found
 
 
@@ -146,8 +152,7 @@ class _Walker:
             self.found.unreadable.append((as_unicode(relative), kind))
             return
         self._files.add(_identity(found))
-        file = FoundFile(Path(entry.path), as_unicode(relative), found.st_size, found.st_mtime_ns)
-        self.found.files.append(file)
+        self.found.files.append(FoundFile.found(Path(entry.path), as_unicode(relative), found))
 
     def _unreadable(self, relative: str, error: OSError) -> None:
         self.found.unreadable.append((as_unicode(relative or "."), why(error)))

@@ -1,0 +1,56 @@
+"""Kept vectors: texts that documents had which are replaced, or go, need not be encoded again.
+
+So of a changed document only the passages are encoded that changed, and of a moved one none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.reduced_index import NO_ROWS
+
+from .ledger import Ledger
+
+READ_AT_ONCE = 1024
+"""Documents whose texts are in memory at a time."""
+DIGEST = np.dtype("S16")
+"""16 bytes: two texts that differ never have the same, for all that can be known."""
+
+
+@dataclass(frozen=True)
+class KeptVectors:
+    """Digests (n,) of texts, in order, and the row of a vector of each."""
+
+    digests: NDArray[np.bytes_]
+    rows: Rows
+
+    @classmethod
+    def of(cls, ledger: Ledger, gone: Rows = NO_ROWS) -> KeptVectors:
+        """Those of the documents that staged ones are to replace, and of others that go."""
+        documents = np.union1d(ledger.store.replaced_rows(ledger.state.rows), gone)
+        found = list[bytes]()
+        for part in batches(len(documents), READ_AT_ONCE):
+            found += _digests(ledger.store.contents_of(documents[part]))
+        digests = np.array(found, dtype=DIGEST)
+        order = np.argsort(digests, kind="stable")
+        return cls(digests[order], ledger.document_rows().all_rows(documents)[order])
+
+    def among(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        """Positions of the texts that have a vector, in order, and the row of each."""
+        if not len(self.rows):
+            return NO_ROWS, NO_ROWS
+        wanted = np.array(_digests(texts), dtype=DIGEST)
+        places = np.minimum(np.searchsorted(self.digests, wanted), len(self.rows) - 1)
+        known = np.flatnonzero(self.digests[places] == wanted)
+        return known, self.rows[places[known]]
+
+
+def _digests(texts: Sequence[str]) -> list[bytes]:
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    return [blake2b(text, digest_size=DIGEST.itemsize).digest() for text in encoded]

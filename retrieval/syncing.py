@@ -1,0 +1,81 @@
+"""Syncing: an index's documents of some sources become those that are there now, in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+
+from .building import Sources, add_read
+from .collection.collection import Collection
+from .collection.made_up_ids import MadeUpIds
+from .collection.writer import Added
+from .sources.column_agreement import agree_with
+from .sources.files.file_source import FileSource
+from .sources.text_files import STANDARD_INPUT
+
+
+def sync(
+    collection: Collection, sources: Sources, progress: Progress = silent, *, refit: str = "auto"
+) -> Added:
+    """Add what is new, replace what has changed, delete what is gone; other documents stay.
+
+    Files whose place, size and times are those of the last time are not read. Of what is read, a
+    text that the index has, in a document that is replaced or goes, is not encoded again. What is
+    there and can't be read this time stays as it is. An addition of the same sources that was
+    interrupted is finished first.
+
+    Parameters
+    ----------
+    refit : as for `Collection.add`.
+
+    Raises
+    ------
+    InputError
+        If a source is standard input, which can't be known again, or the index was built from given
+        vectors; or as `Collection.add` does. Then nothing is changed.
+    """
+    if any(source.place.startswith("stdin ") for source in sources.opened):
+        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
+    if collection._has_no_encoder:
+        raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
+    store = collection._store
+    went_on = _finished(collection, sources, progress)
+    notes = agree_with(store.columns, sources.opened)
+    ids = MadeUpIds.of(sources.opened, collection._state, store)
+    known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
+    ids = replace(ids, readings=known)
+
+    def missing(first: int) -> Rows:
+        places = [place for own in ids.readings for place in (own.place, own.former) if place]
+        found = store.origins.missing(places, [*sources.origins(ids.readings)], first)
+        gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
+        return np.array(gone, dtype=np.int64)
+
+    added = add_read(collection, sources, ids, progress, refit=refit, missing=missing)
+    return replace(added, notes=[*went_on, *notes, *added.notes])
+
+
+def _finished(collection: Collection, sources: Sources, progress: Progress) -> list[str]:
+    """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
+    state, store = collection._state, collection._store
+    if not state.unfinished or state.given:
+        return []
+    ids = MadeUpIds.of(sources.opened, state, store)
+    if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
+        return []
+    added = collection._resume(progress, refit="never")
+    return [f"finished an addition of {added.documents:,} documents that was begun", *added.notes]
+
+
+def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
+    """Whether a document of a place, which was not found there, belongs to one of the sources."""
+    return any(
+        place in (reading.place, reading.former)
+        and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
+        for source, reading in zip(sources.opened, ids.readings, strict=True)
+    )

@@ -1,0 +1,100 @@
+"""Watching: when files below some folders have changed, and no more change for a moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+
+from slimdex.indexes.errors import InputError
+
+CALM_MS = 1000
+"""So long nothing may change before the changes are told: many come together."""
+LONGEST_MS = 15_000
+"""So long they are gathered where something changes all the time."""
+TICK_MS = 1000
+LOOK_SECONDS = 600
+"""After so long without a change one is supposed: what links lead to is not watched, and systems
+drop changes that are too many."""
+IGNORES = ".gitignore"
+
+
+def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
+    """Every second or so whether something has changed; the first time, what is there is new.
+
+    Parameters
+    ----------
+    places : folders, with all that is below them, and files.
+    index : a folder whose changes do not count.
+
+    Raises
+    ------
+    InputError
+        If the system can't watch that much.
+    """
+    folders = [Path(os.path.realpath(place)) for place in places if place.is_dir()]
+    files = [place for place in places if not place.is_dir()]
+    before, last = None, monotonic()
+    for changed in _changes(folders, Path(os.path.realpath(index))):
+        now = [_facts(file) for file in files]
+        if changed or now != before or monotonic() - last > LOOK_SECONDS:
+            before, last = now, monotonic()
+            yield True
+        else:
+            yield False
+
+
+def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
+    """At first True: from then on nothing is missed."""
+    if not folders:
+        yield True
+        while True:
+            sleep(TICK_MS / 1000)
+            yield False
+    from watchfiles import watch
+
+    def matters(_: object, path: str) -> bool:
+        return counts(Path(path), folders, index)
+
+    first = True
+    try:
+        for changes in watch(
+            *folders,
+            watch_filter=matters,
+            debounce=LONGEST_MS,
+            step=CALM_MS,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        ):
+            yield first or bool(changes)
+            first = False
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{', '.join(map(str, folders))}: can't be watched ({error})") from error
+
+
+def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
+    """Whether a change of a file can change what is read of the folders.
+
+    >>> notes = Path("/notes")
+    >>> [counts(notes / p, [notes], notes / "x") for p in ("a.md", ".git/HEAD", "x/codes")]
+    [True, False, False]
+    """
+    if path == index or index in path.parents:
+        return False
+    for folder in folders:
+        if folder == path or folder in path.parents:
+            parts = path.relative_to(folder).parts
+            hidden = any(part.startswith(".") for part in parts[:-1])
+            if not hidden and (not parts or parts[-1] == IGNORES or parts[-1][0] != "."):
+                return True
+    return False
+
+
+def _facts(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
