@@ -46,7 +46,7 @@ def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
 
 
 def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
-    """At first True: from then on nothing is missed."""
+    """At first True, from then on nothing is missed; then whether something has changed."""
     if not folders:
         yield True
         while True:
@@ -57,21 +57,31 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
     def matters(_: object, path: str) -> bool:
         return counts(Path(path), folders, index)
 
-    first = True
-    try:
-        for changes in watch(
-            *folders,
-            watch_filter=matters,
-            debounce=LONGEST_MS,
-            step=CALM_MS,
-            rust_timeout=TICK_MS,
-            yield_on_timeout=True,
-            ignore_permission_denied=True,
-        ):
-            yield first or bool(changes)
-            first = False
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{', '.join(map(str, folders))}: can't be watched ({error})") from error
+    while True:
+        known = [_identity(folder) for folder in folders]
+        if None in known:  # it may come back
+            sleep(TICK_MS / 1000)
+            yield False
+            continue
+        first = True
+        try:
+            for changes in watch(
+                *folders,
+                watch_filter=matters,
+                debounce=LONGEST_MS,
+                step=CALM_MS,
+                rust_timeout=TICK_MS,
+                yield_on_timeout=True,
+                ignore_permission_denied=True,
+            ):
+                yield first or bool(changes)
+                first = False
+                if [_identity(folder) for folder in folders] != known:
+                    break  # another folder is in its place: nothing of that would be told
+        except (OSError, RuntimeError) as error:
+            named = ", ".join(map(str, folders))
+            raise InputError(f"{named}: can't be watched ({error})") from error
+        yield True
 
 
 def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
@@ -90,6 +100,14 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
             if not hidden and (not parts or parts[-1] == IGNORES or parts[-1][0] != "."):
                 return True
     return False
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _facts(file: Path) -> tuple[int, int] | None:

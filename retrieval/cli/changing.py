@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds that `--watch` waits for others that read the index."""
+AGAIN = 5.0
+"""Seconds after which it tries again what went wrong."""
 
 
 def add(
@@ -131,7 +135,7 @@ class _Synced:
     encoder: Encoder | None = None
     said: set[str] = field(default_factory=set)
 
-    def once(self, wait: float) -> None:
+    def once(self, wait: float, *, watched: bool = False) -> None:
         """The index is open no longer than that takes: others may read it in between."""
         from ..collection.collection import Collection
         from ..syncing import sync as sync_sources
@@ -142,7 +146,12 @@ class _Synced:
             with console.progress() as progress:
                 added = sync_sources(collection, opened, progress, refit=self.refit)
             self.encoder, documents = collection._encoder, len(collection)
-        notes += added.notes
+            if (gone := collection._snapshot.deleted_count) > documents:
+                if watched:
+                    collection.compact()
+                else:
+                    notes.append(still_there(self.index, gone))
+        notes = [*added.notes, *notes]
         for line in notes:
             if line not in self.said:
                 console.note(line)
@@ -160,20 +169,20 @@ class _Synced:
             named = next(spec for spec in self.specs if not Path(spec).exists())
             raise InputError(f"{named}: can't be watched; expected files and folders")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        is_first, failed = True, False
+        is_first, again = True, math.inf
         try:
             for changed in ticks(places, self.index):
-                if not changed and not failed:
+                if not changed and monotonic() < again:
                     continue
                 try:
-                    self.once(max(wait, PATIENCE))
-                    failed = False
+                    self.once(max(wait, PATIENCE), watched=True)
+                    again = math.inf
                 except InputError as error:
                     if is_first:
                         raise
                     if str(error) not in self.said:
                         say(str(error))
-                    self.said, failed = {str(error)}, True
+                    self.said, again = {str(error)}, monotonic() + AGAIN
                 if is_first:
                     console.note("watching; Ctrl-C ends it")
                 is_first = False
@@ -218,7 +227,12 @@ def delete(
     else:
         console.line(f"{deleted:,} deleted, {left:,} left")
         if gone > left:
-            console.note(f"{gone:,} rows still take space: `slimdex compact {index}` frees it")
+            console.note(still_there(index, gone))
+
+
+def still_there(index: Path, gone: int) -> str:
+    """What to say of deleted rows that are more than those that are left."""
+    return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
 
 
 def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
