@@ -30,6 +30,14 @@ PAGES = {
         "Cellar. The wine stands on the left. ('House', 'Cellar') 2\nTrue 2 True\n",
     ),
     "docs/files.md": (["Tea", "Boiler", "1 documents in query.index"], ""),
+    "docs/sync.md": (
+        [
+            "1 added, 0 changed, 1 moved, 0 deleted, 1 unchanged; 1 text encoded",
+            '"added": 0, "changed": 0, "moved": 0, "deleted": 1, "unchanged": 2',
+            "Roses",
+        ],
+        "1 0 1\n",
+    ),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""

@@ -14,7 +14,7 @@ import typer
 
 from . import console
 from .asked_sources import column_names, open_sources, specs_of
-from .errors import say
+from .errors import is_interrupt, say
 from .options import (
     Dir,
     Encoding,
@@ -186,7 +186,9 @@ class _Synced:
                 if is_first:
                     console.note("watching; Ctrl-C ends it")
                 is_first = False
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as stop:
+            if not is_interrupt(stop):
+                raise
             console.note("no longer watching")
 
     def _tell(self, added: Added, documents: int) -> None:

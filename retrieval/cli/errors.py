@@ -36,7 +36,7 @@ def one_line_errors() -> Iterator[None]:
             say(STOPPED)
         raise
     except Exception as error:
-        if type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED:
+        if is_interrupt(error):
             say(STOPPED)
             raise SystemExit(INTERRUPTED) from None
         line = explained(error)
@@ -44,6 +44,13 @@ def one_line_errors() -> Iterator[None]:
             raise
         say(line)
         raise SystemExit(BAD_INPUT) from None
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is a Ctrl-C, also one that DuckDB has made something else of."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
 
 
 def say(line: str) -> None:

@@ -8,11 +8,12 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -63,30 +64,34 @@ class Watcher:
             text=True,
         )
         self._lines: Queue[str] = Queue()
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self._said = list[str]()
+        self._readers = [
+            Thread(target=self._read, args=(self.process.stdout, self._lines.put), daemon=True),
+            Thread(target=self._read, args=(self.process.stderr, self._said.append), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+    @staticmethod
+    def _read(lines: IO[str], take: Callable[[str], object]) -> None:
+        with lines:
+            for line in lines:
+                take(line)
 
     def next(self, timeout: float) -> dict[str, Any] | None:
         try:
             found: dict[str, Any] = json.loads(self._lines.get(timeout=timeout))
         except Empty:
-            assert self.process.poll() is None, self.process.communicate()[1]
+            assert self.process.poll() is None, self._said
             return None
         return found
 
     def stop(self, by: int = signal.SIGINT) -> str:
         self.process.send_signal(by)
         assert self.process.wait(timeout=60) == 0
-        self._reader.join()
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        with self.process.stdout, self.process.stderr as said:
-            return said.read()
+        for reader in self._readers:
+            reader.join()
+        return "".join(self._said)
 
 
 def change(r: random.Random, files: list[Path]) -> None:

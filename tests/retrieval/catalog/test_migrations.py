@@ -5,7 +5,8 @@ replaced. data/format-2.tar.gz is one of format 2: 12 documents, of which d4 and
 text, d3 and d7 were deleted and d0 was replaced. data/format-3.tar.gz is one of format 3: 12
 documents, of which d4 has no text, d3 was deleted and d0 was replaced; data/format-4.tar.gz is one
 of format 4 of the same documents, reduced by settings of its own, and data/format-5.tar.gz one of
-format 5 of others like them.
+format 5 of others like them. data/format-6.tar.gz has documents that are cut: 13, of which d3 was
+deleted and d0 replaced.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.building import Sources
 from slimdex.retrieval.catalog.database import Database
 from slimdex.retrieval.catalog.migrations import NEEDS, STEPS, migrate
 from slimdex.retrieval.catalog.state import FORMAT
@@ -34,7 +36,8 @@ from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
-from tests.encoders import WordEncoder
+from slimdex.retrieval.syncing import sync
+from tests.encoders import ReadingEncoder, WordEncoder
 
 FIXTURE = Path(__file__).parents[2] / "data" / "format-1.tar.gz"
 ANSWERS = [
@@ -312,3 +315,35 @@ def test_texts_of_an_older_index_are_not_cut(fifth: Path) -> None:
     assert (facts["documents"], facts["deleted"]) == (11, 2)
     assert facts["passages"] == {"tokens": None, "documents_cut": 0, "rows": 11}
     assert verify(fifth) == []
+
+
+@pytest.fixture
+def sixth(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-6.tar.gz")) as archive:
+        archive.extractall(tmp_path / "sixth", filter="data")
+    return tmp_path / "sixth"
+
+
+def test_of_older_documents_nobody_knows_where_they_came_from(sixth: Path) -> None:
+    """So a sync deletes none of them; what it finds again it knows from then on."""
+    with pytest.raises(InputError, match=f"format 6, .* expected {FORMAT} .*slimdex upgrade"):
+        Collection.open(sixth, read_only=True)
+    table = sixth.parent / "some.jsonl"
+    with Collection.open(sixth, ReadingEncoder(8, 16)) as collection:
+        found = [collection.search(query, limit=4) for query in ("n5 2 does w3", "alpha beta")]
+        assert (len(collection), collection._state.rows) == (12, 46)
+        rows = [{"id": d.id, "text": d.text, "title": d.title, **d.metadata} for d in collection]
+        table.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:8]))
+        added = sync(collection, Sources.open(str(table)))
+        assert (added.deleted, added.encoded, len(collection)) == (0, 0, 12)
+        table.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:6]))
+        assert sync(collection, Sources.open(str(table))).deleted == 2
+        assert len(collection) == 10
+    assert [(hit.id, hit.start, hit.end) for hits in found for hit in hits] == [
+        *[("d10", 44, 88), ("d5", 42, 84), ("d7", 0, 20), ("d6", 0, 20)],
+        *[("parts", 221, 240), ("d5", 211, 254), ("d0", 0, 24), ("d10", 0, 43)],
+    ]
+    assert [hit.score for hit in found[0]] == pytest.approx(
+        [0.89676, 0.8853, 0.5386, 0.49375], abs=1e-4
+    )
+    assert verify(sixth) == []

@@ -67,6 +67,17 @@ def remove(ids: list[str]) -> Change:
     return Change(lambda c: c.delete(ids), lambda m: [m.pop(id) for id in ids])
 
 
+def in_step(documents: list[Document], gone: list[str]) -> Change:
+    """What `sync` does: some come, some take others' places, and some go, in one commit."""
+
+    def model(m: dict[str, Document]) -> None:
+        m.update({d.id: d for d in documents})
+        for id in gone:
+            del m[id]
+
+    return Change(lambda c: c._add(documents, missing=lambda first: c._store.rows_of(gone)), model)
+
+
 def reduce(settings: Settings) -> Change:
     return Change(lambda c: c.reduce(settings), lambda m: None)
 
@@ -83,7 +94,7 @@ OPERATIONS: dict[str, list[list[Change]]] = {
     "reduce": [[REDUCE]],
     "compact": [[DELETE, compact()]],
     "session": [
-        [ADD, remove(["5", "40"]), put(BASE[:8])],
+        [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
         [REDUCE, DELETE, compact()],
         [put(LAST)],
     ],
