@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.loss_ladder import (
     CODES,
@@ -95,42 +95,50 @@ def losses(
         raise InputError("losses: expected both queries and labels, or neither")
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
-    index, hidden = collection._index, collection._hidden
     report: dict[str, Any] = {"documents": len(collection)}
     if queries is None or qrels is None:
         pool = collection._pool(collection._snapshot, sample, progress)
-        vectors, own, name = pool.vectors, pool.own, pool.name
+        asked = {"queries": len(pool.vectors), "pool": pool.name}
+        found, ranks = _found(collection, pool.vectors, pool.own, progress)
+        steps = _unlabelled(found, own_step(collection._index), ranks)
     else:
         judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
         own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
         own = rows_of_documents(collection._snapshot.document_rows, own)
-        vectors, name = (
-            encoded(collection.encoder, [text for _, text in judged], progress),
-            "labelled",
-        )
-    width = own.shape[1]
-    found = ladder(index, vectors, AT + width, hidden, progress, deep=DEEP + width)
+        asked = {"queries": len(judged), "pool": "labelled"}
+        vectors = encoded(collection.encoder, [text for _, text in judged], progress)
+        found, ranks = _found(collection, vectors, own, progress)
+        steps = _by_labels(found, ranks, [id for id, _ in judged], ids, qrels)
+    report |= asked | {"own_metric": str(OwnMetricSearch(collection))} | steps
+    return _as_stored(report, collection._state.stored)
+
+
+def _found(
+    collection: Collection, vectors: Matrix, own: Rows, progress: Progress
+) -> tuple[dict[str, Found], tuple[Rows, Rows]]:
+    """What each step finds without the queries' own rows, and bounds of the ranks in float32."""
+    index, width = collection._index, own.shape[1]
+    found = ladder(index, vectors, AT + width, collection._hidden, progress, deep=DEEP + width)
     found = {step: dropped(answers, own) for step, answers in found.items()}
-    report |= {
-        "queries": len(vectors),
-        "pool": name,
-        "own_metric": str(OwnMetricSearch(collection)),
-    }
     first = found[ENCODER]
-    ranks = rank_bounds(first, _reach(first, index.vectors))
-    if queries is None or qrels is None:
-        report |= _unlabelled(found, own_step(index), ranks)
-        return _as_stored(report, collection._state.stored)
-    names = [id for id, _ in judged]
+    return found, rank_bounds(first, _reach(first, index.vectors))
+
+
+def _by_labels(
+    found: Mapping[str, Found],
+    ranks: tuple[Rows, Rows],
+    names: Sequence[str],
+    ids: Sequence[str],
+    qrels: Qrels,
+) -> dict[str, Any]:
     values = {
         step: per_query(each.scores[:, :AT], each.rows[:, :AT], names, ids, qrels)["ndcg@10"]
         for step, each in found.items()
     }
-    least, most = ndcg_bounds(first.rows, *ranks, [qrels[id] for id in names], ids)
+    least, most = ndcg_bounds(found[ENCODER].rows, *ranks, [qrels[id] for id in names], ids)
     rounded = {"step": FLOAT32, "value": None, "least": least, "most": most}
-    report |= {"measure": "ndcg@10", "steps": [rounded, *_steps(values)]}
-    return _as_stored(report, collection._state.stored)
+    return {"measure": "ndcg@10", "steps": [rounded, *_steps(values)]}
 
 
 def _unlabelled(found: Mapping[str, Found], own: str, ranks: tuple[Rows, Rows]) -> dict[str, Any]:

@@ -99,39 +99,14 @@ def stage(
     """
     store, first = ledger.store, ledger.state.rows
     if vectors is not None:
-        if vectors.dim != ledger.state.dim:
-            raise InputError(
-                f"{vectors.name}: {vectors.dim} dimensions; expected {ledger.state.dim}"
-            )
-        check_vectors(vectors)
-    staged, iterator = first, iter(documents)
+        _check_dimensions(vectors, ledger.state.dim)
     with ledger.transaction():
         ledger.forget_pending()
-        for types in columns:
-            store.ensure_columns(types)
-        typed = {name.lower() for types in columns for name in types}
-        while batch := _some(iterator):
-            store.insert(staged, batch, typed)
-            staged += len(batch)
+        staged = _insert(store, documents, columns, first)
         if staged == first and missing is None:
             raise InputError("no documents; expected at least one")
-        if (
-            staged > first
-            and vectors is None
-            and ledger.state.settings is None
-            and not store.has_text(first)
-        ):
-            raise InputError(
-                f"none of {staged - first} documents has a text; expected at least one that has"
-            )
-        if vectors is not None and len(vectors) != staged - first:
-            raise InputError(
-                f"{vectors.name}: {len(vectors)} rows for {staged - first} documents; "
-                "expected one for each"
-            )
-        if twice := store.duplicate_id(first):
-            id, row, other = twice
-            raise TwiceError(id, row - first, other - first)
+        if staged > first:
+            _check_inserted(ledger, first, staged, vectors)
         gone = missing(first) if missing else NO_ROWS
         moved = store.origins.moved(first, gone) if len(gone) else 0
         unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
@@ -146,6 +121,43 @@ def stage(
             state.requested.check_count(staged)
         ledger.set_state(state)
     return Staged(unchanged, gone, moved)
+
+
+def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
+    if vectors.dim != dim:
+        raise InputError(f"{vectors.name}: {vectors.dim} dimensions; expected {dim}")
+    check_vectors(vectors)
+
+
+def _insert(
+    store: DocumentStore,
+    documents: Iterable[Document],
+    columns: Sequence[Mapping[str, str]],
+    first: int,
+) -> int:
+    """Documents, a row each so far, with columns for what they have; returns the row after them."""
+    for types in columns:
+        store.ensure_columns(types)
+    typed = {name.lower() for types in columns for name in types}
+    staged, iterator = first, iter(documents)
+    while batch := _some(iterator):
+        store.insert(staged, batch, typed)
+        staged += len(batch)
+    return staged
+
+
+def _check_inserted(ledger: Ledger, first: int, staged: int, vectors: GivenVectors | None) -> None:
+    """Raise `InputError` if these documents can't be added together."""
+    store, count = ledger.store, staged - first
+    if vectors is None and ledger.state.settings is None and not store.has_text(first):
+        raise InputError(f"none of {count} documents has a text; expected at least one that has")
+    if vectors is not None and len(vectors) != count:
+        raise InputError(
+            f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
+        )
+    if twice := store.duplicate_id(first):
+        id, row, other = twice
+        raise TwiceError(id, row - first, other - first)
 
 
 def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
