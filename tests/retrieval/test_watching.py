@@ -53,6 +53,11 @@ def write(path: Path, r: random.Random) -> None:
     path.write_text(text(r))
 
 
+def _interruptible() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would our child."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Watcher:
     """A process that watches, and the lines that it has written."""
 
@@ -62,6 +67,7 @@ class Watcher:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_interruptible,
         )
         self._lines: Queue[str] = Queue()
         self._said = list[str]()
