@@ -119,7 +119,7 @@ def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str
         rows = book.get_sheet_by_name(name).iter_rows()
     except (python_calamine.CalamineError, OSError) as error:
         raise InputError(f"{path}: {error}; expected an Excel workbook") from error
-    head = next((row for row in rows if any(cell != "" for cell in row)), [])
+    head = next((row for row in rows if any(cell != "" for cell in row)), list[Any]())
     names = [str(cell).strip() for cell in head]
     for row in rows:
         values = {name: cell for name, cell in zip(names, row, strict=False) if name}

@@ -83,8 +83,8 @@ def test_excel(tmp_path: Path) -> None:
     book.save(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="which sheet"):
         read(str(tmp_path / "a.xlsx"))
-    (found,) = read(f"{tmp_path / 'a.xlsx'}#More")
-    assert (found.text, found.metadata) == ("Aside", {"year": 1998})
+    (aside_only,) = read(f"{tmp_path / 'a.xlsx'}#More")
+    assert (aside_only.text, aside_only.metadata) == ("Aside", {"year": 1998})
     (tmp_path / "b.xlsx").write_bytes(b"no book")
     with pytest.raises(InputError, match="expected an Excel workbook"):
         read(str(tmp_path / "b.xlsx"))
