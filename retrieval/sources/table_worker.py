@@ -24,8 +24,7 @@ from slimdex.indexes.errors import InputError
 
 from ..sql import identifier
 from .files.archives import ENCRYPTED, MOST_ENTRIES
-from .files.limits import MEMORY, size
-from .files.readers import INSTALL
+from .files.limits import INSTALL, MEMORY, size
 from .files.worker import limit_memory
 
 WORKBOOK = ".xlsx"

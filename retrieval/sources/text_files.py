@@ -24,6 +24,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from .files.compressed import opened
+from .files.limits import INSTALL
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
@@ -314,7 +315,7 @@ def _unpack(file: InputFile) -> None:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(opened(packed), copy, PIECE)
     except ModuleNotFoundError as error:
-        raise InputError(f"{file.name}: needs zstandard: pip install 'slimdex[files]'") from error
+        raise InputError(f"{file.name}: needs zstandard: {INSTALL}") from error
     except OSError as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 
