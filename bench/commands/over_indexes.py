@@ -10,7 +10,7 @@ import typer
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
-from .shared import Models, Out, tell
+from .shared import Data, Models, Out, tell
 
 
 def index(
@@ -100,22 +100,43 @@ def updates(
 
 
 def passages(
-    folder: Annotated[Path, typer.Argument(help="Python's documentation in HTML.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="Python's documentation in HTML.", show_default=False)
+    ] = None,
+    data: Data = None,
+    sets: Annotated[
+        str, typer.Option(help="Folders in DATA in BEIR's layout, with commas; all: all.")
+    ] = "all",
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
 ) -> None:
-    """Long pages cut off, and cut into passages: what is found of both, and what a build takes."""
+    """Long texts cut off, and cut into passages: what is found of both, and what a build takes."""
     from slimdex.retrieval.cli import console
 
-    from ..experiments.passages_study import measure_passages
+    from ..data.datasets import names_of
+    from ..experiments.passages_study import measure_passages, measure_set
     from ..machine import provenance
     from ..reporting.verdict import passages_line
     from ..rows import ResultsFile
 
-    if not folder.is_dir():
+    if folder is None and data is None:
+        raise InputError("no FOLDER and no --data; expected pages or sets to measure")
+    if folder is not None and not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
+    about = provenance(["faiss-cpu"])
+    judged = [data / name for name in names_of(sets, data)] if data is not None else []
+    for asked in judged:
+        if not (asked / "corpus.jsonl").is_file():
+            raise InputError(f"{asked}: no corpus.jsonl; expected a set in BEIR's layout")
     for model in models.split(","):
-        results = ResultsFile(out / f"passages-{Path(model).name}.jsonl")
-        with console.progress() as progress:
-            measure_passages(folder, model, results, provenance(["faiss-cpu"]), progress)
-        tell(results, passages_line(list(results.rows.values())))
+        name = Path(model).name
+        if folder is not None:
+            results = ResultsFile(out / f"passages-{name}.jsonl")
+            with console.progress() as progress:
+                measure_passages(folder, model, results, about, progress)
+            tell(results, passages_line(list(results.rows.values())))
+        for asked in judged:
+            results = ResultsFile(out / f"passages-{asked.name}-{name}.jsonl")
+            with console.progress() as progress:
+                measure_set(asked, model, results, about, progress)
+            tell(results, passages_line(list(results.rows.values())))

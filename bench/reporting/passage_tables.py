@@ -1,4 +1,4 @@
-"""The table of `slimdex bench passages`: both ways by every model."""
+"""The tables of `slimdex bench passages`: both ways by every model, of pages and of sets."""
 
 from __future__ import annotations
 
@@ -7,30 +7,69 @@ from collections.abc import Sequence
 from ..rows import Row
 from .tables import Cell, Table, number, text
 
+COSTS = ["build s", "MB at most", "MB on disk"]
+
 
 def passages(rows: Sequence[Row]) -> list[Table]:
-    """Pages cut off beside passages."""
+    """Texts cut off beside passages."""
+    pages = [row for row in rows if row["what"] == "pages"]
+    sets = [row for row in rows if row["what"] == "set"]
     heads = ["model", "", "pages", "rows a page", "questions", "recall@10 of the page"]
-    heads += ["difference", "MRR@10", "anchor in the passage", "of its section", "build s"]
-    heads += ["MB at most", "MB on disk"]
-    lines = [_line(row) for row in rows]
-    return [Table("Python's documentation", "questions: docstrings", heads, lines)] if rows else []
+    heads += ["difference", "MRR@10", "anchor in the passage", "of its section", *COSTS]
+    found = [
+        Table("Python's documentation", "questions: docstrings", heads, list(map(_page, pages)))
+    ]
+    heads = ["set", "model", "", "documents", "rows a document", "queries", "nDCG@10"]
+    heads += ["difference", "recall@10", "difference", *COSTS]
+    found.append(Table("Sets with labels", "test queries", heads, list(map(_set, sets))))
+    return [table for table in found if table.rows]
 
 
-def _line(row: Row) -> list[Cell]:
-    delta, low, high = (row[f"recall@10_{name}"] for name in ("delta", "low", "high"))
-    is_cut = row["way"] == "cut off"
+def _page(row: Row) -> list[Cell]:
     return [
         text(row["model"]),
         text(row["way"]),
-        number(row["documents"], ",d"),
-        number(row["rows"] / row["documents"], ".1f"),
-        number(row["queries"], ",d"),
+        *_sizes(row),
         number(row["recall@10"], ".1f"),
-        Cell("", "") if is_cut else Cell(f"{delta:+.1f} ({low:+.1f} to {high:+.1f})", delta),
+        _difference(row, "recall@10"),
         number(row["mrr@10"], ".1f"),
         number(row.get("anchor_share"), ".1%"),
         number(row.get("section_share"), ".1%"),
+        *_costs(row),
+    ]
+
+
+def _set(row: Row) -> list[Cell]:
+    return [
+        text(row["set"]),
+        text(row["model"]),
+        text(row["way"]),
+        *_sizes(row),
+        number(row["ndcg@10"], ".2f"),
+        _difference(row, "ndcg@10"),
+        number(row["recall@10"], ".2f"),
+        _difference(row, "recall@10"),
+        *_costs(row),
+    ]
+
+
+def _sizes(row: Row) -> list[Cell]:
+    return [
+        number(row["documents"], ",d"),
+        number(row["rows"] / row["documents"], ".1f"),
+        number(row["queries"], ",d"),
+    ]
+
+
+def _difference(row: Row, name: str) -> Cell:
+    if row["way"] == "cut off":
+        return Cell("", "")
+    delta, low, high = (row[f"{name}_{part}"] for part in ("delta", "low", "high"))
+    return Cell(f"{delta:+.1f} ({low:+.1f} to {high:+.1f})", delta)
+
+
+def _costs(row: Row) -> list[Cell]:
+    return [
         number(row["build_s"], ",.0f"),
         number(row["peak_bytes"] / 1e6, ",.0f"),
         number(row["disk_bytes"] / 1e6, ",.1f"),

@@ -109,14 +109,18 @@ def tune_line(rows: Sequence[Row]) -> str:
 
 
 def passages_line(rows: Sequence[Row]) -> str:
-    """Recall of pages by both ways, and how often the passage holds what was asked for."""
+    """Recall of pages, or nDCG of a set, by both ways; of pages also what is shown of them."""
     cut, whole = (next(row for row in rows if row["way"] == way) for way in ("cut off", "passages"))
-    return (
-        f"{whole['model']}: recall@10 of the page {cut['recall@10']:.1f} cut off, "
-        f"{whole['recall@10']:.1f} by passages (95% interval of the difference "
-        f"{whole['recall@10_low']:+.1f} to {whole['recall@10_high']:+.1f}); of pages found, the "
-        f"passage holds the anchor in {whole['anchor_share']:.0%}"
+    of_pages = whole["what"] == "pages"
+    name = "recall@10" if of_pages else "ndcg@10"
+    said = "recall@10 of the page" if of_pages else f"nDCG@10 of {whole['set']}"
+    line = (
+        f"{whole['model']}: {said} {cut[name]:.1f} cut off, {whole[name]:.1f} by passages (95% "
+        f"interval of the difference {whole[f'{name}_low']:+.1f} to {whole[f'{name}_high']:+.1f})"
     )
+    if not of_pages:
+        return line
+    return f"{line}; of pages found, the passage holds the anchor in {whole['anchor_share']:.0%}"
 
 
 def search_line(rows: Sequence[Row]) -> str:

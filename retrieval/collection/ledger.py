@@ -112,8 +112,22 @@ class Ledger:
         return self.document_rows().all_rows(documents)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
-        """Which of the rows 0 .. stop, by default the committed ones, are of which document."""
-        return self.store.passages.rows(self.state.rows if stop is None else stop)
+        """Which of the rows 0 .. stop, by default the committed ones, are of which document.
+
+        Raises
+        ------
+        CorruptError
+            If two documents have a committed row, or one has rows outside of these.
+        """
+        if stop is not None:
+            return self.store.passages.rows(stop)
+        rows = self.store.passages.rows(self.state.rows)
+        next_ones = np.append(rows.firsts[1:], self.state.rows)
+        if (rows.firsts < 0).any() or (rows.counts > next_ones - rows.firsts).any():
+            raise CorruptError(
+                f"{self.path / CATALOG}: passages in rows that others have; expected each once"
+            )
+        return rows
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, those that are being added included."""

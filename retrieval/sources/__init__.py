@@ -1,6 +1,6 @@
 """Sources: files, folders and packages become Documents, queries and vectors.
 
 `source` opens any of them; a new format begins in `tables`, if DuckDB reads it.
-Files and folders import only what is above them: origins, files, text_files, databases, docstrings,
-given_vectors, duckdb_readers, tables, records, source, column_agreement.
+Files and folders import only what is above them: origins, files, text_files, table_worker,
+databases, docstrings, given_vectors, duckdb_readers, tables, records, source, column_agreement.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +13,7 @@ from .databases import SQL, query_file, table_file
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .duckdb_readers import READERS
-from .files.file_source import FileSource
+from .files.file_source import BATCH_CHARACTERS, FileSource
 from .origins import Reading
 from .tables import BATCH, TableSource
 from .tables import ColumnNames as ColumnNames
@@ -23,6 +22,7 @@ from .text_files import (
     UNREADABLE,
     FileFormat,
     InputFile,
+    bounded_lines,
     ending_of,
     open_file,
     open_text,
@@ -148,13 +148,15 @@ class TextSource:
         origin = reading.origin(self.stamp)
         try:
             with open_text(self.origin.path) as lines:
-                numbered = enumerate(lines, start=1)
-                documents = (
-                    Document(f"{prefix}:{number}", line.strip(), origin=origin)
-                    for number, line in numbered
-                    if line.strip()
-                )
-                while batch := list(islice(documents, BATCH)):
+                batch, characters = list[Document](), 0
+                for number, line in enumerate(bounded_lines(lines, self.name), start=1):
+                    if text := line.strip():
+                        batch.append(Document(f"{prefix}:{number}", text, origin=origin))
+                        characters += len(text)
+                    if len(batch) == BATCH or characters > BATCH_CHARACTERS:
+                        yield batch
+                        batch, characters = [], 0
+                if batch:
                     yield batch
         except UNREADABLE as error:
             raise InputError(f"{self.name}{unreadable(self.origin.path, error)}") from error

@@ -16,20 +16,22 @@ import weakref
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from .files.compressed import opened
+from .files.limits import INSTALL
 from .origins import stamp_of
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
-"""Bytes that one JSON object or CSV line may have."""
+"""Bytes that one JSON object or CSV line may have, and characters of a line that is a document."""
 PIECE = 1 << 20
 """Bytes that are decoded or copied at a time."""
 UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
@@ -150,6 +152,29 @@ def open_text(path: Path) -> Any:
     return opener(path, "rt", encoding="utf-8-sig")
 
 
+def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
+    """Lines of an open file; no more of one is read than it may have.
+
+    Raises
+    ------
+    InputError
+        If one has over `most` characters.
+
+    >>> import io
+    >>> list(bounded_lines(io.StringIO("one\\ntwo"), "a.txt", 3))
+    ['one\\n', 'two']
+    >>> list(bounded_lines(io.StringIO("one\\ntwos"), "a.txt", 3))
+    Traceback (most recent call last):
+    slimdex.indexes.errors.InputError: a.txt, line 2: over 3 characters; expected a document a line
+    """
+    for number, line in enumerate(iter(partial(lines.readline, most + 1), ""), start=1):
+        if len(line) > most and not line.endswith("\n"):
+            raise InputError(
+                f"{name}, line {number}: over {most:,} characters; expected a document a line"
+            )
+        yield line
+
+
 def unreadable(path: Path, error: Exception) -> str:
     """Where and why a file can't be read as UTF-8, to be put after its name."""
     if isinstance(error, UnicodeDecodeError):
@@ -173,7 +198,7 @@ def layout(path: Path) -> tuple[int, str]:
     That is a tab, comma, semicolon or bar. Excel may say which in a line of its own, as "sep=;".
     """
     with open_text(path) as lines:
-        header = next(iter(lines), "")
+        header = lines.readline(LARGEST_OBJECT)
     if said := re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE):
         return 1, said[1]
     return 0, max(",\t;|", key=header.count)
@@ -298,7 +323,7 @@ def _unpack(file: InputFile) -> None:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(opened(packed), copy, PIECE)
     except ModuleNotFoundError as error:
-        raise InputError(f"{file.name}: needs zstandard: pip install 'slimdex[files]'") from error
+        raise InputError(f"{file.name}: needs zstandard: {INSTALL}") from error
     except OSError as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 

@@ -81,6 +81,12 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert "store 'Oracle'; expected some of slimdex, slimdex own order, Chroma" in refused(
         "search", "--only", "Oracle", folder=tmp_path
     )
+    assert refused("passages", folder=tmp_path) == (
+        "error: no FOLDER and no --data; expected pages or sets to measure\n"
+    )
+    assert "nothing: no corpus.jsonl; expected a set in BEIR's layout" in refused(
+        "passages", "--data", tmp_path, "--sets", "nothing", folder=tmp_path
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import io
 import zlib
 from typing import Any
 
-from .limits import LARGEST_UNPACKED, UnreadableError, size
+from .limits import INSTALL, LARGEST_UNPACKED, UnreadableError, size
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
@@ -42,10 +42,12 @@ def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
     Raises
     ------
     UnreadableError
-        If they can't be unpacked.
+        If they can't be unpacked, or a library for that is missing.
     """
     try:
         return bytes(opened(file).read(length))
+    except ModuleNotFoundError as error:
+        raise UnreadableError(f"needs zstandard: {INSTALL}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
     finally:

@@ -17,10 +17,10 @@ from . import (
 from .compressed import unpacked
 from .decoding import decoded
 from .kinds import HEAD, ending, kind_of
+from .limits import INSTALL as INSTALL
 from .limits import UnreadableError
 from .outline import Extract
 
-INSTALL = "pip install 'slimdex[files]'"
 LIBRARIES = {
     "lxml": "lxml",
     "markdown_it": "markdown-it-py",

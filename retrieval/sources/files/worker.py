@@ -23,7 +23,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
-    _limit_memory()
+    limit_memory()
     while head := sys.stdin.buffer.readline():
         asked = json.loads(head)
         data = sys.stdin.buffer.read(asked["bytes"])
@@ -61,7 +61,8 @@ def _plain(kind: str, extract: Extract) -> dict[str, Any]:
     }
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
+    """Let this process have no more than `MEMORY`, where the system can tell it so."""
     with suppress(ImportError, ValueError, OSError):  # not on Windows
         import resource
 

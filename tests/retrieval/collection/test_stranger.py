@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from slimdex.retrieval.catalog.certificate import Certificate
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
-from slimdex.retrieval.documents import Document
-from tests.encoders import WordEncoder
+from slimdex.retrieval.documents import Document, Part
+from tests.encoders import ReadingEncoder, WordEncoder
+from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory"]
 
@@ -469,3 +471,80 @@ def test_a_million_commits(path: Path) -> None:
         collection.reduce(collection._state.requested)
     assert find(path, "codes").name == "codes-1000001.faiss"
     assert verify(path) == []
+
+
+LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
+"""Three passages and more."""
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of 40 documents, every fourth of which has passages and parts."""
+    path = tmp_path_factory.mktemp("long") / "x.index"
+    parts = [Part(0, ["A"]), Part(9, ["A", "B"])]
+    documents = [
+        Document(str(i), f"word{i} {LONG}", parts=parts) if i % 4 else Document(str(i), f"word{i}")
+        for i in range(40)
+    ]
+    with Collection.create(path, ReadingEncoder()) as collection:
+        collection.add(documents)
+        assert collection.info()["passages"]["documents_cut"] == 30
+    return path
+
+
+MANY = "starts = range(1000), ends = range(1000), contexts = ['' for x in range(1000)]"
+
+
+NOT_OURS = [
+    f'UPDATE passages SET {MANY} WHERE "row" = 1',
+    f'UPDATE passages SET {MANY} WHERE "row" > 100',
+    "UPDATE passages SET starts = [x + 1000000000000 for x in starts]",
+    "UPDATE passages SET starts = [-x - 1 for x in starts], ends = [-x for x in ends]",
+    "UPDATE passages SET starts = ends, ends = starts",
+    "UPDATE passages SET starts = starts[1:1]",
+    "UPDATE passages SET starts = [], ends = [], contexts = []",
+    "UPDATE passages SET starts = [NULL for x in starts]",
+    "UPDATE passages SET contexts = NULL",
+    "UPDATE passages SET contexts = [NULL for x in contexts]",
+    'UPDATE passages SET "row" = "row" + 1',
+    'UPDATE passages SET "row" = NULL',
+    "INSERT INTO passages VALUES (1000000000000000, [0, 1], [1, 2], ['a', 'b'], NULL)",
+    "INSERT INTO passages VALUES (-5, [0, 1], [1, 2], ['a', 'b'], NULL)",
+    "DELETE FROM passages",
+    "INSERT INTO passages SELECT * FROM passages",
+    "UPDATE passages SET parts = '[[1,'",
+    "UPDATE passages SET parts = repeat('[', 90000) || repeat(']', 90000)",
+    """UPDATE passages SET parts = '{"a": 3}'""",
+    """UPDATE passages SET parts = '[[1e999,[],null,""]]'""",
+    """UPDATE passages SET parts = '[[90000000000,["x"],null,""],[0,["y"],null,""]]'""",
+]
+"""What is done to the table of passages."""
+
+
+@pytest.mark.parametrize("statement", [*NOT_OURS[:3], *slow(NOT_OURS[3:])])
+def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement: str) -> None:
+    """They are answered from, or refused in a line: no answer has what is not in the texts."""
+    path = Path(shutil.copytree(long, tmp_path / "x.index"))
+    catalog(path, statement)
+
+    def ask(read_only: bool) -> None:
+        with Collection.open(path, ReadingEncoder(), read_only=read_only) as collection:
+            for per in ("document", "passage"):
+                for hit in collection.search("sentence of other3", 5, per=per):
+                    assert hit.text in f"word{hit.id} {LONG}"
+            assert {document.id for document in collection} <= {str(i) for i in range(40)}
+
+    def change() -> None:
+        with Collection.open(path, ReadingEncoder()) as collection:
+            collection.add([Document("5", f"anew {LONG}"), Document("new", LONG)])
+            collection.delete("9")
+            collection.compact()
+            assert collection.verify() == []
+
+    for call in (partial(ask, True), partial(ask, False), change):
+        refused = ""
+        try:
+            call()
+        except CorruptError as error:
+            refused = str(error)
+        assert "\n" not in refused

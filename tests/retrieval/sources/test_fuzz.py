@@ -29,11 +29,11 @@ from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
 from tests.chance import CHANCE
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder
 
 EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.examples(150)))
 LONGEST = 20
@@ -198,19 +198,30 @@ def test_query_vectors_as_json(text: str) -> None:
         quietly(lambda: read_query_vectors(text))
 
 
+LONG = " ".join(f"Line {i} of it." for i in range(12))
+"""Passages."""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("fuzz") / "x.index"
-    documents = [Document(f"d{i}", f"word{i} text", metadata={"n": i}) for i in range(40)]
-    with Collection.create(path, WordEncoder(8), Settings(k=4, kind="flat")) as collection:
+    parts = [Part(0, ["A"]), Part(9, ["B"])]
+    documents = [
+        Document(
+            f"d{i}", f"word{i} text {LONG if i % 5 == 1 else ''}", "", {"n": i}, parts[: i % 3]
+        )
+        for i in range(40)
+    ]
+    with Collection.create(path, ReadingEncoder(8), Settings(k=4, kind="flat")) as collection:
         collection.add(documents)
+        assert collection.info()["passages"]["documents_cut"] == 8
         collection.delete(["d3"])
     return path
 
 
 @pytest.fixture(scope="module")
 def opened(made: Path) -> Collection:
-    return Collection.open(made, WordEncoder(8), read_only=True)
+    return Collection.open(made, ReadingEncoder(8), read_only=True)
 
 
 ODD_ARRAYS = st.sampled_from(
@@ -319,9 +330,9 @@ def test_catalogs(tmp_path: Path, made: Path, data: st.DataObject) -> None:
 
     def use() -> None:
         verify(folder)
-        with Collection.open(folder, WordEncoder(8)) as collection:
+        with Collection.open(folder, ReadingEncoder(8)) as collection:
             collection.search_many("word1", where="n > 3")
-            collection.add([Document("d1", "new")])
+            collection.add([Document("d1", "new"), Document("d5", f"new {LONG}")])
             collection.delete(["d2"])
 
     quietly(use)

@@ -4,6 +4,8 @@ import gc
 import gzip
 import io
 import json
+import subprocess
+import sys
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ import duckdb
 import pytest
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import ColumnNames, Source, open_source, read_pairs
@@ -89,6 +94,72 @@ def test_text_lines(tmp_path: Path) -> None:
         (f"{tmp_path}/a.txt:1", "first"),
         (f"{tmp_path}/a.txt:3", "second"),
     ]
+
+
+READ_IN_A_PROCESS = """
+import sys
+from slimdex.bench.machine import peak_memory
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.sources.source import open_source
+
+try:
+    for batch in open_source(sys.argv[1]).batches():
+        print(sum(len(document.text) for document in batch))
+except InputError as error:
+    print(error)
+print(peak_memory())
+"""
+
+
+def read_in_a_process(path: Path) -> tuple[list[str], int]:
+    """Characters of each batch or an error, and the most bytes of memory that it took."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ_IN_A_PROCESS, str(path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    *said, peak = done.stdout.splitlines()
+    return said, int(peak)
+
+
+TOO_LONG = "over 33,554,432 characters; expected a document a line"
+
+
+def test_a_line_of_two_gigabytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with path.open("wb") as file:
+        file.write(b"first\n\n" + b"a" * 100_000)
+        file.truncate(2 << 30)  # a hole, which takes no space
+    said, peak = read_in_a_process(path)
+    assert said == [f"{path}, line 3: {TOO_LONG}"]
+    assert peak < 400e6
+
+
+@pytest.mark.slow
+def test_lines_of_many_megabytes(tmp_path: Path) -> None:
+    """Each as long as it may be: they are not all held at once; one letter more is too many."""
+    most = 32 << 20
+    with gzip.open(tmp_path / "a.txt.gz", "wb", compresslevel=1) as file:
+        for letter in b"abcdef":
+            file.write(bytes([letter]) * most + b"\r\n")
+        file.write(b"g" * 200_000_000 + b"\nend\n")
+    said, peak = read_in_a_process(tmp_path / "a.txt.gz")
+    assert said == [*[str(most)] * 6, f"{tmp_path / 'a.txt.gz'}, line 7: {TOO_LONG}"]
+    assert peak < 600e6
+    (tmp_path / "b.txt").write_text("a" * (most + 1))
+    with pytest.raises(InputError, match=f"line 1: {TOO_LONG}"):
+        read(tmp_path / "b.txt")
+
+
+def test_a_line_that_is_too_long_loses_no_other_document(tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("a kettle\na cellar\n")
+    (tmp_path / "bad.txt").write_text("a garden\n" + "a" * ((32 << 20) + 1) + "\n")
+    path, good = tmp_path / "index", Sources.open(str(tmp_path / "good.txt"))
+    index, _ = build(path, good, WordEncoder, Settings())
+    with index, pytest.raises(InputError, match=rf"bad\.txt, line 2: {TOO_LONG}"):
+        add_sources(index, Sources.open(str(tmp_path / "bad.txt")))
+    with Collection.open(path, WordEncoder()) as index:
+        assert {document.text for document in index} == {"a kettle", "a cellar"}
+        assert index.verify() == []
 
 
 def test_compressed(tmp_path: Path) -> None:

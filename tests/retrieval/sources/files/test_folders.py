@@ -137,6 +137,36 @@ def test_a_file_that_vanishes_or_grows_too_large(notes: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("becomes", ["longer", "shorter", "another"])
+def test_a_file_that_changes_while_it_is_read(
+    becomes: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written after its bytes are read, and before they are taken for all of it."""
+    path = notes / "tea.md"
+    before = path.read_text()
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    texts = {"longer": before + "more", "shorter": before[:-1], "another": before[::-1]}
+    looked, fstat = list[int](), os.fstat
+
+    def after_the_reading(descriptor: int) -> os.stat_result:
+        found = fstat(descriptor)
+        if os.path.samestat(found, path.stat()):
+            looked.append(found.st_size)
+            if len(looked) == 3:  # whether it is a file, before it is read, and afterwards
+                path.write_text(texts[becomes])
+                return fstat(descriptor)
+        return found
+
+    monkeypatch.setattr(os, "fstat", after_the_reading)
+    found, said = read(notes)
+    assert len(looked) == 3
+    assert list(found) == ["code/a.py", "work/LICENSE", "work/plan.txt"]
+    assert said[-1] == "1 file could not be read: tea.md (changes while it is read)"
+    found, said = read(notes)
+    assert "tea.md" in found
+    assert "changes" not in said[-1]
+
+
 def test_a_line_of_two_gigabytes(tmp_path: Path) -> None:
     write(tmp_path, **{"a.md": "a"})
     with (tmp_path / "long.md").open("wb") as file:

@@ -1,0 +1,167 @@
+"""The process that reads a table of SQLite or Excel, and writes its rows as lines of JSON.
+
+It has so much memory and no more: a workbook of a few kilobytes may say that it has 17 billion
+cells. It is told a line of JSON, and answers one: ``{"error": words}``, empty if all went well.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import signal
+import sqlite3
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+
+from ..sql import identifier
+from .files.archives import ENCRYPTED, MOST_ENTRIES
+from .files.limits import INSTALL, MEMORY, size
+from .files.worker import limit_memory
+
+WORKBOOK = ".xlsx"
+ROWS = "rows.jsonl"
+"""What is written into the folder that is given."""
+LARGEST_WORKBOOK = 1 << 30
+"""Bytes that an Excel file may become when it is unpacked."""
+PIECE = 1 << 20
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
+
+
+def main() -> None:
+    """Read the table that standard input names."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
+    limit_memory()
+    asked = json.loads(sys.stdin.buffer.read())
+    error = _error(Path(asked["path"]), asked["table"], Path(asked["folder"]))
+    answers.write(json.dumps({"error": error}))
+    answers.flush()
+
+
+def _error(path: Path, table: str, folder: Path) -> str:
+    """Why the table can't be read; "" once its rows are written."""
+    if path.suffix.lower() == WORKBOOK:
+        rows = rows_of_workbook(path, table, folder / f"unpacked{WORKBOOK}")
+    else:
+        rows = rows_of_sqlite(path, table)
+    try:
+        _write(folder / ROWS, rows)
+    except InputError as error:
+        return str(error)
+    except MemoryError:
+        return f"{path}: takes over {size(MEMORY)} of memory"
+    except BaseException as error:  # a panic of Rust's is no Exception
+        first = next(iter(str(error).splitlines()), "")
+        return f"{path}: broken: {type(error).__name__} {first[:100]}".strip()
+    return ""
+
+
+def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
+    """The table that is named, or the only one.
+
+    Raises
+    ------
+    InputError
+        If there is no such table, or several of which none is named.
+    """
+    if table and table not in tables:
+        raise InputError(f"{path}: no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
+    if not table and len(tables) != 1:
+        said = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
+        raise InputError(f"{path}: " + (said if tables else f"no {kind} in it"))
+    return table or tables[0]
+
+
+def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
+    """Rows of a table or view: column -> value."""
+    try:
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            listed = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+                "AND name NOT LIKE 'sqlite_%' ORDER BY name"
+            ).fetchall()
+            name = chosen(path, "table", [name for (name,) in listed], table)
+            cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                yield dict(zip(names, row, strict=True))
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: {error}; expected an SQLite database") from error
+
+
+def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows of a sheet below its first that is not empty, the columns' names: column -> value.
+
+    Parameters
+    ----------
+    copy : a file to be written, of the same ending; it may become as large as `LARGEST_WORKBOOK`.
+    """
+    try:
+        import python_calamine
+    except ModuleNotFoundError as error:
+        raise InputError(f"{path}: needs python-calamine: {INSTALL}") from error
+    _unpack(path, copy)
+    try:
+        book = python_calamine.CalamineWorkbook.from_path(str(copy))
+        name = chosen(path, "sheet", book.sheet_names, table)
+        rows = book.get_sheet_by_name(name).iter_rows()
+    except (python_calamine.CalamineError, OSError) as error:
+        raise InputError(f"{path}: {error}; expected an Excel workbook") from error
+    head = next((row for row in rows if any(cell != "" for cell in row)), list[Any]())
+    names = [str(cell).strip() for cell in head]
+    for row in rows:
+        values = {name: cell for name, cell in zip(names, row, strict=False) if name}
+        if any(value not in ("", None) for value in values.values()):
+            yield {name: None if value == "" else value for name, value in values.items()}
+
+
+def _unpack(path: Path, to: Path) -> None:
+    """Copy an archive without its packing, no further than its entries say that they are long.
+
+    What reads the copy meets no more bytes than these; of the file itself it might unpack any
+    number, whatever that says.
+    """
+    try:
+        with zipfile.ZipFile(path) as packed, zipfile.ZipFile(to, "w") as copy:
+            entries = list(packed.NameToInfo.values())
+            unpacked = sum(entry.file_size for entry in entries)
+            if unpacked > LARGEST_WORKBOOK or len(entries) > MOST_ENTRIES:
+                raise InputError(
+                    f"{path}: {unpacked:,} bytes unpacked in {len(entries):,} entries; expected at "
+                    f"most {LARGEST_WORKBOOK:,} in {MOST_ENTRIES:,}"
+                )
+            if any(entry.flag_bits & ENCRYPTED for entry in entries):
+                raise InputError(f"{path}: encrypted; expected an Excel workbook")
+            for entry in entries:
+                with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
+                    copyfileobj(file, own, PIECE)
+    except BROKEN_ARCHIVE as error:
+        raise InputError(f"{path}: {error}; expected an Excel workbook") from error
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            values = {name: _plain(value) for name, value in row.items()}
+            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return None  # no text, and nothing to filter by
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+        return int(value)  # Excel has no whole numbers
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return str(value) if isinstance(value, dt.timedelta) else value
