@@ -77,7 +77,7 @@ def made_up(count: int) -> list[str]:
     """Texts of one to six words that are none: every other one of syllables, else of letters.
 
     >>> made_up(2)
-    ['gose gubibale', 'kxqm wvt']
+    ['pamagaha puwomo wage sasu halakaka mopegipu', 'ryqvr kwdpsvn ikmsx ynj ogispni kixgfsqb']
     """
     rng = np.random.default_rng(0)
 

@@ -139,7 +139,7 @@ def _named(hit: Hit, file: Path | None) -> Text:
         named.stylize(link_to(file, hit))
         named.append(_colon_line(hit), style="default")
     title = on_one_line(hit.title)
-    if title and hit.title != hit.id:
+    if title and not _says_title(hit.id, hit.title):
         named.append("  " + visible(shortened(title)), style="default")
     return named
 
@@ -159,7 +159,8 @@ def _with_words(text: str, query: str) -> Text:
 
 def _place(hit: Hit, file: Path | None) -> Text:
     """Where a passage is: the file, if the id does not say it, the headings, the page or line."""
-    place = [on_one_line(heading) for heading in hit.headings]
+    headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
+    place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
     elif hit.start and not (file is not None and _colon_line(hit)):
@@ -180,6 +181,15 @@ def _is_named_by(id: str, file: Path) -> bool:
     (True, False)
     """
     return f"/{file.as_posix()}".endswith(f"/{id.removeprefix('./').lstrip('/')}") and id != ""
+
+
+def _says_title(id: str, title: str) -> bool:
+    """Whether a title is the id again, or the name of the file that it is, without the ending.
+
+    >>> _says_title("a/tea.md", "tea"), _says_title("a/tea.md", "Tea"), _says_title("7", "7")
+    (True, False, True)
+    """
+    return id == title or id.rpartition("/")[2].startswith(f"{title}.")
 
 
 def _colon_line(hit: Hit) -> str:

@@ -25,9 +25,10 @@ SAMPLE = 256
 """Rows of which pairs are made: other ones gave deviations that were within 8% of each other."""
 FEWEST = 100
 """Rows to find: with fewer, there are too few pairs to tell their deviation by."""
-WIDEST = 0.115
+WIDEST = 0.13
 """A deviation beyond which nothing is said: documents then differ in few directions, which queries
-share less. So it is without whitening (gamma 0) and in few dimensions."""
+share less. So it is in few dimensions, and with beta 1 and gamma 0: of SQuAD's own queries 42% were
+below, with static vectors, and a deviation of 0.147."""
 
 
 def chance_score(snapshot: Snapshot, count: int | None = None) -> float | None:
