@@ -20,6 +20,7 @@ COMMANDS = (
     over_models.reduction,
     over_indexes.updates,
     over_indexes.passages,
+    over_sets.chance,
     results.report,
     results.tables,
 )

@@ -251,12 +251,12 @@ class DocumentStore:
         )
 
     def count_cut(self, first_row: int = 0) -> tuple[int, float]:
-        """Live documents from first_row on that are longer than what is read of a text: how many,
-        and the share of their tokens that was read."""
+        """Live documents from first_row on that have more than what is read of a text or passage:
+        how many, and the share of the tokens of these that was read."""
         ((count, share),) = self._database.fetch(
-            """SELECT count(*), sum(read)::DOUBLE / sum(tokens)::DOUBLE
-            FROM partly_read JOIN documents USING ("row")
-            WHERE "row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
+            """SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
+            FROM partly_read p ASOF JOIN documents d ON p."row" >= d."row"
+            WHERE d."row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
             [first_row],
         )
         return (count, share) if count else (0, 1.0)

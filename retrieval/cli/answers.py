@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -14,12 +16,15 @@ from slimdex.indexes.errors import InputError
 from ..documents import Hit
 from .console import hanging, hit_json, line
 from .excerpts import beginning, on_one_line, shortened
+from .links import file_of, link_in, link_to
 from .queries import Queries
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
 LONGEST_ID = 1000
 """Characters of an id that are shown: some are a megabyte."""
+NAMED, NAME = 3, 40
+"""Queries that a line names, and the characters of each."""
 
 
 def show_hits(
@@ -42,10 +47,10 @@ def show_hits(
     if not hits:
         line("  nothing found")
     for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
-        score = Text(f"{hit.score:6.3f}  ", style="cyan")
-        hanging(score, _named(hit))
+        score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit)
+        hanging(score, _named(hit, file))
         body = _with_words(visible(text), query if is_text else "")
-        shown = (_place(hit), _columns(hit.metadata, columns), body)
+        shown = (_place(hit, file), _columns(hit, columns, file), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
@@ -57,6 +62,53 @@ def as_json(asked: Queries, found: Sequence[Sequence[Hit]]) -> list[dict[str, An
         {**id, "query": name, "hits": [hit_json(hit) for hit in hits]}
         for id, name, hits in zip(ids, asked.names, found, strict=True)
     ]
+
+
+def least_score(asked: float | None) -> float:
+    """What `--min-score` asks for: by default less than any score.
+
+    Raises
+    ------
+    InputError
+        If no cosine can be told by it.
+
+    >>> least_score(0.3), least_score(None)
+    (0.3, -inf)
+    """
+    if asked is None:
+        return -math.inf
+    if not -1 <= asked <= 1:  # also refuses NaN
+        raise InputError(f"--min-score {asked:g}; expected a cosine, -1 to 1")
+    return asked
+
+
+def by_chance(
+    names: Sequence[str], found: Sequence[Sequence[Hit]], score: float | None
+) -> list[str]:
+    """A line if the best hit of some query is no nearer than a random document would be.
+
+    Parameters
+    ----------
+    names : of the queries.
+    score : what the best of as many random documents scores, None where that is not known.
+
+    >>> by_chance(["tea"], [[Hit("7", 0.2, "")]], 0.31)
+    ['the best hit is no nearer than a random document would be (0.200; random ones reach 0.310)']
+    >>> by_chance(["tea", "rain"], [[Hit("7", 0.2, "")], [Hit("8", 0.5, "")]], 0.31)
+    ["the best hit is no nearer than a random document would be (they reach 0.310) for 'tea'"]
+    """
+    if score is None:
+        return []
+    best = {name: hits[0].score for name, hits in zip(names, found, strict=True) if hits}
+    far = [name for name, own in best.items() if own < score]
+    said = "the best hit is no nearer than a random document would be"
+    if not far:
+        return []
+    if len(names) == 1:
+        return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
+    some = ", ".join(f"'{shortened(on_one_line(name), NAME)}'" for name in far[:NAMED])
+    more = f" and {len(far) - NAMED:,} more" if len(far) > NAMED else ""
+    return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
 
 def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -80,11 +132,14 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     return [by_lower[name.lower()] for name in names]
 
 
-def _named(hit: Hit) -> Text:
-    """A hit's id and, where it has another one, its title."""
+def _named(hit: Hit, file: Path | None) -> Text:
+    """A hit's id and, where it has another one, its title; the id of a file is a link to it."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
+    if file is not None and _is_named_by(hit.id, file):
+        named.stylize(link_to(file, hit))
+        named.append(_colon_line(hit), style="default")
     title = on_one_line(hit.title)
-    if title and hit.title != hit.id:
+    if title and not _says_title(hit.id, hit.title):
         named.append("  " + visible(shortened(title)), style="default")
     return named
 
@@ -102,19 +157,57 @@ def _with_words(text: str, query: str) -> Text:
     return shown
 
 
-def _place(hit: Hit) -> Text:
-    """Where in its document a passage is: the headings above it, and its page or line."""
-    place = [on_one_line(heading) for heading in hit.headings]
+def _place(hit: Hit, file: Path | None) -> Text:
+    """Where a passage is: the file, if the id does not say it, the headings, the page or line."""
+    headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
+    place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
-    elif hit.start:
+    elif hit.start and not (file is not None and _colon_line(hit)):
         place.append(f"line {hit.line:,}")
-    return Text(visible(shortened(" > ".join(place))), style="dim")
+    shown = Text(visible(shortened(" > ".join(place))), style="dim")
+    if file is None or _is_named_by(hit.id, file):
+        return shown
+    path = Text(visible(shortened(str(file), LONGEST_ID)), style="green")
+    path.stylize(link_to(file, hit))
+    path.append(_colon_line(hit), style="default")
+    return Text.assemble(path, "  " if shown else "", shown)
 
 
-def _columns(metadata: Mapping[str, Any], columns: Sequence[str]) -> Text:
-    values = (f"{name}: {_value(metadata.get(name))}" for name in columns)
-    return Text(visible("  ".join(values)), style="dim")
+def _is_named_by(id: str, file: Path) -> bool:
+    """Whether an id is a file's path, or the end of it, as for files of folders.
+
+    >>> _is_named_by("a/b.md", Path("notes/a/b.md")), _is_named_by("b.md#7", Path("b.md"))
+    (True, False)
+    """
+    return f"/{file.as_posix()}".endswith(f"/{id.removeprefix('./').lstrip('/')}") and id != ""
+
+
+def _says_title(id: str, title: str) -> bool:
+    """Whether a title is the id again, or the name of the file that it is, without the ending.
+
+    >>> _says_title("a/tea.md", "tea"), _says_title("a/tea.md", "Tea"), _says_title("7", "7")
+    (True, False, True)
+    """
+    return id == title or id.rpartition("/")[2].startswith(f"{title}.")
+
+
+def _colon_line(hit: Hit) -> str:
+    """A line as editors take it after a path; only of code is a text's line also the file's."""
+    return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
+
+
+def _columns(hit: Hit, columns: Sequence[str], file: Path | None) -> Text:
+    """Names and values of some columns; a file and an address on the web are links."""
+    shown = Text(style="dim")
+    for name in columns:
+        value = hit.metadata.get(name)
+        is_file = file is not None and name == "path"
+        link = link_to(file, hit) if file is not None and is_file else link_in(value)
+        shown.append(f"{'  ' if shown else ''}{visible(name)}: ").append(
+            visible(_value(value)), style=link
+        )
+    return shown
 
 
 def _value(value: Any) -> str:

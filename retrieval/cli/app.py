@@ -239,7 +239,8 @@ def search(
     where: Where = None,
     per: Annotated[str, typer.Option(help=PER)] = "document",
     min_score: Annotated[
-        float | None, typer.Option(help="Leave out what scores less: a cosine, -1 to 1.")
+        float | None,
+        typer.Option(metavar="SCORE", help="Leave out what scores less: a cosine, -1 to 1."),
     ] = None,
     model: Model = None,
     show: Annotated[
@@ -257,6 +258,7 @@ def search(
     from .excerpts import beginning, nearest_passages
     from .queries import Queries
 
+    least = answers.least_score(min_score)
     asked = Queries.asked(words, query, queries, query_vector)
     opened = Collection.open(
         index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
@@ -264,17 +266,20 @@ def search(
     with opened as collection:
         columns = answers.chosen_columns(show or [], list(collection._store.columns))
         found = collection.search_many(asked.asked_for, n, where, candidates=candidates, per=per)
-        if min_score is not None:
-            found = [[hit for hit in hits if hit.score >= min_score] for hits in found]
+        found = [[hit for hit in hits if hit.score >= least] for hits in found]
+        by_chance = None if candidates == 0 else collection.chance_score(where)
         if as_json:
-            console.print_json({"queries": answers.as_json(asked, found)})
+            by_query = answers.as_json(asked, found)
+            console.print_json({"queries": by_query, "chance_score": by_chance})
             return
         if asked.texts is None:
             texts = [[beginning(hit) for hit in hits] for hits in found]
         else:
             texts = nearest_passages(collection.encoder, asked.texts, found)
-    for name, hits, shown in zip(asked.names, found, texts, strict=True):
-        answers.show_hits(name, hits, shown, columns, is_text=asked.texts is not None)
+    for name, hits, parts in zip(asked.names, found, texts, strict=True):
+        answers.show_hits(name, hits, parts, columns, is_text=asked.texts is not None)
+    for said in answers.by_chance(asked.names, found, by_chance):
+        console.note(said)
 
 
 app.command()(changing.add)

@@ -82,10 +82,11 @@ def health(
     )
     with opened as collection, console.progress() as progress:
         report = collection.health(sample=sample, progress=progress)
+        noun = collection._snapshot.noun
     if as_json:
         console.print_json(report)
     else:
-        console.show_pairs(health_lines(report))
+        console.show_pairs(health_lines(report, noun))
         for line in report["advice"]:
             console.note(line)
 

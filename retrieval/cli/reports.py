@@ -12,8 +12,10 @@ from ..losses import FLOAT32, INT8, SAID
 UNKNOWN = "not known"
 
 
-def health_lines(report: Mapping[str, Any]) -> dict[str, str]:
+def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
     """The report of `Collection.health`, a fact for each line.
+
+    Where texts are cut, the noun is passages: these are what it counts.
 
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
@@ -21,10 +23,10 @@ def health_lines(report: Mapping[str, Any]) -> dict[str, str]:
     kept, error, recall = report["variance_kept"], report["code_error"], report["recall"]
     since = report["documents_since_fit"]
     lines = {
-        "documents": f"{report['documents']:,}, of which {_count(since)} came after the fit",
+        noun: f"{report['documents']:,}, of which {_count(since)} came after the fit",
         "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
         "code error": _now_and_then(error["old_documents"], error["at_fit"]),
-        "of new documents": _figure(error["new_documents"]),
+        f"of new {noun}": _figure(error["new_documents"]),
         "recall@10": (
             f"{recall['estimate']:.4f}, at least {recall['bound']:.4f} with "
             f"{100 * (1 - recall['error']):.4g}% confidence, by {recall['queries']:,} queries: "
@@ -32,7 +34,7 @@ def health_lines(report: Mapping[str, Any]) -> dict[str, str]:
         ),
     }
     if not since:
-        del lines["of new documents"]
+        del lines[f"of new {noun}"]
     if kept.get("refitted") is not None:
         lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
     if report["certified"] is not None:

@@ -4,6 +4,6 @@
 `current` says which.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
 refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, snapshot, document_search,
-recall_trials, query_pools, metric_choice, current, verification, info, reencoding, writer, health,
-targets, settings_search, tuning, collection, repair.
+chance_scores, recall_trials, query_pools, metric_choice, current, verification, info, reencoding,
+writer, health, targets, settings_search, tuning, collection, repair.
 """

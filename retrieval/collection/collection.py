@@ -44,6 +44,7 @@ from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import health, reencoding, staging, tuning, writer
+from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
 from .document_search import hit_of, nearest_documents
@@ -339,6 +340,35 @@ class Collection:
         return self._current.read(
             lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates, per)
         )
+
+    def chance_score(self, where: str | None = None) -> float | None:
+        """What the best of as many random documents would score: a hit below it says nothing.
+
+        A hit above it may still be by chance. It takes some milliseconds, and is the same for every
+        query; see `chance_scores`.
+
+        Parameters
+        ----------
+        where : as for `search`: the best of as many as the condition holds for.
+
+        Returns
+        -------
+        A cosine, as hits have it; None where it is not known: of fewer than 100 documents or
+        passages, of an index that does not rescore, and of vectors that differ in few directions.
+
+        Raises
+        ------
+        InputError
+            If there are no documents yet, or `where` is no expression.
+        """
+
+        def read(snapshot: Snapshot) -> float | None:
+            if where is None:
+                return chance_score(snapshot)
+            found = self._rows_where(snapshot, where)
+            return chance_score(snapshot, len(snapshot.document_rows.all_rows(found)))
+
+        return self._current.read(read)
 
     def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
         if isinstance(queries, np.ndarray):

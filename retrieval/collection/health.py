@@ -328,7 +328,7 @@ def after_addition(
     if not is_comparable(certificate) or documents < FEWEST:
         certificate = None
     assert state.settings is not None
-    kind = kind_advice(ledger.path, state.requested, state.settings.kind, documents)
+    kind = kind_advice(ledger.path, state.requested, state.settings.kind, documents, snapshot.noun)
     if not documents or (refit != "always" and not _is_due(certificate, snapshot)):
         return Settled(snapshot, kind)
     figures = drift(state, index, ledger.moments(), snapshot.hidden)
@@ -337,7 +337,7 @@ def after_addition(
         now = measured(index, pool, snapshot.hidden, progress)
         certificate = _renewed(certificate, now, pool, figures.documents)
         snapshot = writer.certify(ledger, snapshot, certificate)
-    said = _alarm(ledger.path, figures, certificate, now, index)
+    said = _alarm(ledger.path, figures, certificate, now, snapshot)
     is_sure = bool(said) and (figures.is_large or (now is not None and figures.is_large is None))
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
         return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
@@ -362,13 +362,14 @@ def _alarm(
     figures: Drift,
     certificate: Certificate | None,
     now: Measured | None,
-    index: ReducedIndex,
+    snapshot: Snapshot,
 ) -> list[str]:
     """A line if what was certified is broken, or, where nothing was, if the fit has grown old."""
+    index = snapshot.index
     if certificate is None:
         if figures.is_large is False:
             return []
-        return fit_advice(path, figures.fitted, figures.documents, index)
+        return fit_advice(path, figures.fitted, figures.documents, index, snapshot.noun)
     if now is None or verdict(certificate, now) != "broken":
         return []
     if figures.is_large is False:  # more of the same, among which as many candidates find less
@@ -399,7 +400,7 @@ def _refit(
     snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested, progress)
     seconds = perf_counter() - start
     fitted = "some" if figures.fitted is None else f"{figures.fitted:,}"
-    why = f"fitted on {fitted} of {figures.documents:,} documents"
+    why = f"fitted on {fitted} of {figures.documents:,} {snapshot.noun}"
     if certificate is not None and now is not None and verdict(certificate, now) == "broken":
         why = _fallen(certificate, now)
     elif figures.variance_now is not None and figures.variance_best is not None:

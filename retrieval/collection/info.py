@@ -19,9 +19,10 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
     """Everything about an index that JSON can hold."""
     state, index = snapshot.state, snapshot.index
     searched = state.rows - len(snapshot.hidden)
-    advice = fit_advice(ledger.path, state.fitted, searched, index)
+    advice = fit_advice(ledger.path, state.fitted, searched, index, snapshot.noun)
     if state.settings is not None:
-        advice += kind_advice(ledger.path, state.requested, state.settings.kind, searched)
+        kind = state.settings.kind
+        advice += kind_advice(ledger.path, state.requested, kind, searched, snapshot.noun)
     precision = precision_note(str(state.encoder.get("precision")))
     return {
         "path": str(ledger.path),

@@ -21,18 +21,21 @@ FIXED_S = 1.0
 """Seconds that a fit takes on the smallest index: eigenvectors, k-means, a commit's fsyncs."""
 
 
-def fit_advice(path: Path, fitted: int | None, documents: int, index: ReducedIndex) -> list[str]:
+def fit_advice(
+    path: Path, fitted: int | None, documents: int, index: ReducedIndex, noun: str = "documents"
+) -> list[str]:
     """A line for the user if the documents have outgrown those that the reducer was fitted on.
 
     Parameters
     ----------
     fitted : documents that the reducer has seen; None if that is not known.
     documents : those that have a vector now.
+    noun : what they are: where texts are cut, passages.
     """
     if not is_outgrown(fitted, documents, index):
         return []
     return [
-        f"fitted on {fitted:,} of {documents:,} documents; `slimdex reduce {path}` fits anew"
+        f"fitted on {fitted:,} of {documents:,} {noun}; `slimdex reduce {path}` fits anew"
         f"{about(refit_seconds(index))}"
     ]
 
@@ -58,12 +61,14 @@ def refit_seconds(index: ReducedIndex) -> float | None:
     return None if seconds is None else FIXED_S + seconds
 
 
-def kind_advice(path: Path, requested: Settings, kind: str, documents: int) -> list[str]:
+def kind_advice(
+    path: Path, requested: Settings, kind: str, documents: int, noun: str = "documents"
+) -> list[str]:
     """A line for the user if `auto` would choose another kind for so many documents."""
     better = by_size(documents).name
     if requested.kind != AUTO or kind == FLAT.name or kind == better:
         return []
-    return [f"{documents:,} documents: kind {better}, from `slimdex reduce {path}`, is faster"]
+    return [f"{documents:,} {noun}: kind {better}, from `slimdex reduce {path}`, is faster"]
 
 
 def coding_seconds(index: ReducedIndex) -> float | None:

@@ -18,11 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from slimdex.__main__ import main
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.slow import slow
 
 PETS = [
@@ -188,6 +193,55 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
     )
 
 
+def test_what_scores_less_is_left_out(pets: Runner) -> None:
+    words = ("search", "pets", "the cat sat on the mat", "--json")
+    hits = pets(*words).json["queries"][0]["hits"]
+    assert (hits[0]["id"], len(hits)) == ("cat", 3)
+    with Collection.open("pets", read_only=True, model=pets.model) as collection:
+        scores = [hit.score for hit in collection.search(words[2])]
+    assert scores[1] < scores[0]
+    for least, left in ((-1, 3), (scores[1], 2), (scores[1] + 1e-6, 1), (scores[0], 1)):
+        kept = pets(*words, "--min-score", repr(float(least))).json["queries"][0]["hits"]
+        assert kept == hits[:left]
+    shown = pets(*words[:-1], "--min-score", repr(scores[1] + 1e-6))
+    assert (" cat\n" in shown.out, " rain\n" in shown.out) == (True, False)
+    assert pets("search", "pets", "rain", "--min-score", "1").out == "rain\n  nothing found\n"
+    nothing = pets("search", "pets", "rain", "--min-score", "1", "--json").json
+    assert nothing["queries"] == [{"query": "rain", "hits": []}]
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.01", "-1.5", "60"])
+def test_a_score_that_none_can_be(pets: Runner, score: str) -> None:
+    said = pets.refuses("search", "pets", "rain", "--min-score", score)
+    assert said == f"error: --min-score {score}; expected a cosine, -1 to 1\n"
+
+
+def test_a_best_hit_as_if_by_chance_is_told(slimdex: Runner) -> None:
+    """A query beside all that the documents span, and one that is a document's own vector."""
+    X = np.random.default_rng(0).standard_normal((120, 256))
+    beside = np.linalg.svd(X)[2][-1]
+    with Collection.create("x", GivenEncoder(256), Settings(kind="flat", gamma=0)) as collection:
+        collection.add([Document(f"d{i}", "text") for i in range(120)], vectors=X)
+        score = collection.chance_score()
+        assert score is not None
+    np.save("asked.npy", np.stack([X[3], beside]))
+    np.save("own.npy", X[:1])
+    np.save("beside.npy", beside[None])
+    said = "note: the best hit is no nearer than a random document would be "
+    both = slimdex("search", "x", "--query-vector", "asked.npy")
+    assert both.err == f"{said}(they reach {score:.3f}) for 'vector 2'\n"
+    assert slimdex("search", "x", "--query-vector", "own.npy").err == ""
+    alone = slimdex("search", "x", "--query-vector", "beside.npy")
+    (best,) = re.findall(r"^ *(-?0\.\d+)  d", alone.out, re.MULTILINE)[:1]
+    assert alone.err == f"{said}({best}; random ones reach {score:.3f})\n"
+    found = slimdex("search", "x", "--query-vector", "beside.npy", "--json")
+    assert (found.json["chance_score"], found.err) == (pytest.approx(score), "")
+    coarse = slimdex("search", "x", "--query-vector", "beside.npy", "--candidates", "0")
+    assert coarse.err == ""
+    left_out = slimdex("search", "x", "--query-vector", "beside.npy", "--min-score", "0.5")
+    assert (left_out.out.endswith("nothing found\n"), left_out.err) == (True, "")
+
+
 @pytest.mark.slow
 def test_candidates_of_one_search(slimdex: Runner) -> None:
     words = ("--k", "2", "--kind", "sq8", "--passages", "off")  # few enough rows to take all
@@ -262,17 +316,6 @@ def test_a_whole_document(slimdex: Runner) -> None:
     assert "".join(text[p["start"] : p["end"]] for p in found["passages"]).startswith("the cat ab")
     assert slimdex("open", "x", "b", "--json").json["passages"] == []
     assert "unknown id 'c'; expected the id of a document" in slimdex.refuses("open", "x", "c")
-
-
-def test_what_scores_too_little_is_left_out(pets: Runner) -> None:
-    words = ("search", "pets", "cat", "--json")
-    (found,) = pets(*words).json["queries"]
-    scores = [hit["score"] for hit in found["hits"]]
-    (best,) = pets(*words, "--min-score", str(scores[0] - 1e-6)).json["queries"]
-    assert [hit["score"] for hit in best["hits"]] == [s for s in scores if s >= scores[0] - 1e-6]
-    (none,) = pets(*words, "--min-score", "1.01").json["queries"]
-    assert none["hits"] == []
-    assert "nothing found" in pets(*words[:3], "--min-score", "1.01").out
 
 
 def test_a_build_that_goes_on_is_cut_as_it_was_begun(

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from socket import gethostname
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -19,10 +21,12 @@ from rich.cells import cell_len
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.slow import slow
 
+LINK = re.compile(r"\x1b\]8;(?:id=[\d-]+)?;([!-~]*)\x1b\\")
+"""The mark at which a link begins, with where it leads, or ends, with nothing."""
 STYLE = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|2K|1A)|\r")
 """What Rich writes to colour its output, and to draw bars of progress."""
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
@@ -145,3 +149,73 @@ def test_errors_and_notes_are_safe(index: Path, tmp_path: Path) -> None:
     assert r"no\x1b]0;x\x07: no slimdex index there" in at_terminal(
         200, "search", str(tmp_path / "no\x1b]0;x\x07"), "x"
     )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder, and an index of documents that name its files, the first of them nearest."""
+    folder = tmp_path_factory.mktemp("files")
+    for name in ("a b.html", "c.pdf", "deep/d.md", "box.mbox"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+
+    def document(id: str, path: str, part: Part, url: str | None = None) -> Document:
+        return Document(id, "text", metadata={"path": path, "url": url}, parts=[part])
+
+    documents = [
+        document("a b.html", f"{folder}/a b.html", Part(0, ["Top", "Low"], anchor="l;w")),
+        document("c.pdf", f"{folder}/c.pdf", Part(0, page=7)),
+        document("deep/d.md", f"{folder}/deep/d.md", Part(0, ["H"], anchor="h")),
+        document("box.mbox#7", f"{folder}/box.mbox", Part(0)),
+        document("gone.md", f"{folder}/gone.md", Part(0), "https://x.org/a?b=1"),
+        document("evil", "\x1b]8;;http://y\x1b\\", Part(0), "https://x\x07"),
+    ]
+    with Collection.create(folder / "index", GivenEncoder(2), Settings(kind="flat")) as collection:
+        vectors = np.array([[9, i] for i in range(len(documents))])
+        collection.add(documents, vectors=vectors)
+    return folder
+
+
+def of_files(files: Path, *more: str) -> tuple[str, ...]:
+    return ("search", str(files / "index"), "--query-vector", "[1, 0]", *more)
+
+
+def links(written: str) -> list[tuple[str, str]]:
+    """What is shown as a link, and where it leads, without styles."""
+    parts = LINK.split(STYLE.sub("", written))
+    return [(text, uri) for uri, text in zip(parts[1::2], parts[2::2], strict=True) if uri]
+
+
+def test_files_that_are_there_are_links_in_a_terminal(files: Path) -> None:
+    written = at_terminal(200, *of_files(files))
+    here = f"file://{quote(gethostname())}{quote(str(files))}"
+    assert links(written) == [
+        ("a b.html", f"{here}/a%20b.html#l%3Bw"),
+        ("c.pdf", f"{here}/c.pdf#page=7"),
+        ("deep/d.md", f"{here}/deep/d.md"),
+        (f"{files}/box.mbox", f"{here}/box.mbox"),
+    ]
+    assert not OBEYED.search(STYLE.sub("", LINK.sub("", written)))
+
+
+def test_columns_that_are_shown_are_links(files: Path) -> None:
+    written = at_terminal(200, *of_files(files, "--show", "path,url"))
+    found = dict(links(written))
+    assert found["https://x.org/a?b=1"] == "https://x.org/a?b=1"
+    assert found[f"{files}/c.pdf"].endswith("/c.pdf#page=7")
+    assert f"{files}/gone.md" not in found
+    assert not [uri for uri in found.values() if not uri.startswith(("file://", "https://x.org/"))]
+    assert not OBEYED.search(STYLE.sub("", LINK.sub("", written)))
+
+
+def test_a_link_in_several_lines_is_one(files: Path) -> None:
+    found = links(at_terminal(NARROW, *of_files(files, "--show", "path")))
+    to_box = [text for text, uri in found if uri.endswith("/box.mbox")]
+    assert "".join(to_box).count(f"{files}/box.mbox") == 2
+
+
+@pytest.mark.parametrize("variables", [{}, {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}])
+def test_a_pipe_and_json_have_no_links(files: Path, variables: dict[str, str]) -> None:
+    assert "\x1b]8" not in piped(*of_files(files, "--show", "path,url"), **variables).stdout
+    written = at_terminal(80, *of_files(files, "--json"))
+    assert "\x1b" not in written

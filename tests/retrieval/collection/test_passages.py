@@ -15,10 +15,12 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.document_rows import DocumentRows
+from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import staging
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.document_search import nearest_documents
 from slimdex.retrieval.collection.query_pools import rows_of_documents
+from slimdex.retrieval.collection.refit_advice import fit_advice
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.evaluation import evaluate, evaluate_self
@@ -370,6 +372,21 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         assert facts["passages"]["rows"] == collection._state.rows
     both = rows_of_documents(rows, np.array([[1, 2]]))  # the second row of the first document
     assert both.tolist() == [[0, 1, 2]]
+
+
+def test_health_says_passages_where_it_counts_them(path: Path) -> None:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
+        rows = collection._state.rows
+        again = [Document(f"again{i}", f"other {i}") for i in range(4 * rows)]
+        collection.add(again, refit="never")
+        told = fit_advice(path, rows, 5 * rows, collection._index, collection._snapshot.noun)
+        assert told[0].startswith(f"fitted on {rows} of {5 * rows:,} passages; ")
+        report = collection.health(sample=40)
+        assert report["documents"] == 5 * rows
+        lines = health_lines(report, collection._snapshot.noun)
+        since = f"{5 * rows:,}, of which {4 * rows:,} came after the fit"
+        assert (lines["passages"], "documents" in lines) == (since, False)
+        assert lines["of new passages"] == health_lines(report)["of new documents"]
 
 
 def test_labels_are_of_documents(path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
@@ -16,7 +18,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
 EMPTY = ("", "  ", "\n\t")
@@ -147,6 +149,30 @@ def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerE
         collection.delete("long2")
         assert collection.info()["cut"] == NONE_CUT
         assert not [note for note in collection.add([Document("y", "dog")]).notes if line in note]
+
+
+class Undercounting(ReadingEncoder):
+    """Finds five tokens more in a passage than it said before, if a needle is in it."""
+
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.int64]]:
+        counts = self.token_counts(texts)
+        more = [5 * ("needle" in text) for text in texts]
+        lengths = [[n + m, min(n, self.max_length)] for n, m in zip(counts, more, strict=True)]
+        return self.encode(texts), np.array(lengths)
+
+
+@pytest.mark.parametrize("place", [0, 40])
+def test_a_passage_that_was_read_in_part_counts_wherever_it_is(place: int, tmp_path: Path) -> None:
+    words = [f"word{i}" for i in range(60)]
+    words[place] = "needle"
+    with Collection.create(tmp_path / "i", Undercounting()) as collection:
+        collection.add([Document("long", " ".join(words)), Document("short", "a cat")])
+        found = collection.info()["cut"]
+        assert found == {"documents": 1, "share_read": round(16 / 21, 4), "complete": True}
+        collection.compact()
+        assert collection.info()["cut"] == found
+        collection.delete("long")
+        assert collection.info()["cut"] == NONE_CUT
 
 
 def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""How answers are laid out in a pipe, where each part is a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex.retrieval.cli.answers import by_chance, show_hits
+from slimdex.retrieval.documents import Hit
+
+
+def shown(capsys: pytest.CaptureFixture[str], *hits: Hit) -> list[str]:
+    show_hits("tea", hits)
+    return capsys.readouterr().out.splitlines()[1:]
+
+
+def test_nothing_is_said_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    place = {"start": 40, "line": 3, "headings": ("Tea", "Green")}
+    named = Hit("a/notes.md", 0.5, "Boil it.", "Tea", **place)  # type: ignore[arg-type]
+    assert shown(capsys, named) == [
+        " 0.500  a/notes.md  Tea",
+        "        Green > line 3",
+        "        Boil it.",
+    ]
+    unnamed = Hit("a/notes.tar.md", 0.5, "Boil it.", "notes.tar", **place)  # type: ignore[arg-type]
+    assert shown(capsys, unnamed)[:2] == [" 0.500  a/notes.tar.md", "        Tea > Green > line 3"]
+    assert shown(capsys, Hit("7", 0.5, "Boil it.", "7"))[0] == " 0.500  7"
+
+
+def test_a_line_of_code_stands_behind_its_path(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Only of code are the text's lines the file's, and only a file that is there has a path."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.py").touch()
+    columns = {"path": f"{tmp_path}/a/b.py", "kind": "code"}
+    code = Hit("a/b.py", 0.5, "x", metadata=columns, start=9, line=1234, headings=("f",))
+    assert shown(capsys, code)[:2] == [" 0.500  a/b.py:1234", "        f"]
+    renamed = Hit("other", 0.5, "x", metadata=columns, start=9, line=7, headings=("f",))
+    assert shown(capsys, renamed)[:2] == [" 0.500  other", f"        {tmp_path}/a/b.py:7  f"]
+    text = Hit("a/b.py", 0.5, "x", metadata=columns | {"kind": "text"}, start=9, line=7)
+    assert shown(capsys, text)[:2] == [" 0.500  a/b.py", "        line 7"]
+    (tmp_path / "a" / "b.py").unlink()
+    assert shown(capsys, code)[:2] == [" 0.500  a/b.py", "        f > line 1,234"]
+
+
+def test_queries_whose_best_hit_is_by_chance_are_named() -> None:
+    names = [f"query\n{i} " + "x" * 50 for i in range(6)]
+    found = [[Hit("a", 0.1 * i, "")] for i in range(5)] + [[]]
+    (said,) = by_chance(names, found, 0.35)
+    assert said.endswith(" and 1 more")
+    assert said.count("'query ") == 3
+    assert "…'" in said
+    assert by_chance(names, found, 0.0) == []
+    assert by_chance(names, found, None) == []
+    assert by_chance(["same", "same"], [[Hit("a", 0.1, "")]] * 2, 0.2)[0].endswith("for 'same'")
