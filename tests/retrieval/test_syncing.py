@@ -96,8 +96,8 @@ def notes() -> None:
         **{
             "notes/tea.md": "# Tea\n\nBoil the water.",
             "notes/long.md": f"# Long\n\n{LONG}",
-            "notes/work/plan.txt": "First this. Then that.",
-            "notes/work/rain.md": "# Rain\n\nrain and snow",
+            "notes/yard/plan.txt": "First this. Then that.",
+            "notes/yard/rain.md": "# Rain\n\nrain and snow",
         }
     )
     built("notes")
@@ -112,7 +112,7 @@ def test_nothing_has_changed_and_nothing_is_read(
 
 def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     write(**{"notes/new.md": "# New\n\nwords", "notes/tea.md": "# Tea\n\nBoil the water twice."})
-    os.rename("notes/work", "notes/done")
+    os.rename("notes/yard", "notes/done")
     Path("notes/done/plan.txt").unlink()
     with Collection.open("x", read_only=True) as collection:
         before = collection._state.generation
@@ -165,7 +165,7 @@ def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(FileSource, "_of_file", broken)
     write(**{"notes/tea.md": "# Tea\n\nnew"})
-    Path("notes/work/rain.md").unlink()
+    Path("notes/yard/rain.md").unlink()
     added = synced("notes")
     assert counts(added) == (0, 0, 0, 1, 0)
     assert "notes: 1 file could not be read: tea.md (permission denied)" in added.notes
@@ -182,7 +182,7 @@ def test_documents_of_other_sources_stay(notes: None) -> None:
     assert counts(synced("notes")) == (0, 0, 0, 1, 0)
     write(**{"more.jsonl": '{"id": "tea", "text": "a new text"}\n'})
     assert counts(synced("more.jsonl")) == (0, 1, 0, 1, 1)
-    assert sorted(documents()) == ["long.md", "mine", "tea", "work/plan.txt", "work/rain.md"]
+    assert sorted(documents()) == ["long.md", "mine", "tea", "yard/plan.txt", "yard/rain.md"]
 
 
 def test_a_table_and_a_text_that_have_not_changed_are_not_read(
@@ -218,13 +218,13 @@ def test_messages_of_a_mailbox_come_and_go() -> None:
 
 
 def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None:
-    write(**{"notes/work/new.txt": "more", "notes/tea.md": "# Tea\n\nother"})
-    Path("notes/work/plan.txt").unlink()
-    added = synced(str(Path("notes/work").absolute()))
+    write(**{"notes/yard/new.txt": "more", "notes/tea.md": "# Tea\n\nother"})
+    Path("notes/yard/plan.txt").unlink()
+    added = synced(str(Path("notes/yard").absolute()))
     assert (added.documents - added.replaced, added.deleted) == (1, 1)
     found = documents()
-    assert sorted(found) == ["long.md", "tea.md", "work/new.txt", "work/rain.md"]
-    assert found["work/new.txt"].metadata["folder"] == "work"
+    assert sorted(found) == ["long.md", "tea.md", "yard/new.txt", "yard/rain.md"]
+    assert found["yard/new.txt"].metadata["folder"] == "yard"
     assert "Boil" in found["tea.md"].text
     os.chdir("notes")
     assert counts(synced("tea.md", index="../x"))[:2] == (0, 1)
@@ -266,7 +266,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
-    Path("notes/work/plan.txt").unlink()
+    Path("notes/yard/plan.txt").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(
             "slimdex.retrieval.collection.writer.add_pending",
@@ -377,7 +377,7 @@ def test_whatever_happens_it_ends_as_a_fresh_build(
 
 def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
     """Vectors of a moved file are copied: they are what the encoder would give again."""
-    os.rename("notes/long.md", "notes/work/long2.md")
+    os.rename("notes/long.md", "notes/yard/long2.md")
     synced("notes")
     with Collection.open("x", encoder()) as collection:
         rows = collection._snapshot.live_documents()

@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_docstrings_ask_for_the_anchors_of_their_names(folder: Path) -> None:
     pages = Pages.read(folder)
     (question,) = pages.questions  # time.sleep is written in C

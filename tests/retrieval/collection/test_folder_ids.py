@@ -18,7 +18,7 @@ from tests.encoders import WordEncoder
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder, words in (("home/notes", "at home"), ("work/notes", "at work")):
+    for folder, words in (("home/notes", "at home"), ("job/notes", "at job")):
         for name in ("tea.md", "plans/a.md"):
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,36 +44,36 @@ def texts() -> dict[str, str]:
 BOTH = {
     "plans/a.md": "home",
     "tea.md": "home",
-    "notes/plans/a.md": "work",
-    "notes/tea.md": "work",
+    "notes/plans/a.md": "job",
+    "notes/tea.md": "job",
 }
 
 
 def test_another_folder_with_the_same_paths() -> None:
     built("home/notes")
-    added = added_to("work/notes")
+    added = added_to("job/notes")
     assert (added.documents, added.replaced) == (2, 0)
-    assert added.notes[0] == "work/notes: ids are notes/..., since others are of another folder"
+    assert added.notes[0] == "job/notes: ids are notes/..., since others are of another folder"
     assert texts() == BOTH
-    again = added_to(str(Path("work/notes").absolute()), "home/notes")
+    again = added_to(str(Path("job/notes").absolute()), "home/notes")
     assert (again.documents, again.replaced, again.unchanged) == (2, 2, 2)  # their paths differ
     assert texts() == BOTH
 
 
 def test_two_folders_in_one_build() -> None:
-    assert built("home/notes", "work/notes").documents == 4
+    assert built("home/notes", "job/notes").documents == 4
     assert texts() == BOTH
 
 
 def test_folders_of_one_name_and_a_third() -> None:
-    shutil.copytree("work", "more/work")
-    built("home/notes", "work/notes")
-    added = added_to("more/work/notes")
+    shutil.copytree("job", "more/job")
+    built("home/notes", "job/notes")
+    added = added_to("more/job/notes")
     assert (added.documents, added.replaced) == (2, 2)  # the same: it has moved, or is a copy
-    assert "more/work/notes: taken for a folder that has moved" in added.notes
-    Path("work/notes/tea.md").write_text("# tea.md\n\nat once")
-    assert added_to("work/notes").notes[0].startswith("work/notes: ids are work/notes/...")
-    assert texts() == {**BOTH, "work/notes/tea.md": "once", "work/notes/plans/a.md": "work"}
+    assert "more/job/notes: taken for a folder that has moved" in added.notes
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat once")
+    assert added_to("job/notes").notes[0].startswith("job/notes: ids are job/notes/...")
+    assert texts() == {**BOTH, "job/notes/tea.md": "once", "job/notes/plans/a.md": "job"}
 
 
 def test_a_folder_that_has_moved_keeps_its_ids() -> None:
@@ -92,14 +92,14 @@ def test_a_file_by_itself_is_not_another_of_the_same_path(
     monkeypatch.chdir("home/notes")
     collection, _ = build(Path("../../x"), Sources.open("tea.md"), WordEncoder, Settings())
     collection.close()
-    monkeypatch.chdir("../../work/notes")
+    monkeypatch.chdir("../../job/notes")
     with Collection.open("../../x", WordEncoder()) as collection:
         added = add(collection, Sources.open("tea.md"))
     assert added.notes[0] == "tea.md: its id is notes/tea.md: tea.md is another file's"
     monkeypatch.chdir("../..")
-    assert texts() == {"tea.md": "home", "notes/tea.md": "work"}
-    Path("work/notes/tea.md").write_text("# tea.md\n\nat last")
-    assert added_to("work/notes/tea.md").replaced == 1
+    assert texts() == {"tea.md": "home", "notes/tea.md": "job"}
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat last")
+    assert added_to("job/notes/tea.md").replaced == 1
     assert texts() == {"tea.md": "home", "notes/tea.md": "last"}
 
 
@@ -112,7 +112,7 @@ def test_a_file_of_a_folder_that_is_known_is_that_document() -> None:
 
 def test_a_document_of_a_folder_is_not_replaced_by_a_file_by_itself() -> None:
     built("home/notes")
-    os.chdir("work/notes")
+    os.chdir("job/notes")
     with Collection.open("../../x", WordEncoder()) as collection:
         added = add(collection, Sources.open("tea.md"))
     os.chdir("../..")

@@ -70,9 +70,7 @@ def answers(path: Path) -> list[tuple[str, float]]:
     return [(hit.id, round(hit.score, 4)) for hit in hits]
 
 
-@pytest.mark.parametrize(
-    "loss", ["gone", *slow(["second", "empty", "short", "first", "last", "all"])]
-)
+@pytest.mark.parametrize("loss", slow(["gone", "second", "empty", "short", "first", "last", "all"]))
 def test_what_is_lost_is_encoded_and_nothing_else(path: Path, loss: str) -> None:
     before, content, file = answers(path), vectors_of(path).read_bytes(), vectors_of(path)
     if loss == "gone":

@@ -90,6 +90,7 @@ def test_it_is_the_least_of_memory_that_was_tried_to_reach_it(collection: Collec
     assert any("holds if real queries are no harder than these" in line for line in low.said)
 
 
+@pytest.mark.slow
 def test_what_can_not_be_had_is_said_with_the_nearest_that_can(collection: Collection) -> None:
     found = collection.tune(Target(recall=0.95, ram=17_000))
     assert found.chosen is None
@@ -119,6 +120,7 @@ def test_limits_of_time_and_disk(collection: Collection) -> None:
     assert easy.chosen is not None
 
 
+@pytest.mark.slow
 def test_queries_of_a_log_choose_and_prove(
     collection: Collection, docstrings: list[Document]
 ) -> None:

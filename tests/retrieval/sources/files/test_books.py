@@ -105,6 +105,7 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_pdf_bomb() -> None:
     text = b"BT /F 12 Tf " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 4_000_000
     bomb = pdf_file([text + b"ET"] * 3)
