@@ -21,6 +21,8 @@ from .queries import Queries
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
+SHORT = 3
+"""Letters of the words that say little by themselves."""
 LONGEST_ID = 1000
 """Characters of an id that are shown: some are a megabyte."""
 NAMED, NAME = 3, 40
@@ -150,11 +152,30 @@ def _with_words(text: str, query: str) -> Text:
     >>> _with_words("The cat, the Cat's mat; category", "a cat").spans
     [Span(4, 7, 'bold'), Span(13, 16, 'bold')]
     """
-    shown, words = Text(text), set(_WORD.findall(query.lower()))
+    shown, words = Text(text), telling_words(query)
     for found in _WORD.finditer(text):
         if found[0].lower() in words:
             shown.stylize("bold", *found.span())
     return shown
+
+
+def telling_words(query: str) -> set[str]:
+    """Words of a query, in lower case, without the short ones that sentences are held together by.
+
+    Those are left out, in whatever language, where longer ones tell what is meant; what is written
+    in capitals or has digits is a name.
+
+    >>> sorted(telling_words("how do I use an SQL index in c3?")), sorted(telling_words("to be"))
+    (['c3', 'index', 'sql'], ['be', 'to'])
+    """
+    words = _WORD.findall(query)
+    telling = [word for word in words if not _is_short(word)]
+    return {word.lower() for word in telling or words}
+
+
+def _is_short(word: str) -> bool:
+    plain = word.isascii() and word.isalpha()
+    return plain and len(word) <= SHORT and (word.islower() or word == "I")
 
 
 def _place(hit: Hit, file: Path | None) -> Text:

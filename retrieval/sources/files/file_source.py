@@ -208,7 +208,8 @@ class FileSource:
     def _documents(self, reading: Reading, progress: Progress) -> Generator[Document, None, None]:
         files = self._found.files
         with Worker() as worker:
-            for number, file in enumerate(files, start=1):
+            for number, file in enumerate(files):
+                progress("reading files", number, len(files))
                 stamp = self._stamp(file)
                 if stamp:
                     self.origins.add(reading.origin(stamp))
@@ -226,7 +227,7 @@ class FileSource:
                 except OSError as error:
                     self._kept.append(file.relative)
                     self._unread.append((file.relative, why(error)))
-                progress("reading files", number, len(files))
+            progress("reading files", len(files), len(files))
 
     def _stamp(self, file: FoundFile) -> str:
         """Of all that a file's documents are made of."""
