@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .arrays import Matrix, Rows, as_matrix
 from .errors import CorruptError, InputError
-from .kinds import PQ_MOST_ROWS, Kind
+from .kinds import KINDS, PQ_MOST_ROWS, Kind
 from .locks import SharedLock
 from .ranking import best_of, compacted, top_k
 
@@ -97,8 +97,8 @@ class FaissIndex:
             self._index: Any = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
         except RuntimeError as error:
             raise InputError(
-                f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected a kind "
-                "of `registry.KINDS` or a FAISS factory string"
+                f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected "
+                f"{', '.join(KINDS)} or a FAISS factory string"
             ) from error
         self._lock = SharedLock()
         self._tune()

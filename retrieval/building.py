@@ -31,7 +31,7 @@ from .sources.files.file_source import FileSource
 from .sources.given_vectors import GIVEN, GivenVectors, open_vectors
 from .sources.origins import Reading
 from .sources.source import Source, open_source
-from .sources.tables import ColumnNames
+from .sources.tables import ColumnNames, TableSource
 from .sources.text_files import STANDARD_INPUT, FileFormat
 
 
@@ -64,6 +64,7 @@ class Sources:
             raise InputError("-: standard input named twice; expected it once")
         names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
+        _check_columns_named(opened, names)
         check_typed(opened, names.types)
         return cls(opened, given, agree(opened))
 
@@ -128,6 +129,14 @@ class Sources:
                     return f"{source.name} (its document {before + 1:,})"
                 number -= len(batch)
         raise IndexError(number)
+
+
+def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
+    """Raise `InputError` if the user names a column and nothing has columns."""
+    named = {"text": names.text, "id": names.id, "title": names.title}
+    asked = next((f"{name}={value!r}" for name, value in named.items() if value), None)
+    if asked and not any(isinstance(source, TableSource) for source in opened):
+        raise InputError(f"{asked}: a column; expected a table among the sources")
 
 
 def _batches(

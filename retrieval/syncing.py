@@ -57,19 +57,26 @@ def sync(
         return np.array(gone, dtype=np.int64)
 
     added = add_read(collection, sources, ids, progress, refit=refit, missing=missing)
-    return replace(added, notes=[*went_on, *notes, *added.notes])
+    return replace(
+        added,
+        documents=went_on.documents + added.documents,
+        replaced=went_on.replaced + added.replaced,
+        encoded=went_on.encoded + added.encoded,
+        notes=[*went_on.notes, *notes, *added.notes],
+    )
 
 
-def _finished(collection: Collection, sources: Sources, progress: Progress) -> list[str]:
+def _finished(collection: Collection, sources: Sources, progress: Progress) -> Added:
     """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
     state, store = collection._state, collection._store
     if not state.unfinished or state.given:
-        return []
+        return Added(0, 0, [])
     ids = MadeUpIds.of(sources.opened, state, store)
     if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
-        return []
+        return Added(0, 0, [])
     added = collection._resume(progress, refit="never")
-    return [f"finished an addition of {added.documents:,} documents that was begun", *added.notes]
+    count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
+    return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
 
 
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:

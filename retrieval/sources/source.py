@@ -94,6 +94,8 @@ def open_source(
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
         if not (path / "corpus.jsonl").is_file():
+            if given.format is not None:
+                raise InputError(f"format={given.format!r}: {spec} is a folder; expected none")
             return FileSource.of_folder(spec, given.encoding)
         path = path / "corpus.jsonl"
     if spec != STANDARD_INPUT and not path.is_file():

@@ -229,8 +229,22 @@ def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None
     os.chdir("notes")
     assert counts(synced("tea.md", index="../x"))[:2] == (0, 1)
     os.chdir("..")
+    assert counts(synced("notes")) == (0, 0, 0, 0, 0)
+    for name in (
+        "tea.md",
+        "yard/new.txt",
+    ):  # their paths are as they were named when they were read
+        os.utime(Path("notes", name))
     synced("notes")
     check_equals_fresh("notes")
+
+
+def test_a_folder_is_the_same_however_it_is_named(notes: None) -> None:
+    os.symlink("notes", "link")
+    for name in (str(Path("notes").absolute()), "link", "../" + Path.cwd().name + "/notes/"):
+        assert counts(synced(name)) == (0, 0, 0, 0, 0)
+    os.chdir("notes")
+    assert counts(synced(".", index="../x")) == (0, 0, 0, 0, 0)
 
 
 def test_a_source_that_is_gone_or_empty_deletes_nothing(
@@ -280,7 +294,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     added = synced("notes", by=by)
     assert added.notes[0] == "finished an addition of 2 documents that was begun"
     assert by.encoded == ["Later Later\n\none more"]
-    assert (added.documents, added.deleted) == (1, 1)
+    assert (added.documents, added.replaced, added.deleted, added.encoded) == (3, 1, 1, 1)
     check_equals_fresh("notes")
 
 

@@ -20,6 +20,7 @@ from slimdex.indexes.progress import Progress, silent
 from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
+from .decoding import is_guessed
 from .front_matter import COLUMNS
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
@@ -33,6 +34,8 @@ from .worker_process import Worker
 BATCH = 64
 """Documents that are handed over at a time, unless they are long."""
 BATCH_CHARACTERS = 4 << 20
+GUESSED = ("text", "markdown", "rst", "code")
+"""Kinds that say nothing of their encoding."""
 NAMED = 10
 """Files that could not be read that are named; of more it is said how many."""
 
@@ -65,6 +68,7 @@ class FileSource:
         self._known = 0
         self._unread = list[tuple[str, str]]()
         self._kept = list[str]()
+        self._guessed = list[str]()
         self._passed_over = Counter[str]()
 
     @classmethod
@@ -112,6 +116,10 @@ class FileSource:
         hidden, ignored = self._found.hidden, self._found.ignored
         said = [f"{hidden:,} hidden"] if hidden else []
         said += [f"{ignored:,} ignored by .gitignore"] if ignored else []
+        indexes = self._found.indexes
+        said += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
+            indexes
+        )
         return [f"left out: {', '.join(said)}"] if said else []
 
     def left_out(self) -> list[str]:
@@ -119,6 +127,12 @@ class FileSource:
         unread = [*self._found.unreadable, *self._unread]
         said = [f"{count:,} {kind}" for kind, count in sorted(self._passed_over.items())]
         lines = [f"left out: {', '.join(said)}"] if said else []
+        if self._guessed:
+            named = ", ".join(self._guessed[:NAMED])
+            more = f" and {len(self._guessed) - NAMED:,} more" if self._guessed[NAMED:] else ""
+            lines.append(
+                f"no UTF-8, and read as was guessed (encoding=latin-1 would name it): {named}{more}"
+            )
         if unread:
             named = ", ".join(f"{name} ({reason})" for name, reason in unread[:NAMED])
             more = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
@@ -186,6 +200,7 @@ class FileSource:
         """
         self._unread.clear()
         self._kept.clear()
+        self._guessed.clear()
         self.origins.clear()
         self._known = 0
         self._passed_over.clear()
@@ -210,7 +225,7 @@ class FileSource:
         with Worker() as worker:
             for number, file in enumerate(files):
                 progress("reading files", number, len(files))
-                stamp = self._stamp(file)
+                stamp = self._stamp(file, reading)
                 if stamp:
                     self.origins.add(reading.origin(stamp))
                 if reading.has(stamp):
@@ -229,9 +244,10 @@ class FileSource:
                     self._unread.append((file.relative, why(error)))
             progress("reading files", len(files), len(files))
 
-    def _stamp(self, file: FoundFile) -> str:
-        """Of all that a file's documents are made of."""
-        facts = (self._root, self._encoding, file.relative, file.size, file.mtime_ns)
+    def _stamp(self, file: FoundFile, reading: Reading) -> str:
+        """Of all that a file's documents are made of, but for how the folder was named."""
+        path = reading.inside + ("" if self.is_alone and reading.inside else file.relative)
+        facts = (self._encoding, path, file.size, file.mtime_ns)
         return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts)
 
     def _known_as(
@@ -261,6 +277,8 @@ class FileSource:
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
+                if self._encoding is None and kind in GUESSED and is_guessed(data):
+                    self._guessed.append(file.relative)
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
                 if extract.text:
                     yield self._document(file, file.relative, kind, extract, _stem(file.relative))

@@ -108,8 +108,23 @@ def _yaml(text: str) -> Any:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             return None
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+    except ValueError:  # a day that is none: then everything is text
+        return yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError:
+        return _lines(text)
+
+
+def _lines(text: str) -> dict[str, Any]:
+    """What can be had of YAML that is broken: the lines that are a name and a value.
+
+    >>> _lines("title: Tea: a story\ntags: [broken\n  - x")
+    {'title': 'Tea: a story', 'tags': '[broken'}
+    """
+    found = (re.fullmatch(r"([A-Za-z][\w -]*):[ \t]+(.+)", line) for line in text.splitlines())
+    values = {each[1]: each[2].strip().strip("\"'") for each in found if each}
+    if not values:
+        raise ValueError("no line is a name and a value")
+    return values
 
 
 def _written(value: Any) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...atomic_files import CATALOG, OUR_FILES
 from .ignored import Ignored
 
 ODD = {
@@ -50,12 +52,14 @@ class Walk:
     ----------
     files : in the order of their paths.
     hidden, ignored : how many files and folders were left out for their names, or by `.gitignore`.
+    indexes : how many folders are slimdex's own.
     unreadable : (path, why).
     """
 
     files: list[FoundFile] = field(default_factory=list)
     hidden: int = 0
     ignored: int = 0
+    indexes: int = 0
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -113,6 +117,9 @@ class _Walker:
             except OSError as error:
                 self._unreadable(relative, error)
                 continue
+            if _is_index([entry.name for entry in listed]):
+                self.found.indexes += 1
+                continue
             ignored = ignored.within(folder, f"{relative}/" if relative else "")
             for entry in listed:
                 path = f"{relative}/{entry.name}" if relative else entry.name
@@ -156,6 +163,11 @@ class _Walker:
 
     def _unreadable(self, relative: str, error: OSError) -> None:
         self.found.unreadable.append((as_unicode(relative or "."), why(error)))
+
+
+def _is_index(names: Sequence[str]) -> bool:
+    """Whether a folder that has such files is an index of slimdex."""
+    return CATALOG in names and any(OUR_FILES.fullmatch(name) for name in names)
 
 
 def why(error: OSError) -> str:

@@ -20,14 +20,18 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from slimdex.__main__ import main
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.encoders import WordEncoder
 from tests.slow import slow
 
 PETS = [
@@ -893,3 +897,18 @@ def test_a_build_without_any_text_leaves_nothing(slimdex: Runner) -> None:
     error = slimdex.refuses("build", "empty.jsonl", "--out", "new")
     assert "none of 3 documents has a text; expected at least one that has" in error
     assert not Path("new").exists()
+
+
+def test_a_document_is_opened_by_its_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes/it's.md").write_text("# Tea\n\nBoil the water.")
+    collection, _ = build(Path("x"), Sources.open("notes"), WordEncoder, Settings())
+    collection.close()
+    for name in ("it's.md", "notes/it's.md"):
+        done = CliRunner().invoke(app, ["open", "x", name])
+        assert (done.exit_code, "Boil the water." in done.stdout) == (0, True)
+    failed = CliRunner().invoke(app, ["open", "x", "notes/other.md"])
+    assert "unknown id 'notes/other.md'" in str(failed.exception)

@@ -17,6 +17,8 @@ from slimdex.retrieval.sources.files import worker_process
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.limits import LARGEST_FILE, UnreadableError
 from slimdex.retrieval.sources.source import open_source
+from slimdex.retrieval.sources.tables import ColumnNames
+from slimdex.retrieval.sources.text_files import FileFormat
 
 from ....encoders import WordEncoder
 from .reading import read
@@ -270,3 +272,43 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
         again = add_sources(collection, Sources.open(str(notes)))
         assert (len(collection), again.replaced, again.unchanged) == (4, 1, 3)
         assert collection.get("tea.md").text == "Tea\n\nBoil less water."
+
+
+@pytest.mark.parametrize(
+    ("front", "expected"),
+    [
+        ("title: Trip\ntags: [walk]\ndate: 2023-06-31", ("Trip", "walk")),
+        ("title: Hm: colon\ntags: walk", ("Hm: colon", "walk")),
+        ("title: 'Trip'\nlist: [broken\ntags: walk", ("Trip", "walk")),
+    ],
+)
+def test_front_matter_that_is_broken_is_no_text(
+    tmp_path: Path, front: str, expected: tuple[str, str]
+) -> None:
+    write(tmp_path, **{"a.md": f"---\n{front}\n---\n# H\n\nHills."})
+    (document,) = read(tmp_path)[0].values()
+    assert (document.title, document.metadata["tags"]) == expected
+    assert document.text == "H\n\nHills."
+
+
+def test_an_index_in_a_folder_is_no_document(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.md": "# A\n\nSome text."})
+    for _ in range(2):
+        collection, _added = build(
+            tmp_path / f"{_}.index", Sources.open(str(tmp_path)), WordEncoder, Settings()
+        )
+        collection.close()
+    found, said = read(tmp_path)
+    assert (list(found), said) == (["a.md"], ["left out: 2 slimdex indexes"])
+    with pytest.raises(InputError, match=r"no files to read \(left out: 1 slimdex index\)"):
+        FileSource.of_folder(str(tmp_path / "0.index"))
+
+
+def test_what_is_said_of_columns_and_formats_is_for_tables(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.md": "text", "b.csv": "id,text\n1,a\n"})
+    with pytest.raises(InputError, match=r"text='nope': a column; expected a table among"):
+        Sources.open(str(tmp_path), ColumnNames(text="nope"))
+    with pytest.raises(InputError, match=r"format='csv': .* is a folder; expected none"):
+        Sources.open(str(tmp_path), files=FileFormat(format="csv"))
+    both = Sources.open([str(tmp_path), str(tmp_path / "b.csv")], ColumnNames(text="text"))
+    assert len(both.opened) == 2
