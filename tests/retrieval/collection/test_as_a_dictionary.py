@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -150,16 +150,33 @@ class CollectionMachine(RuleBasedStateMachine):
 
     @rule(documents=DOCUMENTS)
     def add(self, documents: Model) -> None:
+        self._put(documents)
+
+    @rule(documents=DOCUMENTS, ids=st.sets(IDS, max_size=4))
+    def bring_in_step(self, documents: Model, ids: set[str]) -> None:
+        """As `sync` does: some come, some change, and others go in the same commit."""
+        self._put(documents, sorted((ids & self.model.keys()) - documents.keys()))
+
+    def _put(self, documents: Model, gone: Sequence[str] = ()) -> None:
         same = sum(self.model.get(id) == values for id, values in documents.items())
         new = [text for id, (text, _) in documents.items() if not self._has(id, text)]
-        encoded = {passage for text in new for passage in self.passages(text)}
+        going = [id for id in documents.keys() & self.model.keys() if not self._is(id, documents)]
+        had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
+        encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        added = self.collection.add(_documents(documents))
+        rows = self.collection._store.rows_of
+        added = self.collection._add(_documents(documents), missing=lambda first: rows(gone))
         assert added.unchanged == same
         assert added.documents == len(documents) - same
-        assert added.replaced == len(documents.keys() & self.model.keys()) - same
+        assert added.replaced == len(going)
+        assert added.deleted == len(gone)
         assert set(self.encoder.encoded[before:]) == encoded
         self.model |= documents
+        for id in gone:
+            del self.model[id]
+
+    def _is(self, id: str, documents: Model) -> bool:
+        return self.model[id] == documents[id]
 
     @rule(ids=st.sets(IDS, min_size=1, max_size=4))
     def delete(self, ids: set[str]) -> None:
