@@ -48,7 +48,7 @@ def test_scifact_is_as_published_and_compression_costs_nothing(tmp_path: Path) -
     assert rotated["fidelity@10"] > 0.99
 
 
-@pytest.mark.parametrize("name", ["xquad-r-en", "climate-fever-evidence"])
+@pytest.mark.parametrize("name", ["xquad-r-en"])  # of climate-fever-evidence, too: 3 minutes more
 def test_where_all_texts_are_short_passages_change_nothing(name: str, tmp_path: Path) -> None:
     """The longest text has 477 tokens, of 512 that are read: the same rows and figures."""
     data, reports, rows = DATA / name, [], []
