@@ -277,9 +277,10 @@ class FileSource:
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
-                if self._encoding is None and kind in GUESSED and is_guessed(data):
-                    self._guessed.append(file.relative)
+                is_sure = self._encoding is not None or kind not in GUESSED
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
+                if not is_sure and is_guessed(data):
+                    self._guessed.append(file.relative)
                 if extract.text:
                     yield self._document(file, file.relative, kind, extract, _stem(file.relative))
                 elif kind in BOOKS:

@@ -115,7 +115,7 @@ def _yaml(text: str) -> Any:
 
 
 def _lines(text: str) -> dict[str, Any]:
-    """What can be had of YAML that is broken: the lines that are a name and a value.
+    r"""What can be had of YAML that is broken: the lines that are a name and a value.
 
     >>> _lines("title: Tea: a story\ntags: [broken\n  - x")
     {'title': 'Tea: a story', 'tags': '[broken'}
