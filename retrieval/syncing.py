@@ -51,7 +51,7 @@ def sync(
     ids = replace(ids, readings=known)
 
     def missing(first: int) -> Rows:
-        places = [place for own in ids.readings for place in (own.place, own.former) if place]
+        places = [reading.place for reading in ids.readings]
         found = store.origins.missing(places, [*sources.origins(ids.readings)], first)
         gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
@@ -82,7 +82,7 @@ def _finished(collection: Collection, sources: Sources, progress: Progress) -> A
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
     """Whether a document of a place, which was not found there, belongs to one of the sources."""
     return any(
-        place in (reading.place, reading.former)
+        place == reading.place
         and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
         for source, reading in zip(sources.opened, ids.readings, strict=True)
     )

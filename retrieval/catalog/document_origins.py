@@ -34,6 +34,13 @@ class DocumentOrigins:
         )
         return {origin for (origin,) in found}
 
+    def count(self, place: str) -> int:
+        """How many live documents are of a place."""
+        ((count,),) = self._database.fetch(
+            f"SELECT count(*) FROM {LIVE} WHERE {PLACE} = ?", [place]
+        )
+        return int(count)
+
     def is_of_others(self, id: str, place: str) -> bool:
         """Whether a live document has an id, and is known to come from another place."""
         found = self._database.fetch(

@@ -38,7 +38,7 @@ def open_document(
 
 def _known_by(collection: Collection, id: str) -> str:
     """An id; if it is none, but the path of one document, that one's."""
-    if id in collection or "path" not in collection.info()["columns"]:
+    if id in collection or "path" not in collection._store.columns:
         return id
     where = f"path = '{id.replace(chr(39), 2 * chr(39))}'"
     found = collection._rows_where(collection._snapshot, where)

@@ -83,9 +83,9 @@ def _of_folder(
     store: DocumentStore,
 ) -> FolderIds:
     for key in filter(is_folder, origins):
-        if _has_moved(source, key, store):
+        if _has_moved(source, key, origins[key], store):
             note = f"{source.name}: taken for a folder that has moved"
-            return FolderIds(Reading(key, mark, former=origins[key]), key, note)
+            return FolderIds(Reading(key, mark), key, note)
     names = (name for name in _names(place) if name not in origins)
     prefix = "" if not any(map(is_folder, origins)) else next(names)
     note = f"{source.name}: ids are {prefix}..., since others are of another folder"
@@ -104,13 +104,13 @@ def _longer(place: PurePosixPath) -> Iterator[str]:
     yield from ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
 
 
-def _has_moved(source: FileSource, prefix: str, store: DocumentStore) -> bool:
-    """Whether a folder's files are there already by these ids, most of them, and say the same.
+def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
+    """Whether a folder's files are the documents of another place, most of both, and say the same.
 
     Some are read to see that; then nothing is lost if they take the others' places.
     """
     there = store.known([prefix + path for path in source.paths])
-    if 2 * len(there) < len(source.paths):
+    if 2 * len(there) < max(len(source.paths), store.origins.count(place)):
         return False
     paths = [path for path in source.paths if prefix + path in there]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLE)}

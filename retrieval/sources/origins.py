@@ -25,14 +25,12 @@ class Reading:
     prefix : what ids begin with that are made up, or are paths in a folder; None: as the source
         itself would have it.
     place : the digest of where it is; empty if nobody wants to know.
-    former : that of where it was before, if it has moved.
     inside : path of a folder, or of a file alone, in another folder that the index knows it by.
     known : origins of documents that the index has: of such a file nothing need be read again.
     """
 
     prefix: str | None = None
     place: str = ""
-    former: str = ""
     inside: str = ""
     known: Set[str] = frozenset()
 

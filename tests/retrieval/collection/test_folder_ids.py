@@ -12,6 +12,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, add, build
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.writer import Added
+from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 
 
@@ -84,6 +85,18 @@ def test_a_folder_that_has_moved_keeps_its_ids() -> None:
     assert set(texts()) == {"tea.md", "plans/a.md"}
     Path("home/papers/new.md").write_text("new")
     assert added_to("home/papers").documents == 1
+
+
+def test_a_copy_of_a_few_files_is_another_folder() -> None:
+    for i in range(4):
+        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
+    built("home/notes")
+    Path("copy/notes").mkdir(parents=True)
+    shutil.copy("home/notes/0.md", "copy/notes/0.md")
+    with Collection.open("x", WordEncoder()) as collection:
+        done = sync(collection, Sources.open("copy/notes"))
+    assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
+    assert len(texts()) == 7
 
 
 def test_a_file_by_itself_is_not_another_of_the_same_path(
