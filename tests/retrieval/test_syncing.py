@@ -27,6 +27,7 @@ from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.collection.writer import Added
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources import origins
+from slimdex.retrieval.sources.files import mailboxes
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.syncing import sync
 from tests.encoders import ReadingEncoder
@@ -158,10 +159,10 @@ def test_what_changes_in_the_moment_it_is_read_is_read_again(
 def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = FileSource._of_file
 
-    def broken(self: Any, file: Any, worker: Any) -> Any:
+    def broken(self: Any, file: Any, *rest: Any) -> Any:
         if "tea" in file.relative:
             raise PermissionError(13, "Permission denied")
-        yield from whole(self, file, worker)
+        yield from whole(self, file, *rest)
 
     monkeypatch.setattr(FileSource, "_of_file", broken)
     write(**{"notes/tea.md": "# Tea\n\nnew"})
@@ -215,6 +216,26 @@ def test_messages_of_a_mailbox_come_and_go() -> None:
     assert counts(synced("mail")) == (1, 2, 0, 1, 1)  # of two only the file's time has changed
     assert sorted(documents()) == [f"box.mbox#{s}@x" for s in ("cake", "rain", "tea")]
     check_equals_fresh("mail")
+
+
+def test_a_mailbox_that_breaks_off_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mail").mkdir()
+    lines = [f"From a\nMessage-ID: <{i}@x>\nSubject: s{i}\n\nabout {i}\n\n" for i in range(3)]
+    Path("mail/box.mbox").write_text("".join(lines))
+    Path("mail/a.txt").write_text("a text")
+    whole = mailboxes.messages
+
+    def broken(box: Any) -> Any:
+        yield next(whole(box))
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("slimdex.retrieval.sources.files.file_source.messages", broken)
+        built("mail")
+    assert sorted(documents()) == ["a.txt", "box.mbox#0@x"]
+    assert counts(synced("mail"))[:2] == (2, 0)
+    check_equals_fresh("mail")
+    assert counts(synced("mail")) == (0, 0, 0, 0, 0)
 
 
 def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None:

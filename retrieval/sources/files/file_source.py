@@ -232,8 +232,7 @@ class FileSource:
                     self._known += 1
                     continue
                 try:
-                    for document in self._of_file(file, worker):
-                        yield self._known_as(document, file, reading, stamp)
+                    yield from self._of_file(file, worker, reading, stamp)
                 except UnreadableError as error:
                     self._kept.append(file.relative)
                     self._unread.append((file.relative, str(error)))
@@ -263,7 +262,9 @@ class FileSource:
         metadata = {**document.metadata, "folder": folder}
         return replace(document, id=id, metadata=metadata, origin=reading.origin(stamp))
 
-    def _of_file(self, file: FoundFile, worker: Worker) -> Iterator[Document]:
+    def _of_file(
+        self, file: FoundFile, worker: Worker, reading: Reading, stamp: str
+    ) -> Iterator[Document]:
         with _opened(file.path) as opened_:
             head = opened_.peek(HEAD)[:HEAD]
             kind = inner = kind_of(file.relative, head)
@@ -273,7 +274,9 @@ class FileSource:
             if inner in (None, "packed") or not head:
                 self._passed_over[_why_left_out(file.relative, head)] += 1
             elif inner == "mailbox":
-                yield from self._messages(file, opened_, worker)
+                stamp = stamp if _is_whole(file.path) else ""
+                for message in self._messages(file, opened_, worker):
+                    yield self._known_as(message, file, reading, stamp)
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
@@ -282,7 +285,9 @@ class FileSource:
                 if not is_sure and is_guessed(data):
                     self._guessed.append(file.relative)
                 if extract.text:
-                    yield self._document(file, file.relative, kind, extract, _stem(file.relative))
+                    name = _stem(file.relative)
+                    document = self._document(file, file.relative, kind, extract, name)
+                    yield self._known_as(document, file, reading, stamp)
                 elif kind in BOOKS:
                     raise UnreadableError("no text in it: pictures of pages?")
                 else:
@@ -327,6 +332,18 @@ def _opened(path: Path) -> Any:
         os.close(descriptor)
         raise UnreadableError("no file")
     return open(descriptor, "rb", buffering=1 << 16)
+
+
+def _is_whole(mailbox: Path) -> bool:
+    """Whether a mailbox can be read to its end: else what is there of it is not all, and has to be
+    read again the next time."""
+    try:
+        with _opened(mailbox) as box:
+            for _ in messages(opened(box)):
+                pass
+    except (UnreadableError, OSError):
+        return False
+    return True
 
 
 def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
