@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,13 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
 from .shared import Cache, Models, Out, Quick, open_encoders, tell
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    from ..data.layer_vectors import Layers
+    from ..data.pairs import Pairs
+    from ..rows import Row
 
 PARTS = ("dev", "test")
 """Of SNLI: the threshold of entailment is chosen on the first and judged on the second."""
@@ -76,11 +84,9 @@ def sts(
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.encoders.opened import is_static, open_encoder
     from slimdex.retrieval.encoders.pooling import WK
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
-    from ..data.layer_vectors import OWN, Layers, encoded_layers
+    from ..data.layer_vectors import OWN, encoded_layers
     from ..data.pairs import PROTOCOLS, read_entailment, read_sentences, read_sets
-    from ..experiments.entailment_study import entailment_ways, measure_entailment
     from ..experiments.similarity_study import measure_study, study
     from ..machine import provenance
     from ..reporting.verdict import sts_line
@@ -112,13 +118,9 @@ def sts(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
         )
         with console.progress() as progress:
-            layers = dict[str, Layers]()
+            layers: dict[str, Layers] = {}
             for mode in dict.fromkeys(way.mode for way in ways):
-                by = encoder
-                if mode == WK:
-                    by = TransformerEncoder(
-                        model, pooling=WK, precision="fp32", max_length=max_length
-                    )
+                by = _by_word(model, max_length) if mode == WK else encoder
                 layers[mode] = encoded_layers(by, sentences, mode, cache, progress)
             measure_study(
                 ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
@@ -126,15 +128,39 @@ def sts(
         same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
         tell(results, sts_line(same))
         if snli:
-            entailed = ResultsFile(out / f"entailment-{facts['model']}.jsonl")
-            judged = {name: facts[name] for name in ("model", "sha256", "max_length", "width")}
-            judged |= {"set": "SNLI"}
-            by_mode = list(entailment_ways([mode for mode in layers if mode != "cls"]))
-            with console.progress() as progress:
-                measure_entailment(
-                    by_mode, layers, snli[0], snli[1], entailed, judged, about, progress=progress
-                )
-            tell(entailed)
+            _entailment(layers, snli, facts, about, out)
+
+
+def _by_word(model: str, max_length: int) -> TransformerEncoder:
+    """The encoder that weighs every word by what its layers make of it."""
+    from slimdex.retrieval.encoders.pooling import WK
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+
+    return TransformerEncoder(model, pooling=WK, precision="fp32", max_length=max_length)
+
+
+def _entailment(
+    layers: dict[str, Layers],
+    snli: Sequence[Pairs],
+    facts: Row,
+    about: Row,
+    out: Path,
+) -> None:
+    """Whether one sentence follows from another, told by their similarity: rows of SNLI."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.entailment_study import entailment_ways, measure_entailment
+    from ..rows import ResultsFile
+
+    results = ResultsFile(out / f"entailment-{facts['model']}.jsonl")
+    judged = {name: facts[name] for name in ("model", "sha256", "max_length", "width")}
+    judged |= {"set": "SNLI"}
+    ways = list(entailment_ways([mode for mode in layers if mode != "cls"]))
+    with console.progress() as progress:
+        measure_entailment(
+            ways, layers, snli[0], snli[1], results, judged, about, progress=progress
+        )
+    tell(results)
 
 
 def reduction(
