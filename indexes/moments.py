@@ -44,6 +44,11 @@ class Moments:
         """Dimensions of the rows."""
         return len(self.mean)
 
+    @classmethod
+    def of_rows(cls, X: Matrix) -> Moments:
+        """The moments of rows (n, d)."""
+        return cls(X.shape[1]).update(X)
+
     def update(self, X: Matrix) -> Self:
         """Add the rows of `X` (n, d)."""
         X = as_matrix(X, dim=self.dim)

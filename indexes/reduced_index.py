@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 from threading import Lock
 
@@ -16,14 +16,28 @@ from .kinds import Kind
 from .progress import Progress, silent
 from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
-from .rescoring import Metric, Probes
+from .rescoring import Metric, Probes, Rescorer
 from .search_costs import Costs
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
+from .workers import HERE, Workers
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Rows added at most to codes that others are searching; beyond that a copy takes them."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What an index keeps of rows (n, d): reduced (n, k), and norms (n, 1) in a metric, if any."""
+
+    reducer: Reducer
+    rescorer: Rescorer | None
+
+    def __call__(self, rows: Matrix) -> tuple[Matrix, Matrix | None]:
+        """Reduced rows of unit length, and the rows' norms."""
+        norms = None if self.rescorer is None else self.rescorer.norms(rows)
+        return reduced(self.reducer, rows), norms
 
 
 class ReducedIndex:
@@ -83,17 +97,20 @@ class ReducedIndex:
         kept._costs = self._costs
         return kept
 
-    def extend(self, progress: Progress = silent) -> None:
-        """Add the rows that the vector file has and the codes or the norms have not."""
+    def extend(self, progress: Progress = silent, workers: Workers = HERE) -> None:
+        """Add the rows that the vector file has and the codes or the norms have not.
+
+        Workers reduce chunks of rows; the codebooks, which they would have to be sent, are here.
+        """
         norms = self.metric.norms if self.metric else None
         stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
-        for chunk in self.vectors.scan(start):
+        reduction = Reduction(self.reducer, self.metric and self.metric.rescorer)
+        for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
             stop += len(chunk)
             if len(self.index) < stop:
-                self.index.add(reduced(self.reducer, chunk[len(self.index) - stop :]))
-            if self.metric and len(self.metric.norms) < stop:
-                new = chunk[len(self.metric.norms) - stop :]
-                self.metric.norms.append(self.metric.rescorer.norms(new))
+                self.index.add(short[len(self.index) - stop :])
+            if norms is not None and lengths is not None and len(norms) < stop:
+                norms.append(lengths[len(norms) - stop :])
             progress("indexing", stop, len(self.vectors))
 
     def search(

@@ -14,11 +14,13 @@ from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.workers import HERE, Workers
 
 from .atomic_files import CATALOG
 from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
+from .collection.encoding import EncodingError
 from .collection.made_up_ids import MadeUpIds
 from .collection.staging import Missing, TwiceError
 from .collection.targets import Target
@@ -130,6 +132,17 @@ class Sources:
                 number -= len(batch)
         raise IndexError(number)
 
+    def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
+        """Which file the document of an id comes from, and where in it; None if it is in none."""
+        for source, reading in self._read_as(readings):
+            before = 0
+            for batch in _batches(source, reading):
+                for number, document in enumerate(batch, start=before + 1):
+                    if document.id == id:
+                        return f"{source.name} (its document {number:,})"
+                before += len(batch)
+        return None
+
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
     """Raise `InputError` if the user names a column and nothing has columns."""
@@ -158,13 +171,15 @@ def build(
     wait: float = 0.0,
     stored: str = "fp16",
     passages: str | int | None = AUTO,
+    workers: Workers = HERE,
 ) -> tuple[Collection, Added]:
     """A new index, or the rest of one whose build was interrupted.
 
     A folder that holds nothing worth keeping is removed again if the build fails. One whose
     documents are encoded stays: another call, with other settings too, encodes nothing anew.
     Another process that has it open is waited for as by `Collection.open`. `stored` and
-    `passages` are for `Collection.create`; what was begun goes on as it was.
+    `passages` are for `Collection.create`; what was begun goes on as it was. `workers` encode and
+    code the parts that the documents are cut into.
 
     Raises
     ------
@@ -180,11 +195,13 @@ def build(
         collection = Collection.open(path, encoder, wait=wait)
         with _closed_on_error(collection):
             collection._request(settings)
+            collection._ledger.workers = workers
             added = add(collection, sources, progress)
             notes = [*_own_precision(collection, encoder), *_own_storage(collection, stored)]
             notes += _own_passages(collection, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
     collection = Collection.create(path, make_encoder(), settings, stored=stored, passages=passages)
+    collection._ledger.workers = workers
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources, progress)
 
@@ -239,7 +256,8 @@ def add(
         _check_resumable(collection, sources)
     if _is_being_added(collection, sources):
         kept = _encoded_documents(collection)
-        added = collection._resume(progress, sources.vectors, refit=refit)
+        with _places_told(collection, sources):
+            added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(collection._store.columns, sources.opened)
@@ -262,16 +280,17 @@ def add_read(
     `missing` is as for `Collection._add`.
     """
     try:
-        added = collection._add(
-            sources.documents(ids.readings, progress),
-            vectors=sources.vectors,
-            columns=sources.columns,
-            source=sources.fingerprint(),
-            origins=ids.origins,
-            refit=refit,
-            progress=progress,
-            missing=missing,
-        )
+        with _places_told(collection, sources):
+            added = collection._add(
+                sources.documents(ids.readings, progress),
+                vectors=sources.vectors,
+                columns=sources.columns,
+                source=sources.fingerprint(),
+                origins=ids.origins,
+                refit=refit,
+                progress=progress,
+                missing=missing,
+            )
     except TwiceError as error:
         raise InputError(
             f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
@@ -323,6 +342,17 @@ def _check_resumable(collection: Collection, sources: Sources) -> None:
             f"{collection.path} is an unfinished build of another source, or its file has "
             "changed since; expected the same one (or remove the folder)"
         )
+
+
+@contextmanager
+def _places_told(collection: Collection, sources: Sources) -> Iterator[None]:
+    """Where documents that could not be encoded come from is said beside their ids."""
+    try:
+        yield
+    except EncodingError as error:
+        ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
+        place = sources.place_of(error.ids[0], ids.readings)
+        raise InputError(str(error) if place is None else f"{place}: {error}") from error
 
 
 @contextmanager

@@ -293,6 +293,14 @@ class DocumentStore:
         )
         return int(found)
 
+    def ids_between(self, start: int, stop: int) -> tuple[str, str]:
+        """The ids of the first and the last document that has some of the rows start .. stop."""
+        rows = [self.first_row(start), self.first_row(stop - 1)]
+        found = self._database.fetch(
+            """SELECT id FROM documents WHERE "row" IN (?, ?) ORDER BY "row" """, rows
+        )
+        return found[0][0], found[-1][0]
+
     def contents(self, start: int, stop: int) -> list[str]:
         """What is encoded of the rows start .. stop."""
         first = self.first_row(start)

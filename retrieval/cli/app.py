@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +35,8 @@ from .options import (
     K,
     Model,
     Ram,
+    Ray,
+    RayWorkers,
     Recall,
     SourcesOrSql,
     Sql,
@@ -47,10 +49,8 @@ from .options import (
     Where,
     candidates_asked,
     passages_asked,
+    workers_asked,
 )
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -151,6 +151,8 @@ def build(
     reducer: Annotated[str, typer.Option(help=REDUCERS)] = DEFAULTS.reducer,
     stored: Annotated[str, typer.Option(help=STORED)] = "fp16",
     passages: Annotated[str, typer.Option(metavar="TOKENS|off", help=PASSAGES)] = "auto",
+    ray: Ray = None,
+    workers: RayWorkers = None,
     recall: Recall = None,
     ram: Ram = None,
     disk: Disk = None,
@@ -201,7 +203,7 @@ def build(
             trust_remote_code=trust_remote_code,
         )
 
-    with console.progress() as progress:
+    with workers_asked(ray, workers) as computing, console.progress() as progress:
         collection, added = build_index(
             out,
             opened,
@@ -211,6 +213,7 @@ def build(
             wait=wait,
             stored=stored,
             passages=passages_asked(passages),
+            workers=computing,
         )
     with collection:
         with console.progress() as progress:

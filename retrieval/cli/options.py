@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slimdex.indexes import choices, kinds
+
+if TYPE_CHECKING:
+    from slimdex.indexes.workers import Workers
 
 DEFAULTS = choices.Choices()
 KINDS = (
@@ -120,6 +125,19 @@ FOR_THIS_SEARCH = (
     "index's own number; 0: none."
 )
 Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
+RAY = (
+    "Encode and code on a Ray cluster: local, for this machine's processors; or the address of one "
+    "that runs, whose machines need slimdex, and the model where it is here."
+)
+Ray = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS|local", help=RAY)]
+RayWorkers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Of --ray, with a processor each; default: as many as there are.",
+    ),
+]
 Recall = Annotated[
     float | None,
     typer.Option(
@@ -176,3 +194,25 @@ def passages_asked(said: str) -> int | str:
     (256, 'off')
     """
     return int(said) if said.isdecimal() else said
+
+
+@contextmanager
+def workers_asked(ray: str | None, count: int | None) -> Iterator[Workers]:
+    """What `--ray` and `--workers` say: who computes while the statement lasts.
+
+    >>> with workers_asked(None, None) as workers:
+    ...     list(workers.map(abs, [-1]))
+    [(-1, 1)]
+    """
+    from slimdex.indexes.errors import InputError
+    from slimdex.indexes.workers import HERE
+
+    if ray is None:
+        if count is not None:
+            raise InputError(f"--workers {count} without --ray; expected --ray local or an address")
+        yield HERE
+        return
+    from ..cluster.ray_workers import RayWorkers as Cluster
+
+    with Cluster(ray, count) as workers:
+        yield workers

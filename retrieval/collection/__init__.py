@@ -3,7 +3,7 @@
 `collection` is the face; `writer` changes what `ledger` commits, `snapshot` is what is searched,
 `current` says which.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
-refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, snapshot, document_search,
-chance_scores, recall_trials, query_pools, metric_choice, current, verification, info, reencoding,
-writer, health, targets, settings_search, tuning, collection, repair.
+refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, encoding, snapshot,
+document_search, chance_scores, recall_trials, query_pools, metric_choice, current, verification,
+info, reencoding, writer, health, targets, settings_search, tuning, collection, repair.
 """

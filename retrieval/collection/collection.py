@@ -43,7 +43,7 @@ from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from . import health, reencoding, staging, tuning, writer
+from . import encoding, health, reencoding, staging, tuning, writer
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
@@ -638,7 +638,7 @@ class Collection:
             if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
-            encoded = staging.encode_pending(self._ledger, self.encoder, progress, given, gone)
+            encoded = encoding.encode_pending(self._ledger, self.encoder, progress, given, gone)
             self._current.shown, added = writer.add_pending(
                 self._ledger, self._snapshot, progress, gone
             )

@@ -20,6 +20,7 @@ from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
 from slimdex.indexes.vector_index import FaissIndex
+from slimdex.indexes.workers import HERE, Workers
 
 from ..atomic_files import publish
 from ..catalog.state import State
@@ -64,7 +65,11 @@ def fit(
 
 
 def encode_rows(
-    folder: Path, state: State, vectors: VectorFile, progress: Progress = silent
+    folder: Path,
+    state: State,
+    vectors: VectorFile,
+    progress: Progress = silent,
+    workers: Workers = HERE,
 ) -> tuple[ReducedIndex, State]:
     """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
     settings = state.settings
@@ -78,7 +83,7 @@ def encode_rows(
         metric=_metric(folder, state, vectors, norms, rows=0),
         candidates=settings.candidates,
     )
-    index.extend(progress)
+    index.extend(progress, workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes}, norms=norms)
     return index, replace(state, fit=_with_code_error(state.fit, index))

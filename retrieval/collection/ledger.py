@@ -17,11 +17,12 @@ from typing import Protocol
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.workers import HERE, Workers
 
 from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, sync
 from ..catalog.document_rows import DocumentRows
@@ -56,10 +57,15 @@ class Ledger:
     """A folder, its catalog and the state that the catalog holds.
 
     After a failure the state may be another: see `read_again`.
+
+    Attributes
+    ----------
+    workers : where what can be cut into parts is computed.
     """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
         self.path, self.store = path, store
+        self.workers: Workers = HERE
         self.state = self._next = store.state()
 
     @classmethod
@@ -156,12 +162,18 @@ class Ledger:
 
     def moments_from(self, start: int, vectors: VectorFile) -> Moments:
         """The moments of the vectors of a file's rows from `start` on."""
-        textless, moments = self.textless(), Moments(self.state.dim)
+        chunks, moments = self._with_text(start, vectors), Moments(self.state.dim)
+        for _, part in self.workers.map(Moments.of_rows, chunks):
+            moments.merge(part)
+        return moments
+
+    def _with_text(self, start: int, vectors: VectorFile) -> Iterator[Matrix]:
+        """Chunks of a file's vectors from row `start` on, but for documents without text."""
+        textless = self.textless()
         for chunk in vectors.scan(start):
             there = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
-            moments.update(np.delete(chunk, there - start, axis=0) if len(there) else chunk)
+            yield np.delete(chunk, there - start, axis=0) if len(there) else chunk
             start += len(chunk)
-        return moments
 
     def live_rows(self) -> Rows:
         """Rows of documents that are not deleted."""

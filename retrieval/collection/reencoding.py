@@ -15,8 +15,8 @@ from slimdex.indexes.vector_file import STORED, VectorFile
 from ..atomic_files import sync
 from ..catalog.store import PartlyRead
 from ..encoders.base import Encoder
+from .encoding import encoded_steps
 from .ledger import Ledger
-from .staging import encoded_steps
 
 
 def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:

@@ -263,7 +263,8 @@ def _encode(
     replaced: Rows = NO_ROWS,
 ) -> Loaded:
     """Code all rows by the fitted files that the state names, and commit."""
-    index, state = encode_rows(ledger.path, state, ledger.vectors(state.rows), progress)
+    vectors = ledger.vectors(state.rows)
+    index, state = encode_rows(ledger.path, state, vectors, progress, ledger.workers)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms)]
     ledger.commit(state, delete=replaced, grown=grown)

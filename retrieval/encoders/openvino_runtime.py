@@ -16,7 +16,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 
-from .processor import capabilities, cores, openvino_core, processor_key
+from .processor import capabilities, core_limit, cores, openvino_core, processor_key
 from .streams import Batch, Streams
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
@@ -107,6 +107,8 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would choose the same cores
         }
+        if (limit := core_limit()) is not None:
+            options["INFERENCE_NUM_THREADS"] = limit
         return openvino_core().compile_model(self._network, "CPU", options)
 
 

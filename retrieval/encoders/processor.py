@@ -30,7 +30,6 @@ def capabilities() -> tuple[str, ...]:
     return tuple(sorted(openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
 
 
-@cache
 def processor_key() -> str:
     """A name for all that decides how fast a model is here: CPU, cores, and how it is run."""
     name = openvino_core().get_property("CPU", "FULL_DEVICE_NAME")
@@ -46,11 +45,27 @@ def precision_note(precision: str) -> str | None:
     return f"encoded in {precision}, which this processor has not: queries are encoded in fp32"
 
 
+_most_cores: int | None = None
+
+
+def use_cores(count: int) -> None:
+    """Let encoders that are loaded from now on use so many CPUs, since others have the rest."""
+    global _most_cores
+    _most_cores = count
+
+
+def core_limit() -> int | None:
+    """How many CPUs encoders may use, if `use_cores` said so."""
+    return _most_cores
+
+
 def cores() -> int:
     """CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        found = len(os.sched_getaffinity(0))
+    else:
+        found = os.cpu_count() or 1
+    return found if _most_cores is None else min(found, _most_cores)
 
 
 def may_have_gpu() -> bool:

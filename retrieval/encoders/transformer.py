@@ -202,6 +202,10 @@ class TransformerEncoder:
             spec["trust_remote_code"] = True
         return spec
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process loads the model by itself, from where it is: it is not sent there."""
+        return _loaded, (self.spec(), self._trusted, self._batch_tokens)
+
     def fastest(self) -> TransformerEncoder:
         """This encoder; or the same in int8, if that is faster here and its vectors hold.
 
@@ -418,6 +422,12 @@ def encoder_from_spec(
                 f"model {found['model']!r} has {key} {found.get(key)}; "
                 f"the index was built with {spec[key]}"
             )
+    return encoder
+
+
+def _loaded(spec: dict[str, Any], trusted: bool, batch_tokens: int | None) -> TransformerEncoder:
+    encoder = encoder_from_spec(spec, trust_remote_code=trusted)
+    encoder._batch_tokens = batch_tokens
     return encoder
 
 

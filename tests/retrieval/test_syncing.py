@@ -329,7 +329,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.collection.staging.encode_pending",
+            "slimdex.retrieval.collection.encoding.encode_pending",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

@@ -99,6 +99,14 @@ class StaticEncoder:
         self._pieces = WordPieces(vectors.tokenizer, vectors.dropped)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is remembered of words: another process learns its own."""
+        return {name: value for name, value in vars(self).items() if name != "_pieces"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._pieces = WordPieces(self._vectors.tokenizer, self._vectors.dropped)
+
     @property
     def vectors(self) -> StaticVectors:
         """A vector for each token, and what makes tokens of a text."""

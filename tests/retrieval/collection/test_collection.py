@@ -281,7 +281,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
                 raise Stopped
             return super().encode(texts)
 
-    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 256)
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 256)
     collection = Collection.create(path, Flaky())
     with pytest.raises(Stopped):
         collection._add(docstrings, source="them")
@@ -330,7 +330,7 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
 def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 16)
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 16)
     encode = large.encoder.encode
     calls = []
 

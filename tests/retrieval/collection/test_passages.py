@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.document_rows import DocumentRows
 from slimdex.retrieval.cli.reports import health_lines
-from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.document_search import nearest_documents
 from slimdex.retrieval.collection.query_pools import rows_of_documents
@@ -225,7 +225,7 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
                 raise InputError("interrupted")
             return super().encode(texts)
 
-    monkeypatch.setattr(staging, "WINDOW", 8)
+    monkeypatch.setattr(encoding, "WINDOW", 8)
     encoder = Failing(max_length=TOKENS)
     collection = Collection.create(tmp_path / "x", encoder, PLAIN)
     with pytest.raises(InputError, match="interrupted"):

@@ -143,7 +143,7 @@ class Stopped(WordEncoder):
 def test_a_build_that_was_begun_as_int8_goes_on_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 2)
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 2)
     source = tmp_path / "x.txt"
     source.write_text("the cat\nthe dog\nrain\nsnow\n")
 

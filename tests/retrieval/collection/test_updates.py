@@ -168,7 +168,7 @@ def test_compact_keeps_an_unfinished_addition(
                 raise Stopped
             return super().encode(texts)
 
-    monkeypatch.setattr("slimdex.retrieval.collection.staging.WINDOW", 128)
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 128)
     with Collection.create(path, Flaky()) as collection:
         collection.add(docstrings[:700])
         with pytest.raises(Stopped):

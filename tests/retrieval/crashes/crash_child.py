@@ -18,7 +18,7 @@ import faiss
 
 from slimdex.indexes import linear, moments, rescoring, tensors
 from slimdex.retrieval.catalog import database
-from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -60,7 +60,7 @@ def run(
     change: Callable[[Path, str], None] = build,
 ) -> None:
     """Make a change; tell the parent how many steps there were, if we live to."""
-    staging.WINDOW = 16
+    encoding.WINDOW = 16
     steps = 0
 
     def step() -> None:

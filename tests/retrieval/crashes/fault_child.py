@@ -21,7 +21,7 @@ from typing import Any
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import explained
-from slimdex.retrieval.collection import staging
+from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
@@ -151,7 +151,7 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        staging.WINDOW = 16
+        encoding.WINDOW = 16
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),

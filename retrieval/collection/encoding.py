@@ -1,0 +1,311 @@
+"""Encoding: vectors of staged documents, a window and a commit at a time.
+
+A kill costs one window, or, where many processes encode, those that were under way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress
+from slimdex.indexes.reduced_index import NO_ROWS
+from slimdex.indexes.vector_file import BLOCK_BYTES
+from slimdex.indexes.workers import PartError
+
+from ..atomic_files import sync
+from ..catalog.store import PartlyRead
+from ..encoders.base import Encoder, Lengths, LimitedEncoder
+from ..sources.given_vectors import GivenVectors
+from .kept_vectors import DIGEST, KeptVectors
+from .ledger import Ledger
+
+WINDOW = 1024
+"""Documents encoded between two commits: what a kill can cost."""
+STEP_CHARACTERS = 16_384
+"""Characters given to the encoder at a time: how often progress is reported."""
+CHARACTERS_PER_TOKEN = 4
+TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
+"""What a text takes beside its own: two special tokens."""
+
+
+class EncodingError(InputError):
+    """Texts that other processes could not encode; they are known by their documents' ids."""
+
+    def __init__(self, ids: tuple[str, str], why: str) -> None:
+        first, last = ids
+        super().__init__(f"encoding the documents {first!r} to {last!r}: {why}")
+        self.ids = ids
+
+
+def encode_pending(
+    ledger: Ledger,
+    encoder: Encoder,
+    progress: Progress,
+    given: GivenVectors | None = None,
+    gone: Rows = NO_ROWS,
+) -> int:
+    """Vectors of the staged documents that have none yet: the given ones, or the encoder's.
+
+    Texts that documents have which are replaced, or are `gone`, keep their vectors. Returns how
+    many texts were encoded.
+
+    Raises
+    ------
+    EncodingError
+        If the ledger's workers are other processes, and those can't encode some.
+    """
+    state, store = ledger.state, ledger.store
+    _check_given(ledger, given)
+    vectors = ledger.vectors(state.encoded)
+    ledger.check_tail(vectors)
+    if given is not None:
+        windows = _given_windows(ledger, given, progress)
+    else:
+        windows = _encoded_windows(ledger, encoder, progress, gone)
+    done = 0
+    for found in windows:
+        first_block = vectors.nbytes // BLOCK_BYTES
+        vectors.append(found.vectors)
+        sync(ledger.path)
+        state = replace(state, encoded=len(vectors))
+        with ledger.transaction():
+            store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
+            store.set_partly_read(found.partly)
+            ledger.set_state(state)
+        done += found.encoded
+    return done
+
+
+def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
+    """Raise `InputError` unless the rest of an addition gets its vectors from where it began."""
+    state = ledger.state
+    if state.given != (given is not None):
+        began = "vectors from elsewhere" if state.given else "the encoder's vectors"
+        raise InputError(f"{ledger.path}: an addition that began with {began}; expected them again")
+    if given is not None and (len(given), given.dim) != (state.staged - state.rows, state.dim):
+        raise InputError(
+            f"{given.name}: {len(given)} rows of {given.dim} dimensions; expected those that the "
+            f"addition began with, {state.staged - state.rows} of {state.dim}"
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A window's vectors (n, dim), rows not read to their end, and how many texts were encoded."""
+
+    vectors: Matrix
+    partly: PartlyRead
+    encoded: int
+
+
+def _given_windows(ledger: Ledger, given: GivenVectors, progress: Progress) -> Iterator[_Found]:
+    state = ledger.state
+    for rows in batches(state.staged, WINDOW, state.encoded):
+        vectors = given.rows(rows.start - state.rows, rows.stop - state.rows)
+        progress("taking vectors", rows.stop - state.rows, state.staged - state.rows)
+        yield _Found(vectors, {}, 0)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows that are committed together, and what of them has to be encoded.
+
+    Attributes
+    ----------
+    texts : those to be encoded, and `todo`, their places in the window.
+    empty : places of texts that are empty, whose vector is zero.
+    kept : places whose vectors are there already, in the rows `old`.
+    characters : of all its texts, each as `_Work` counts it.
+    """
+
+    rows: slice
+    texts: Sequence[str]
+    todo: Rows
+    empty: Rows
+    kept: Rows
+    old: Rows
+    characters: int
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A window's texts to vectors, in steps; other processes, to which it is sent, report none."""
+
+    encoder: Encoder
+    dim: int
+    did: Callable[[Sequence[str]], None] | None = None
+
+    def __call__(self, window: Window) -> tuple[Matrix, PartlyRead]:
+        """Vectors (n, dim) of the texts, and by place which were not read to their end."""
+        out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
+        partly: PartlyRead = {}
+        for places, vectors, read in encoded_steps(self.encoder, window.texts, self.dim):
+            out[places] = vectors
+            partly |= read
+            if self.did is not None:
+                self.did([window.texts[i] for i in places])
+        return out, partly
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Encoding, (self.encoder, self.dim)
+
+
+def _encoded_windows(
+    ledger: Ledger, encoder: Encoder, progress: Progress, gone: Rows
+) -> Iterator[_Found]:
+    """The windows from the first one on that is not encoded, in order."""
+    state = ledger.state
+    known = KeptVectors(np.array([], DIGEST), NO_ROWS)
+    if state.rows:
+        known = KeptVectors.of(ledger, gone)
+    work = _Work(ledger, encoder, progress)
+    encoding = Encoding(encoder, state.dim, work.did)
+    windows = (
+        _window(ledger, known, rows, work.most)
+        for rows in batches(state.staged, WINDOW, state.encoded)
+    )
+    try:
+        for window, (vectors, partly) in ledger.workers.map(encoding, windows):
+            work.finish(window)
+            yield _assembled(ledger, window, vectors, partly)
+    except PartError as error:
+        rows = error.part.rows
+        raise EncodingError(ledger.store.ids_between(rows.start, rows.stop), str(error)) from error
+
+
+def _window(ledger: Ledger, known: KeptVectors, rows: slice, most: int) -> Window:
+    contents = ledger.store.contents(rows.start, rows.stop)
+    kept, old = known.among(contents)
+    is_empty = np.array([not text for text in contents], dtype=np.bool_)
+    empty = np.flatnonzero(is_empty)
+    todo = np.setdiff1d(np.flatnonzero(~is_empty), kept, assume_unique=True)
+    texts = [contents[i] for i in todo]
+    return Window(rows, texts, todo, empty, kept, old, _characters(contents, most))
+
+
+def _assembled(ledger: Ledger, window: Window, vectors: Matrix, partly: PartlyRead) -> _Found:
+    """All vectors of a window: kept where the text was there, encoded, or zero."""
+    count, start = window.rows.stop - window.rows.start, window.rows.start
+    out: Matrix = np.zeros((count, ledger.state.dim), dtype=np.float32)
+    out[window.todo] = vectors
+    out[window.kept] = ledger.vectors().take(window.old)
+    before = ledger.store.partly_read(window.old)
+    same_rows = zip(window.kept.tolist(), window.old.tolist(), strict=True)
+    read = {start + i: before[row] for i, row in same_rows if row in before}
+    read |= {start + i: (0, 0) for i in window.empty.tolist()}
+    read |= {start + int(window.todo[i]): lengths for i, lengths in partly.items()}
+    return _Found(out, read, len(window.texts))
+
+
+def _characters(texts: Sequence[str], most: int) -> int:
+    """What encoding these takes, in characters: no more of a text than `most`."""
+    return sum(min(len(text), most) + TEXT_CHARACTERS for text in texts)
+
+
+class _Work:
+    """How far encoding is, told in documents but measured in characters: long ones take longer.
+
+    A window's longest texts come first, and one source may have longer ones than the next, so that
+    documents that are done say little about the time that is left.
+
+    Attributes
+    ----------
+    most : characters of a text that count.
+    """
+
+    def __init__(self, ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
+        state = ledger.state
+        tokens: int | None = getattr(encoder, "max_length", None)
+        self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
+        self._documents, self._progress = state.staged - state.rows, progress
+        self._last_row = state.staged
+        self._finished, self._total = (
+            ledger.store.characters(state.rows, stop, self.most)
+            + TEXT_CHARACTERS * (stop - state.rows)
+            for stop in (state.encoded, state.staged)
+        )
+        self._done = self._finished
+
+    def did(self, texts: Sequence[str]) -> None:
+        """Report that these are encoded."""
+        self._done += _characters(texts, self.most)
+        done = self._documents * self._done // self._total
+        self._progress("encoding", min(done, self._documents - 1), self._documents)
+
+    def finish(self, window: Window) -> None:
+        """Report that all of a window is; after the last one nothing is left."""
+        self._finished += window.characters
+        self._done = self._finished
+        done = self._documents * self._done // self._total
+        is_last = window.rows.stop == self._last_row
+        done = self._documents if is_last else min(done, self._documents - 1)
+        self._progress("encoding", done, self._documents)
+
+
+def encoded_steps(
+    encoder: Encoder, texts: Sequence[str], dim: int
+) -> Iterator[tuple[list[int], Matrix, PartlyRead]]:
+    """Positions of some of the texts at a time, their vectors, and which were not read to the end.
+
+    The last is by position, too.
+    """
+    for positions in steps([len(text) for text in texts], _step_characters(encoder)):
+        vectors, lengths = measured(encoder, [texts[i] for i in positions], dim)
+        partly = {
+            positions[i]: (tokens, read)
+            for i, (tokens, read) in enumerate(lengths.tolist())
+            if read < tokens
+        }
+        yield positions, vectors, partly
+
+
+def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
+    """Vectors (n, dim), and (n, 2) tokens with those that were read; (0, 2) if that is not told.
+
+    Raises
+    ------
+    InputError
+        If the encoder gives anything but one finite vector for each text.
+    """
+    lengths: Lengths = np.empty((0, 2), dtype=np.int64)
+    if isinstance(encoder, LimitedEncoder):
+        found, lengths = encoder.encode_measured(texts)
+    else:
+        found = encoder.encode(texts)
+    return _of_count(as_matrix(found, dim=dim, name="encoder"), len(texts)), lengths
+
+
+def _step_characters(encoder: Encoder) -> int:
+    """Enough characters to keep an encoder busy that says how many tokens it takes at once."""
+    tokens: int = getattr(encoder, "tokens_at_once", 0)
+    return max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
+
+
+def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
+    """A window's positions in parts of similar length, longest first: little is padding then.
+
+    >>> list(steps([5, 20_000, 9_000, 8_000]))
+    [[1], [2, 3], [0]]
+    """
+    step, characters = list[int](), 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        step.append(i)
+        characters += lengths[i] + 1
+        if characters >= enough:
+            yield step
+            step, characters = [], 0
+    if step:
+        yield step
+
+
+def _of_count(vectors: Matrix, texts: int) -> Matrix:
+    if len(vectors) != texts:
+        raise InputError(f"encoder: {len(vectors)} vectors; expected one for each of {texts} texts")
+    return vectors
