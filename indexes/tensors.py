@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from safetensors.numpy import save
 from .errors import CorruptError
 from .json_text import parsed, written
 
+HEADER_LENGTH, ALIGNMENT = 8, 8
+"""Bytes before the header, which tell its length; and what that is a multiple of."""
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -21,7 +24,18 @@ def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) 
     header = {"kind": kind, "params": written(params)}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Not `save_file`: it writes to a private file of its own, which a kill would leave behind.
-    path.write_bytes(save(whole, metadata=header))
+    path.write_bytes(_ordered(save(whole, metadata=header)))
+
+
+def _ordered(data: bytes) -> bytes:
+    """A safetensors file whose metadata stand in order: the same numbers make the same bytes.
+
+    The library puts them in an order that changes from one call to the next.
+    """
+    start = HEADER_LENGTH + int.from_bytes(data[:HEADER_LENGTH], "little")
+    header = json.dumps(json.loads(data[HEADER_LENGTH:start]), sort_keys=True).encode()
+    header += b" " * (-len(header) % ALIGNMENT)
+    return len(header).to_bytes(HEADER_LENGTH, "little") + header + data[start:]
 
 
 def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, for as long as it is needed."""
-RETRIES = 10
+RETRIES = 5
 """Processes that may die over a part before it is given up."""
 WAITING = 4
 """Parts for each worker, at most, that are under way or done while an earlier one is not."""

@@ -354,6 +354,9 @@ class TransformerEncoder:
             return torch_runtime(network, self._requested), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
+            # What was written and read rounds a little otherwise: later processes have that one.
+            kept = load_conversion(key)
+            model = kept.model if kept else model
         return OpenVinoRuntime(model, self._requested, key), facts, tokenizer
 
     def _layers_runtime(self, mode: str) -> Runtime:

@@ -1,0 +1,151 @@
+"""Ray: real processes compute the parts, in whatever order, and some of them are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.workers import PartError
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from tests.encoders import ReadingEncoder
+
+pytest.importorskip("ray", reason="the extra ray is not installed")
+from slimdex.retrieval.cluster.ray_workers import RETRIES, RayWorkers
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayWorkers]:
+    with RayWorkers("local", 2) as workers:
+        yield workers
+
+
+def test_parts_come_back_in_their_order_from_other_processes(cluster: RayWorkers) -> None:
+    def slower_first(part: int) -> tuple[int, int]:
+        import time
+
+        time.sleep(0.3 if part % 5 == 0 else 0)
+        return part * part, os.getpid()
+
+    found = list(cluster.map(slower_first, range(40)))
+    assert [(part, square) for part, (square, _) in found] == [(i, i * i) for i in range(40)]
+    processes = {process for _, (_, process) in found}
+    assert os.getpid() not in processes
+    assert len(processes) == 2
+
+
+def test_parts_are_taken_as_they_are_needed(cluster: RayWorkers) -> None:
+    """A corpus is not read into memory before the first of it is encoded."""
+    taken = []
+
+    def parts() -> Iterator[int]:
+        for i in range(1000):
+            taken.append(i)
+            yield i
+
+    for i, (part, _) in enumerate(cluster.map(abs, parts())):
+        assert part == i
+        assert len(taken) <= i + 1 + 4 * 2
+        if i == 50:
+            break
+
+
+def test_what_fails_is_told_with_its_part(cluster: RayWorkers) -> None:
+    def failing(part: int) -> int:
+        if part == 3:
+            raise InputError("part 3; expected another")
+        if part == 6:
+            raise ZeroDivisionError("division\nby nothing")
+        return part
+
+    with pytest.raises(PartError, match=r"^part 3; expected another$") as caught:
+        list(cluster.map(failing, range(9)))
+    assert caught.value.part == 3
+    with pytest.raises(PartError, match=r"^ZeroDivisionError: by nothing$"):
+        list(cluster.map(failing, [6]))
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """Kills its process over a part so many times, as files in a folder count."""
+
+    folder: Path
+    part: int
+    times: int
+
+    def __call__(self, part: int) -> int:
+        if part == self.part:
+            died = len(list(self.folder.iterdir()))
+            if died < self.times:
+                (self.folder / str(died)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return part + 1
+
+
+def test_a_worker_that_dies_costs_its_part_only(cluster: RayWorkers, tmp_path: Path) -> None:
+    found = list(cluster.map(Deadly(tmp_path, 4, 2), range(10)))
+    assert found == [(i, i + 1) for i in range(10)]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_part_over_which_all_die_is_given_up(cluster: RayWorkers, tmp_path: Path) -> None:
+    with pytest.raises(PartError, match=f"{RETRIES + 1} processes died over it") as caught:
+        list(cluster.map(Deadly(tmp_path, 1, 10**6), range(3)))
+    assert caught.value.part == 1
+    assert len(list(tmp_path.iterdir())) == RETRIES + 1
+
+
+def test_rows_may_be_many(cluster: RayWorkers, rng: np.random.Generator) -> None:
+    X = rng.standard_normal((50_000, 64), dtype=np.float32)
+    merged = Moments(64)
+    for _, part in cluster.map(Moments.of_rows, np.array_split(X, 8)):
+        merged.merge(part)
+    np.testing.assert_allclose(merged.covariance(), np.cov(X.T.astype(float), bias=True), rtol=1e-9)
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.iterdir() if "catalog" not in p.name}
+
+
+def test_an_index_is_the_same_whoever_built_it(
+    cluster: RayWorkers,
+    tmp_path: Path,
+    docstrings: list[Document],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 64)
+    for name in ("here", "cluster"):
+        with Collection.create(tmp_path / name, ReadingEncoder(), Settings(24)) as collection:
+            if name == "cluster":
+                collection._ledger.workers = cluster
+            collection.add(docstrings)
+    here, there = files_of(tmp_path / "here"), files_of(tmp_path / "cluster")
+    assert here.keys() == there.keys()
+    assert [name for name in here if here[name] != there[name]] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (lambda: RayWorkers("local", 0), "workers=0; expected 1 or more"),
+        (lambda: RayWorkers("local", 3), "workers=3; expected at most the cluster's 2"),
+    ],
+)
+def test_workers_that_there_are_not(
+    cluster: RayWorkers, asked: Callable[[], Any], why: str
+) -> None:
+    """In a process that is in a cluster already, workers are of that one."""
+    with pytest.raises(InputError, match=why):
+        asked()
