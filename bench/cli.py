@@ -19,6 +19,7 @@ COMMANDS = (
     over_models.sts,
     over_models.reduction,
     over_indexes.updates,
+    over_indexes.sizes,
     over_indexes.passages,
     over_sets.chance,
     results.report,

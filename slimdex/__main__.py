@@ -1,4 +1,4 @@
-"""The whole command line: what is done with an index, and `slimdex bench` beside it."""
+"""The whole command line: what is done with an index; `slimdex bench` and `plan` beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import sys
 from io import TextIOWrapper
 
 from .bench.cli import app as bench
+from .bench.commands.planning import plan
 from .bench.extras import missing_ones_told
 from .retrieval.cli.app import app as app
 from .retrieval.cli.errors import one_line_errors
 
+app.command()(plan)
 app.add_typer(bench, name="bench")
 
 

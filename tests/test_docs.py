@@ -38,6 +38,7 @@ PAGES = {
         ],
         "1 0 1\n",
     ),
+    "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"checked": ['], ""),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
@@ -113,7 +114,7 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
-    assert len(names) == 17
+    assert len(names) == 18
     for name in [*names, "bench"]:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
@@ -136,6 +137,7 @@ def test_readme_names_every_command_and_kind() -> None:
         "distill",
         "upgrade",
         "eval",
+        "plan",
         "bench",
     ],
 )

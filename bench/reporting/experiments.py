@@ -22,6 +22,7 @@ from .search_tables import (
     updates,
 )
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
+from .size_tables import sizes
 from .tables import Table
 from .tuning_tables import tuning
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
@@ -87,6 +88,7 @@ EXPERIMENTS = (
     Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
+    Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
 )
 
 

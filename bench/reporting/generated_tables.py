@@ -9,10 +9,13 @@ from pathlib import Path
 
 from slimdex.indexes.errors import InputError
 
+from ..planning.checks import checks
+from ..planning.model import Model
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
 from .search_tables import beside_peers, codes_alone, headline
+from .size_tables import laws, met, sizes
 from .tables import Table
 
 MOST_LINES = 20
@@ -65,6 +68,15 @@ def _papers(folder: Path) -> list[str]:
     return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
 
 
+def _sizes(folder: Path) -> list[str]:
+    """What was measured, and how the model that is fitted to it meets it."""
+    rows = read_rows(folder, "sizes")
+    model = Model.of(folder)
+    tables = [*sizes(rows), laws(model), met(checks(model, folder))]
+    texts = [text for table in tables for text in _titled(table)]
+    return [*texts, _measured_on(rows, ("faiss-cpu", "duckdb", "numpy"))]
+
+
 SECTIONS = {
     "papers": Section(["sts", "entailment", "reduction"], _papers),
     "headline": Section(["retrieval"], _headline),
@@ -74,6 +86,7 @@ SECTIONS = {
     for study in EXPERIMENTS
     if study.title
 }
+SECTIONS["sizes"] = Section(["sizes", "encode", "stored", "cold", "peers", "tune"], _sizes)
 """Name in the marks -> section."""
 
 
