@@ -104,7 +104,8 @@ class ReducedIndex:
         """
         norms = self.metric.norms if self.metric else None
         stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
-        reduction = Reduction(self.reducer, self.metric and self.metric.rescorer)
+        rescorer = self.metric.rescorer if self.metric else None
+        reduction = Reduction(self.reducer, rescorer)
         for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
             stop += len(chunk)
             if len(self.index) < stop:

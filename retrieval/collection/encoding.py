@@ -145,10 +145,10 @@ class Encoding:
     def __call__(self, window: Window) -> tuple[Matrix, PartlyRead]:
         """Vectors (n, dim) of the texts, and by place which were not read to their end."""
         out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
-        partly: PartlyRead = {}
+        partly = dict[int, tuple[int, int]]()
         for places, vectors, read in encoded_steps(self.encoder, window.texts, self.dim):
             out[places] = vectors
-            partly |= read
+            partly.update(read)
             if self.did is not None:
                 self.did([window.texts[i] for i in places])
         return out, partly

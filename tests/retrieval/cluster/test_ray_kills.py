@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ psutil = pytest.importorskip("psutil", reason="the extra bench is not installed"
 WORKERS_KILLED, BUILDERS_KILLED = (20, 5) if CHANCE.whole else (3, 1)
 
 
-def workers_of(builder: subprocess.Popen[str]) -> list[psutil.Process]:
+def workers_of(builder: subprocess.Popen[str]) -> list[Any]:
     """Its processes that compute."""
     try:
         below = psutil.Process(builder.pid).children(recursive=True)
