@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from slimdex.__main__ import app
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "retrieval"
 
@@ -20,9 +21,8 @@ pytestmark = [
 
 
 def slimdex(*words: object) -> Any:
-    command = [sys.executable, "-m", "slimdex", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, [*map(str, words), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
 

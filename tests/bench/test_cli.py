@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from slimdex.__main__ import main
 from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
 from slimdex.bench.page_cache import drop
@@ -26,14 +28,12 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def bench(*words: object, folder: Path) -> str:
-    command = [sys.executable, "-m", "slimdex.bench", *map(str, words)]
-    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    import os
-
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    """What a command says, in this process; its experiments start their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 
@@ -70,23 +70,33 @@ def test_every_command_has_help(command: str) -> None:
     assert "Usage: " in result.output
 
 
-@pytest.mark.slow
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    assert "nothing: no such folder" in refused(
-        "retrieval", "--data", tmp_path, "--sets", "nothing", folder=tmp_path
-    )
-    assert "peer 'Oracle'; expected some of hnswlib" in refused(
-        "peers", "--only", "Oracle", folder=tmp_path
-    )
-    assert "store 'Oracle'; expected some of slimdex, slimdex own order, Chroma" in refused(
-        "search", "--only", "Oracle", folder=tmp_path
-    )
-    assert refused("passages", folder=tmp_path) == (
-        "error: no FOLDER and no --data; expected pages or sets to measure\n"
-    )
-    assert "nothing: no corpus.jsonl; expected a set in BEIR's layout" in refused(
-        "passages", "--data", tmp_path, "--sets", "nothing", folder=tmp_path
-    )
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("retrieval", "--data", ".", "--sets", "nothing"), "nothing: no such folder"),
+        (("peers", "--only", "Oracle"), "peer 'Oracle'; expected some of hnswlib"),
+        (("search", "--only", "Oracle"), "store 'Oracle'; expected some of slimdex, slimdex own "),
+        (("passages",), "error: no FOLDER and no --data; expected pages or sets to measure\n"),
+        (
+            ("passages", "--data", ".", "--sets", "nothing"),
+            "nothing: no corpus.jsonl; expected a set in BEIR's layout",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["slimdex", "bench", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    told = capsys.readouterr()
+    assert (stopped.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert said in told.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -192,8 +202,11 @@ def test_a_quick_run_with_a_cold_disk(beir: Path, tiny_bert: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_quick_needs_no_data(tmp_path: Path) -> None:
-    """What CI runs: real text, the default model, the whole quick grid."""
-    bench("retrieval", "--quick", folder=tmp_path)
+    """What CI runs: real text, the default model, the whole quick grid, as a user starts it."""
+    command = [sys.executable, "-m", "slimdex.bench", "retrieval", "--quick"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "bench-results").glob("retrieval-docstrings-*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert not [row["error"] for row in rows if "error" in row]
