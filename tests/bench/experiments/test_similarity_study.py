@@ -32,6 +32,7 @@ from slimdex.bench.rows import ResultsFile, read_rows
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import ABOUT
 from tests.bench.data.test_pairs import DATA
+from tests.once import once
 
 N, WIDTH = 60, 12
 SENTENCES = [f"s{i}" for i in range(2 * N)]
@@ -144,12 +145,16 @@ def test_encoding_goes_on_where_it_was_cut(tiny_bert: Path, tmp_path: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> Layers:
+def minilm(run_folder: Path) -> Layers:
     encoder = TransformerEncoder(precision="fp32", max_length=128)
     sentences = list(
         dict.fromkeys(s for p in read_sets(DATA.parent, "english") for s in p.sentences)
     )
-    return encoded_layers(encoder, sentences, "mean", tmp_path_factory.mktemp("layers"))
+
+    def encode(folder: Path) -> Layers:
+        return encoded_layers(encoder, sentences, "mean", folder)
+
+    return encode(once(run_folder / "layers", encode))  # the second time it only reads
 
 
 @pytest.mark.slow
