@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.columns import check_row
+from slimdex.bench.experiments import cold_study
 from slimdex.bench.experiments.cold_study import ANEW, CACHED, DROPPED, measure_cold
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.memory_limit import check_groups
@@ -79,9 +80,14 @@ def test_what_was_dropped_is_read_again(all_rows: list[Row]) -> None:
 
 
 def test_with_a_limit_there_are_rows_of_both(
-    task: Task, all_rows: list[Row], unlimited: InputError | None, tmp_path: Path
+    task: Task,
+    all_rows: list[Row],
+    unlimited: InputError | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if unlimited:
+        monkeypatch.setattr(cold_study, "QUERIES", 4)  # asked before it is refused
         with pytest.raises(InputError, match=r"to limit memory|memory controller"):
             measured(task, tmp_path, limit=LIMIT)
         pytest.skip(f"memory can't be limited here: {unlimited}")
