@@ -37,10 +37,33 @@ def pytest_report_header() -> str:
     return str(CHANCE)
 
 
+LONGEST = (
+    "tests/test_shared.py",
+    "tests/bench/experiments/test_similarity_study.py",
+    "tests/retrieval/crashes/test_faults.py",
+    "tests/bench/test_cli.py",
+    "tests/retrieval/collection/test_as_a_dictionary.py",
+)
+"""What takes minutes comes first, so that no process waits for another's last test."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run share, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_cache(run_folder: Path) -> None:
     """Conversions of tests' models are not kept among the user's."""
-    os.environ["SLIMDEX_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["SLIMDEX_CACHE"] = str(run_folder / "models")
 
 
 @pytest.fixture(scope="session", autouse=True)

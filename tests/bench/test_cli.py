@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,8 +15,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from slimdex.__main__ import main
 from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.experiments import encoding_study, retrieval_study
+from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
 from slimdex.bench.page_cache import drop
 from slimdex.bench.reporting.verdict import retrieval_line
 from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
@@ -26,14 +30,12 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def bench(*words: object, folder: Path) -> str:
-    command = [sys.executable, "-m", "slimdex.bench", *map(str, words)]
-    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    import os
-
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    """What a command says, in this process; its experiments start their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 
@@ -70,23 +72,33 @@ def test_every_command_has_help(command: str) -> None:
     assert "Usage: " in result.output
 
 
-@pytest.mark.slow
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    assert "nothing: no such folder" in refused(
-        "retrieval", "--data", tmp_path, "--sets", "nothing", folder=tmp_path
-    )
-    assert "peer 'Oracle'; expected some of hnswlib" in refused(
-        "peers", "--only", "Oracle", folder=tmp_path
-    )
-    assert "store 'Oracle'; expected some of slimdex, slimdex own order, Chroma" in refused(
-        "search", "--only", "Oracle", folder=tmp_path
-    )
-    assert refused("passages", folder=tmp_path) == (
-        "error: no FOLDER and no --data; expected pages or sets to measure\n"
-    )
-    assert "nothing: no corpus.jsonl; expected a set in BEIR's layout" in refused(
-        "passages", "--data", tmp_path, "--sets", "nothing", folder=tmp_path
-    )
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("retrieval", "--data", ".", "--sets", "nothing"), "nothing: no such folder"),
+        (("peers", "--only", "Oracle"), "peer 'Oracle'; expected some of hnswlib"),
+        (("search", "--only", "Oracle"), "store 'Oracle'; expected some of slimdex, slimdex own "),
+        (("passages",), "error: no FOLDER and no --data; expected pages or sets to measure\n"),
+        (
+            ("passages", "--data", ".", "--sets", "nothing"),
+            "nothing: no corpus.jsonl; expected a set in BEIR's layout",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["slimdex", "bench", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    told = capsys.readouterr()
+    assert (stopped.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert said in told.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,7 +147,15 @@ def test_a_report_shows_what_any_command_wrote_and_only_that(
 
 
 @pytest.mark.slow
-def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_quick_run_from_encoding_to_the_page(
+    beir: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a part of the grid; the next test but one runs all of it."""
+    few = {"float32", "int8", "slimdex", "PCA", "truncate"}
+    monkeypatch.setattr(
+        retrieval_study, "grid", lambda *a, **b: [m for m in grid(*a, **b) if m.name in few]
+    )
+    monkeypatch.setattr(encoding_study, "ROUNDS", 1)
     words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")
@@ -149,7 +169,7 @@ def test_a_quick_run_from_encoding_to_the_page(beir: Path, tiny_bert: Path, tmp_
     assert not errors, errors
     assert {row["set"] for row in rows} == {"words (quick)"}
     assert {row["model"] for row in rows} == {tiny_bert.name}
-    assert {"float32", "slimdex", "PCA", "truncate"} <= {row["method"] for row in rows}
+    assert {row["method"] for row in rows} == few
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
     assert said.splitlines()[-1].startswith("words (quick), at recall 0.99 of exact: slimdex ")
@@ -192,11 +212,15 @@ def test_a_quick_run_with_a_cold_disk(beir: Path, tiny_bert: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_quick_needs_no_data(tmp_path: Path) -> None:
-    """What CI runs: real text, the default model, the whole quick grid."""
-    bench("retrieval", "--quick", folder=tmp_path)
+    """What CI runs: real text, the default model, the whole quick grid, as a user starts it."""
+    command = [sys.executable, "-m", "slimdex.bench", "retrieval", "--quick"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "bench-results").glob("retrieval-docstrings-*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert not [row["error"] for row in rows if "error" in row]
+    assert {row["method"] for row in rows} >= {*REDUCERS, *OTHERS, "float32", "RaBitQ"}
     by_method = {(r["method"], r.get("k"), r["effort"]): r for r in rows}
     exact, ours = by_method["float32", 384, 0], by_method["slimdex", 192, 200]
     assert exact["ndcg@10"] > 30

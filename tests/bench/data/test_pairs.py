@@ -51,11 +51,14 @@ EYE = [[1, 0], [0, 2], [3, 4], [0.6, -0.8]]
 @pytest.mark.shared
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}")
 def test_the_default_precision_costs_nothing() -> None:
-    """78.87 in fp32, see `test_sts.py`: 0.1 at most."""
+    """0.1 at most, on three of the sets; all in fp32 are in `test_similarity_study.py`."""
+    in_fp32 = {"STS-B": 82.03, "STS13": 80.60, "STS16": 78.99}
     encoder = TransformerEncoder(pooling="mean")
-    found = []
+    found = {}
     for pairs in read_seven(DATA):
-        sentences = pairs.sentences
-        vectors = dict(zip(sentences, encoder.encode(sentences), strict=True))
-        found.append(spearman(pairs, vectors))
-    assert np.mean(found) == pytest.approx(78.87, abs=0.1)
+        if pairs.name in in_fp32:
+            sentences = pairs.sentences
+            vectors = dict(zip(sentences, encoder.encode(sentences), strict=True))
+            found[pairs.name] = spearman(pairs, vectors)
+    assert found.keys() == in_fp32.keys()
+    assert np.mean([*found.values()]) == pytest.approx(np.mean([*in_fp32.values()]), abs=0.1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slimdex.bench.data.pairs import Pairs
+from slimdex.bench.experiments import encoding_study
 from slimdex.bench.experiments.encoding_study import (
     CONTENDERS,
     Texts,
@@ -21,7 +22,10 @@ from tests.bench.conftest import ABOUT
 
 
 @pytest.mark.slow
-def test_rows_of_a_small_run(tiny_bert: Path, tmp_path: Path) -> None:
+def test_rows_of_a_small_run(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding_study, "ROUNDS", 1)  # each takes seconds, for the products' rate
     words = ["the cat", "a dog", "rain", "cat and dog", "the rain", "dog dog cat"]
     pairs = Pairs("P", words[:3], words[3:], np.array([1.0, 2.0, 3.0]), [""] * 3)
     texts = Texts("words", words * 20, [" ".join(words * 9)] * 5, [pairs])

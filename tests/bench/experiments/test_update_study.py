@@ -26,7 +26,7 @@ def test_changes_are_measured_once(tmp_path: Path) -> None:
 
 
 MANY = pytest.param(
-    32, CHANCE.count(60, 20), id="32-long", marks=[pytest.mark.slow, pytest.mark.sweep]
+    32, CHANCE.count(60, 8), id="32-long", marks=[pytest.mark.slow, pytest.mark.sweep]
 )
 
 

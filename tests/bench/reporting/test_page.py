@@ -15,7 +15,6 @@ import vl_convert
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.experiments import measured_methods as grids
 from slimdex.bench.experiments.paired_measures import Judge
-from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measured
 from slimdex.bench.reporting.experiments import read_all
 from slimdex.bench.reporting.findings import resident_bytes
@@ -63,11 +62,8 @@ def retrieval_rows(task: Task) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def peer_rows(task: Task, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    file = ResultsFile(tmp_path_factory.mktemp("peers") / "peers-words.jsonl")
-    methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
-    measure_peers(task, methods, file, ABOUT)
-    return list(file.rows.values())
+def peer_rows(peers: tuple[list[Method], Path]) -> list[Row]:
+    return list(ResultsFile(peers[1]).rows.values())
 
 
 def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
@@ -209,11 +205,19 @@ def test_the_page_works_in_a_browser_without_a_network(
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def own_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[Row]], Path]:
+    """The rows of the project's own results, and the page that shows them."""
+    rows = read_all(FOLDER)
+    return rows, write_page(tmp_path_factory.mktemp("page"), rows)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_fits_the_window_and_begins_with_the_verdict(width: int, tmp_path: Path) -> None:
-    rows = read_all(FOLDER)
-    page = write_page(tmp_path / "out", rows)
+def test_the_page_fits_the_window_and_begins_with_the_verdict(
+    width: int, own_page: tuple[dict[str, list[Row]], Path]
+) -> None:
+    rows, page = own_page
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine")
     from playwright.sync_api import sync_playwright

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 from socket import gethostname
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.forked import command
 from tests.slow import slow
 
 LINK = re.compile(r"\x1b\]8;(?:id=[\d-]+)?;([!-~]*)\x1b\\")
@@ -55,23 +57,34 @@ def at_terminal(width: int, *words: str) -> str:
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
     environment.pop("COLUMNS", None)
-    command = [sys.executable, "-m", "slimdex", *words]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment):
-        os.close(its)
-        written = b""
-        try:
-            while part := os.read(ours, 65536):
-                written += part
-        except OSError:  # the other end is closed
-            pass
+    process = command(words, environment, its, its, its)
+    os.close(its)
+    written = read(ours)
+    process.join()
+    return written.replace("\r\n", "\n")
+
+
+def piped(*words: str, **variables: str) -> str:
+    """What `slimdex` writes into a pipe."""
+    ours, its = os.pipe()
+    with open(os.devnull, "r+b") as nothing:
+        none = nothing.fileno()
+        process = command(words, {**os.environ, "COLUMNS": "40", **variables}, none, its, none)
+    os.close(its)
+    written = read(ours)
+    process.join()
+    assert process.exitcode == 0
+    return written
+
+
+def read(ours: int) -> str:
+    """All that comes until the other end is closed."""
+    written = b""
+    with suppress(OSError):  # as a terminal's end is told
+        while part := os.read(ours, 65536):
+            written += part
     os.close(ours)
-    return written.decode().replace("\r\n", "\n")
-
-
-def piped(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "40", **variables}
-    command = [sys.executable, "-m", "slimdex", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return written.decode()
 
 
 def search(path: Path, *more: str) -> tuple[str, ...]:
@@ -106,12 +119,12 @@ def test_ids_and_texts_of_any_length_fit(index: Path, width: int) -> None:
     assert len(rows) <= 300 // (width - 8) + 1  # wrapped at the width, not in a narrow column
     facts = STYLE.sub("", at_terminal(width, "info", str(index))).split("\n")
     assert max(map(cell_len, facts)) <= width
-    whole = piped("info", str(index)).stdout
+    whole = piped("info", str(index))
     assert "".join("".join(facts).split()) == "".join(whole.split())
 
 
 def test_a_pipe_has_no_width(index: Path) -> None:
-    lines = piped(*search(index)).stdout.splitlines()
+    lines = piped(*search(index)).splitlines()
     assert "i" * 300 in [line.split("  ")[-1] for line in lines]
     assert not any(line.endswith(" ") for line in lines)
     assert not any("\x1b" in line for line in lines)
@@ -127,7 +140,12 @@ def test_json_is_the_same_text_and_safe_on_a_terminal(index: Path) -> None:
 
 
 def test_json_is_json_also_where_letters_are_missing(index: Path) -> None:
-    done = piped(*search(index, "--json"), PYTHONIOENCODING="ascii")
+    done = subprocess.run(
+        [sys.executable, "-m", "slimdex", *search(index, "--json")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},  # which Python reads as it starts
+    )
     hits = json.loads(done.stdout)["queries"][0]["hits"]
     assert {hit["text"] for hit in hits} == {HOSTILE.text, LONG.text, ""}
 
@@ -216,6 +234,6 @@ def test_a_link_in_several_lines_is_one(files: Path) -> None:
 
 @pytest.mark.parametrize("variables", [{}, {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}])
 def test_a_pipe_and_json_have_no_links(files: Path, variables: dict[str, str]) -> None:
-    assert "\x1b]8" not in piped(*of_files(files, "--show", "path,url"), **variables).stdout
+    assert "\x1b]8" not in piped(*of_files(files, "--show", "path,url"), **variables)
     written = at_terminal(80, *of_files(files, "--json"))
     assert "\x1b" not in written

@@ -227,7 +227,7 @@ def test_after_some_changes_both_say_the_same(
 
 
 @pytest.mark.slow
-@settings(max_examples=CHANCE.examples(25))
+@settings(max_examples=CHANCE.examples(15))
 @given(changes=st.lists(CHANGE, max_size=8))
 def test_after_any_changes_both_say_the_same(
     tmp_path_factory: pytest.TempPathFactory, changes: list[Change]

@@ -32,12 +32,17 @@ class File:
     since: list[Write] = field(default_factory=list)
 
     def left(self, keep: Keep) -> bytes:
+        kept = keep.writes(self.since)
+        if not kept:  # most files: no copy is made, and its hash is known
+            return self.durable
         found = bytearray(self.durable)
-        for at, data in keep.writes(self.since):
-            end = at if data is None else max(len(found), at + len(data))
-            found = found[:end].ljust(end, b"\0")
-            if data is not None:
-                found[at : at + len(data)] = data
+        for at, data in kept:
+            end = at if data is None else at + len(data)
+            found.extend(bytes(max(end - len(found), 0)))
+            if data is None:
+                del found[at:]
+            else:
+                found[at:end] = data
         return bytes(found)
 
     def sync(self) -> None:

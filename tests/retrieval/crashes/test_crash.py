@@ -17,6 +17,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import STORED
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from tests import forked
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -46,12 +47,8 @@ def attempt(
     change: Callable[[Path, str], None] = crash_child.build,
 ) -> int | None:
     """The number of steps if the change came to its end, None if it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.retrieval.crashes.crash_child"])
-    here, there = context.Pipe(duplex=False)
-    words = (path, stored, kill_at, there, change)
-    child = context.Process(target=crash_child.run, args=words, daemon=True)
-    child.start()
+    here, there = multiprocessing.Pipe(duplex=False)
+    child = forked.process(crash_child.run, path, stored, kill_at, there, change)
     there.close()
     child.join(TOO_LONG)
     assert child.exitcode in (0, -9)

@@ -20,7 +20,7 @@ from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
-FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 150)))
+FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 100)))
 QUERIES = ["parse a date", "remove a directory", "thread lock"]
 
 
