@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .commands import over_indexes, over_models, over_sets, results
+from .commands import over_clusters, over_indexes, over_models, over_sets, results
 
 COMMANDS = (
     over_sets.retrieval,
@@ -20,6 +20,7 @@ COMMANDS = (
     over_models.reduction,
     over_indexes.updates,
     over_indexes.sizes,
+    over_clusters.ray,
     over_indexes.passages,
     over_sets.chance,
     results.report,

@@ -11,6 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
 from .passage_tables import passages
+from .ray_tables import builds
 from .search_tables import (
     beside_peers,
     cold,
@@ -89,6 +90,7 @@ EXPERIMENTS = (
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
     Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
+    Experiment("ray", builds, ("ray", "openvino"), "ray", "Ray"),
 )
 
 
