@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.errors import CorruptError, InputError
+
+T = TypeVar("T")
 
 CATALOG = "catalog.duckdb"
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
@@ -95,6 +100,57 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
         raise
     sync(path.parent)
     return record
+
+
+def check_new(path: Path, kind: str = "folder") -> None:
+    """Raise `InputError` unless a folder, or a file, can be made by this name."""
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists; expected a new {kind}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path}: no folder {path.absolute().parent}; expected it to be there")
+
+
+def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
+    """Let `write` fill a new folder beside it, make that durable, and give it its name.
+
+    What `write` returns is returned.
+
+    Raises
+    ------
+    InputError
+        If there is something by that name.
+    """
+    new = _beside(folder)
+    new.mkdir()
+    try:
+        found = write(new)
+        for path in [*new.rglob("*"), new]:
+            sync(path)
+        check_new(folder)  # a rename would take the place of an empty one
+        new.rename(folder)
+        sync(folder.absolute().parent)
+        return found
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def publish_file(path: Path, write: Callable[[Path], T]) -> T:
+    """The same for a file: `publish` takes the place of an older one, and this never does."""
+    new = _beside(path)
+    try:
+        found = write(new)
+        sync(new)
+        check_new(path, "file")
+        new.rename(path)
+        sync(path.absolute().parent)
+        return found
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """A name of its own for what is being written, in the same folder."""
+    return path.absolute().with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
 def sync(path: Path) -> None:
