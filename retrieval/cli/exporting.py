@@ -13,7 +13,7 @@ from .options import Dir, Json, Model, Trust, Wait, Where
 if TYPE_CHECKING:
     from ..exporting.export import Exported
 
-FORMATS = "parquet or npz"
+FORMATS = "parquet, npz or faiss"
 TO = f"{FORMATS}: documents with their vectors."
 
 

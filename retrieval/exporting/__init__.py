@@ -1,5 +1,6 @@
 """Exporting: an index's rows, or its encoder with its reducer, in formats that others read.
 
 `export` chooses between the formats, each of which has a file.
-Files import only what is above them: libraries, selection, npz_file, parquet_file, export.
+Files import only what is above them: libraries, selection, npz_file, parquet_file,
+faiss_folder, export.
 """

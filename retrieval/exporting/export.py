@@ -12,7 +12,7 @@ from slimdex.indexes.progress import Progress, silent
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
-from . import npz_file, parquet_file
+from . import faiss_folder, npz_file, parquet_file
 from .selection import REDUCED, VECTORS, Selection
 
 FILE, FOLDER = "file", "folder"
@@ -31,6 +31,7 @@ class RowFormat:
 ROW_FORMATS: Mapping[str, RowFormat] = {
     "parquet": RowFormat(FILE, parquet_file.write),
     "npz": RowFormat(FILE, npz_file.write),
+    "faiss": RowFormat(FOLDER, faiss_folder.write),
 }
 """Name -> a format with vectors of documents."""
 FORMATS = (*ROW_FORMATS,)
@@ -76,7 +77,7 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet" or "npz".
+    to : "parquet", "npz" or "faiss".
     vectors : "reduced", as the codes see them: k dimensions, of unit length; or "full", the
         encoder's own, as they are kept on disk.
     where : a DuckDB expression on the documents' columns; the others are left out.
@@ -85,7 +86,8 @@ def export(
     Raises
     ------
     InputError
-        If the path exists, there is no such format, no document to export, or a library is missing.
+        If the path exists, there is no such format, no document to export, or a library is missing;
+        for FAISS and a reducer that is not linear.
     """
     path = Path(path)
     if to not in FORMATS:

@@ -66,7 +66,8 @@ def searched(collection: Collection) -> list[Document]:
 
 def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     """The vectors of live documents by id, from the bytes of the file."""
-    X = np.fromfile(collection.path / collection._state.vectors, np.float16).reshape(-1, dim)
+    stored = np.fromfile(collection.path / collection._state.vectors, np.float16)
+    X = stored.astype(np.float32).reshape(-1, dim)
     ids = collection._store.ids(len(X))
     gone = set(collection._deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
@@ -78,6 +79,11 @@ def whitened(collection: Collection, X: Matrix) -> Matrix:
     Y = (X.astype(np.float64) - reducer.shift_) @ reducer.components_.astype(np.float64)
     out: Matrix = Y / np.linalg.norm(Y, axis=1, keepdims=True)
     return out
+
+
+def fetched(sql: str) -> list[Any]:
+    with duckdb.connect() as connection:
+        return connection.execute(sql).fetchall()
 
 
 def test_parquet_has_what_the_index_has_with_its_types(
@@ -104,7 +110,7 @@ def test_parquet_has_what_the_index_has_with_its_types(
     vectors = on_disk(collection)
     for row in rows:
         np.testing.assert_array_equal(row["vector"], vectors[row["id"]])
-    described = duckdb.sql(f"DESCRIBE FROM '{tmp_path / 'x.parquet'}'").fetchall()
+    described = fetched(f"DESCRIBE FROM '{tmp_path / 'x.parquet'}'")
     assert {name: type_ for name, type_, *_ in described} == {
         "id": "VARCHAR",
         "title": "VARCHAR",
@@ -118,9 +124,7 @@ def test_parquet_has_what_the_index_has_with_its_types(
         "vector_": "VARCHAR",
         "vector": "FLOAT[]",
     }
-    (took,) = duckdb.sql(
-        f"SELECT took::INTERVAL FROM '{tmp_path / 'x.parquet'}' WHERE number = 90"
-    ).fetchall()
+    (took,) = fetched(f"SELECT took::INTERVAL FROM '{tmp_path / 'x.parquet'}' WHERE number = 90")
     assert took == (timedelta(seconds=90),)
 
 
