@@ -13,8 +13,10 @@ from .options import Dir, Json, Model, Trust, Wait, Where
 if TYPE_CHECKING:
     from ..exporting.export import Exported
 
-FORMATS = "parquet, npz or faiss"
-TO = f"{FORMATS}: documents with their vectors."
+TO = (
+    "parquet, npz or faiss: documents with their vectors; sentence-transformers: the encoder "
+    "with the reducer."
+)
 
 
 def export(
@@ -34,7 +36,7 @@ def export(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Write documents and vectors for other programs."""
+    """Write documents and vectors, or the encoder with the reducer, for other programs."""
     from ..collection.collection import Collection
     from ..exporting.export import export as write
     from . import console
@@ -55,6 +57,8 @@ def export(
 
 def said(done: Exported) -> str:
     """What was written, in one line."""
+    if done.rows is None:
+        return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
     rows = f"{done.documents:,} documents"
     if done.rows != done.documents:
         rows += f" ({done.rows:,} passages)"

@@ -12,12 +12,15 @@ from slimdex.indexes.progress import Progress, silent
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
-from . import faiss_folder, npz_file, parquet_file
+from . import faiss_folder, npz_file, parquet_file, sentence_transformers_folder
+from .reduced_model import ReducedModel
 from .selection import REDUCED, VECTORS, Selection
 
 FILE, FOLDER = "file", "folder"
 WriteRows = Callable[[Selection, Path, Progress], list[str]]
 """Writes rows to a new path, and returns what the user should know."""
+WriteModel = Callable[[ReducedModel, Path, Progress], list[str]]
+"""Fills a folder with a model, and returns the same."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,11 @@ ROW_FORMATS: Mapping[str, RowFormat] = {
     "faiss": RowFormat(FOLDER, faiss_folder.write),
 }
 """Name -> a format with vectors of documents."""
-FORMATS = (*ROW_FORMATS,)
+MODEL_FORMATS: Mapping[str, WriteModel] = {
+    "sentence-transformers": sentence_transformers_folder.write,
+}
+"""Name -> a format with the encoder and the reducer, a folder, without documents."""
+FORMATS = (*ROW_FORMATS, *MODEL_FORMATS)
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Exported:
     path : the file or folder.
     vectors : "reduced" or "full".
     dim : dimensions of a vector.
-    rows, documents : how many rows of how many documents.
+    rows, documents : how many rows of how many documents; None where there are none to be had.
     notes : what the user should know.
     """
 
@@ -55,8 +62,8 @@ class Exported:
     path: Path
     vectors: str
     dim: int
-    rows: int
-    documents: int
+    rows: int | None
+    documents: int | None
     notes: list[str]
 
 
@@ -69,7 +76,7 @@ def export(
     where: str | None = None,
     progress: Progress = silent,
 ) -> Exported:
-    """Write an index's documents and vectors to a new file or folder.
+    """Write an index's documents and vectors, or its encoder with its reducer, for others.
 
     It is written under another name and gets its own when it is whole and on disk. Documents
     without text have no vector and are left out, as from searches.
@@ -77,7 +84,7 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet", "npz" or "faiss".
+    to : "parquet", "npz" or "faiss", with documents; "sentence-transformers", a model.
     vectors : "reduced", as the codes see them: k dimensions, of unit length; or "full", the
         encoder's own, as they are kept on disk.
     where : a DuckDB expression on the documents' columns; the others are left out.
@@ -87,14 +94,18 @@ def export(
     ------
     InputError
         If the path exists, there is no such format, no document to export, or a library is missing;
-        for FAISS and a reducer that is not linear.
+        if the format has nothing like the index's reducer or encoder.
     """
     path = Path(path)
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
-    return _export_rows(collection, path, to, vectors, where, progress)
+    if to in ROW_FORMATS:
+        return _export_rows(collection, path, to, vectors, where, progress)
+    if where is not None:
+        raise InputError(f"to={to!r}, where={where!r}; expected none: it holds no documents")
+    return _export_model(collection, path, to, vectors, progress)
 
 
 def _export_rows(
@@ -113,3 +124,12 @@ def _export_rows(
 
     check_new(path, made.kind)
     return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)
+
+
+def _export_model(
+    collection: Collection, path: Path, to: str, vectors: str, progress: Progress
+) -> Exported:
+    check_new(path)
+    model = ReducedModel.of(collection, vectors)
+    notes = publish_folder(path, lambda new: MODEL_FORMATS[to](model, new, progress))
+    return Exported(to, path, vectors, model.dim, None, None, notes)
