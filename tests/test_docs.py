@@ -41,7 +41,7 @@ PAGES = {
     "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"checked": ['], ""),
     "docs/export.md": (
         ["2 documents with full vectors of 384 dimensions in notes.parquet", "A plum cake"],
-        "",
+        "n2\n",
     ),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }

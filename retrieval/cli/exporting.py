@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..exporting.export import Exported
 
 TO = (
-    "parquet, npz or faiss: documents with their vectors; sentence-transformers: the encoder "
-    "with the reducer."
+    "parquet, npz or faiss: documents with their vectors; sentence-transformers or onnx: the "
+    "encoder with the reducer."
 )
 
 

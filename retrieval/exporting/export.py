@@ -12,7 +12,7 @@ from slimdex.indexes.progress import Progress, silent
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
-from . import faiss_folder, npz_file, parquet_file, sentence_transformers_folder
+from . import faiss_folder, npz_file, onnx_folder, parquet_file, sentence_transformers_folder
 from .reduced_model import ReducedModel
 from .selection import REDUCED, VECTORS, Selection
 
@@ -39,6 +39,7 @@ ROW_FORMATS: Mapping[str, RowFormat] = {
 """Name -> a format with vectors of documents."""
 MODEL_FORMATS: Mapping[str, WriteModel] = {
     "sentence-transformers": sentence_transformers_folder.write,
+    "onnx": onnx_folder.write,
 }
 """Name -> a format with the encoder and the reducer, a folder, without documents."""
 FORMATS = (*ROW_FORMATS, *MODEL_FORMATS)
@@ -84,7 +85,8 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet", "npz" or "faiss", with documents; "sentence-transformers", a model.
+    to : "parquet", "npz" or "faiss", with documents; "sentence-transformers" or "onnx", a
+        model.
     vectors : "reduced", as the codes see them: k dimensions, of unit length; or "full", the
         encoder's own, as they are kept on disk.
     where : a DuckDB expression on the documents' columns; the others are left out.

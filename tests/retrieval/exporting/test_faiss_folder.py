@@ -34,7 +34,7 @@ def check_answers(collection: Collection, folder: Path, k: int = 10, **options: 
     queries = collection._encoded(QUERIES)
     assert index.d == queries.shape[1]
     scores, rows = index.search(queries, k)
-    found = collection.search_many(queries, k, candidates=0, **options)  # type: ignore[arg-type]
+    found = collection.search_many(queries, k, candidates=0, **options)
     for hits, own, numbers in zip(found, scores, rows, strict=True):
         np.testing.assert_allclose(own, [hit.score for hit in hits], atol=TOLERANCE)
         score_of = {hit.id: hit.score for hit in hits}
@@ -72,7 +72,7 @@ def test_what_is_deleted_or_not_asked_for_is_left_out(copied: Copies, tmp_path: 
         check_answers(collection, tmp_path / "live")
         where = "length(text) < 200"
         done = export(collection, tmp_path / "short", "faiss", where=where)
-        assert 10 < done.documents == collection.count(where) < 1000
+        assert 10 < collection.count(where) == done.documents
         check_answers(collection, tmp_path / "short", where=where)
 
 
