@@ -15,10 +15,13 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.reduced_index import reduced
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.exporting import selection
+from slimdex.retrieval.sources.tables import ColumnNames
 from tests.encoders import ReadingEncoder, WordEncoder
+from tests.indexes.test_vector_index import limited_files
 
 SETTINGS = Settings(8, beta=0.5, gamma=0.5, kind="flat", candidates=20)
 QUERIES = ["the number of bytes in a file", "sort a list", "an error in the network"]
@@ -199,8 +202,23 @@ def test_passages_are_rows_with_their_place(tmp_path: Path) -> None:
         export(collection, tmp_path / "x.npz", "npz")
         hits = collection.search("about c", limit=100, per="passage")
         count = collection.info()["passages"]["rows"]
+        codes = collection.search("about c", limit=3, per="passage", candidates=0)
+        reducer = collection._index.reducer
     rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
     assert len(rows) == len(hits) == count > 4
+    opened = Sources.open(
+        str(tmp_path / "x.parquet"), ColumnNames(id="passage_id"), vectors="vector"
+    )
+    plain = Settings(kind="flat", candidates=0, reducer="identity")
+    k = reducer.n_components
+    again, _ = build(tmp_path / "again", opened, lambda: GivenEncoder(k), plain)
+    with again:  # the reduced vectors as they are
+        query = reduced(reducer, ReadingEncoder().encode(["about c"]))[0]
+        found = again.search(query, limit=100)
+    assert [(h.metadata["id_"], h.metadata["start"]) for h in found][:3] == [
+        (h.id, h.start) for h in codes
+    ]
+    assert [h.score for h in found][:3] == pytest.approx([h.score for h in codes], abs=1e-3)
     by_place = {(hit.id, hit.start): hit for hit in hits}
     for row in rows:
         hit = by_place[row["id"], row["start"]]
@@ -226,6 +244,37 @@ def test_what_is_interrupted_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         export(collection, tmp_path / "x", to, progress=stop)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz", "faiss"])
+def test_a_full_disk_leaves_nothing(collection: Collection, tmp_path: Path, to: str) -> None:
+    with limited_files(8192), pytest.raises(OSError, match="File too large"):
+        export(collection, tmp_path / "x", to)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz"])
+def test_rows_that_are_numbered_anew_meanwhile(
+    tmp_path: Path, docstrings: list[Document], to: str
+) -> None:
+    """What is written is of one state, before a compaction or after it."""
+    changed = list[str]()
+
+    def change(stage: str, done: int, total: int) -> None:
+        if not changed:
+            changed.append(docstrings[3].id)
+            collection.delete(changed)
+            collection.compact()
+
+    with Collection.create(tmp_path / "i", WordEncoder(), SETTINGS) as collection:
+        collection.add(docstrings[:200])
+        export(collection, tmp_path / "x", to, progress=change)
+    ids = pq.read_table(tmp_path / "x")["id"].to_pylist() if to == "parquet" else None
+    if ids is None:
+        with np.load(tmp_path / "x") as arrays:
+            ids = arrays["ids"].tolist()
+    before = [document.id for document in docstrings[:200]]
+    assert ids in (before, [id for id in before if id not in changed])
 
 
 def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: Path) -> None:
