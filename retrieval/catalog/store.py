@@ -446,6 +446,16 @@ class DocumentStore:
         )
         return [id for id, count in rows for _ in range(count or 1)]
 
+    def ids_of(self, rows: Rows, epoch: int | None = None) -> list[str]:
+        """The ids of some documents (n,), which are in order."""
+        found = self._database.fetch(
+            """SELECT id FROM documents WHERE "row" BETWEEN ? AND ?
+            AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [int(rows[0]), int(rows[-1]), rows.tolist()],
+            epoch,
+        )
+        return [id for (id,) in found]
+
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
         """Documents of rows 0 .. stop that a DuckDB expression holds for, deleted ones included.
 

@@ -76,7 +76,10 @@ def _write_ids(selection: Selection, path: Path) -> None:
     """A line of JSON a row: the document's id, and where texts are cut the passage's place."""
     with path.open("w", encoding="utf-8") as file:
         for rows in selection.parts():
+            if not selection.is_cut:
+                file.writelines(written({"id": id}) + "\n" for id in selection.ids(rows))
+                continue
             numbers = (rows - selection.firsts(rows)).tolist()
             for hit, number in zip(selection.hits(rows), numbers, strict=True):
-                place = {"passage": number, "start": hit.start, "end": hit.end}
-                file.write(written({"id": hit.id} | (place if selection.is_cut else {})) + "\n")
+                line = {"id": hit.id, "passage": number, "start": hit.start, "end": hit.end}
+                file.write(written(line) + "\n")

@@ -28,7 +28,7 @@ def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
     with path.open("wb") as file, ZipFile(file, "w", ZIP_STORED) as archive:
         shape = (n, selection.dim)
         _write_array(archive, VECTORS, np.float32, shape, _vectors(selection, progress))
-        longest = max(len(hit.id) for part in selection.parts() for hit in selection.hits(part))
+        longest = max(len(id) for part in selection.parts() for id in selection.ids(part))
         width = np.dtype((np.str_, longest))
         _write_array(archive, IDS, width, (n,), _ids(selection, width))
         if selection.is_cut:
@@ -48,7 +48,7 @@ def _vectors(selection: Selection, progress: Progress) -> Iterator[NDArray[Any]]
 
 def _ids(selection: Selection, width: DTypeLike) -> Iterator[NDArray[Any]]:
     for part in selection.parts():
-        yield np.array([hit.id for hit in selection.hits(part)], dtype=width)
+        yield np.array(selection.ids(part), dtype=width)
 
 
 def _places(selection: Selection, rows: NDArray[np.int64]) -> NDArray[np.int64]:

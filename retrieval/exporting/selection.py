@@ -95,6 +95,12 @@ class Selection:
         X = index.vectors.take(rows)
         return X if self.vectors == FULL else reduced(index.reducer, X)
 
+    def ids(self, rows: Rows) -> list[str]:
+        """The ids of the documents that some of the rows are of, one for each."""
+        firsts, place = np.unique(self.firsts(rows), return_inverse=True)
+        found = self.collection._store.ids_of(firsts, self.snapshot.epoch)
+        return [found[i] for i in place.tolist()]
+
     def hits(self, rows: Rows) -> list[Hit]:
         """The documents and passages of some of the rows, with no score."""
         firsts = self.firsts(rows)
