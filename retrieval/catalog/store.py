@@ -50,8 +50,8 @@ PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> the tokens of its text, and how many of them were read: fewer, or none of none."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
-NOT_IN_ARROW = ("INTERVAL", "BIT")
-"""Types that Arrow, or Parquet after it, has none of."""
+NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
+"""Types that Arrow, or Parquet after it, has no room for."""
 COLUMNS_AT_ONCE = 500
 """Columns read in one query: it takes memory for 2,048 values of each, several times."""
 
@@ -398,7 +398,8 @@ class DocumentStore:
     def arrow(self, rows: Rows, epoch: int | None = None) -> Any:
         """Id, title, text and the user's columns of some documents (n,), which are in order.
 
-        A `pyarrow.Table`, for who has pyarrow. JSON, UUID, INTERVAL and BIT are texts in it.
+        A `pyarrow.Table`, for who has pyarrow. JSON, UUID and those of
+        `NOT_IN_ARROW` are texts in it.
 
         Raises
         ------

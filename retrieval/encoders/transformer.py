@@ -176,8 +176,7 @@ class TransformerEncoder:
 
     @property
     def folder(self) -> SentenceFolder:
-        """What its model's folder says, with what follows the pooling; of its pooling, no more
-        than was not given otherwise."""
+        """What its model's folder says; where a pooling was given, without what follows its own."""
         return self._folder
 
     def network(self) -> SentenceNetwork:

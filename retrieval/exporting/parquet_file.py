@@ -54,7 +54,7 @@ def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
             done += len(rows)
             progress("exporting", done, len(selection))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path.name}: {error}; expected columns that Parquet can hold") from error
+        raise InputError(f"to='parquet': {error}; expected types that it can hold") from error
     finally:
         if writer is not None:
             writer.close()
@@ -67,12 +67,13 @@ def _table(selection: Selection, rows: Rows) -> tuple[pa.Table, list[str]]:
 
     firsts, place = np.unique(selection.firsts(rows), return_inverse=True)
     documents = selection.table(firsts)
-    if selection.is_cut:
-        documents = documents.take(pa.array(place))
-    columns = {name: documents[name] for name in ("id", "title", "text")}
-    if selection.is_cut:
+    if selection.is_cut:  # a whole text beside each of its passages would be far too much
+        documents = documents.drop_columns(["text"]).take(pa.array(place))
         numbers = rows - selection.firsts(rows)
-        columns |= _passages(selection.hits(rows), numbers.tolist())
+        texts = _passages(selection.hits(rows), numbers.tolist())
+    else:
+        texts = {"text": documents["text"]}
+    columns = {"id": documents["id"], "title": documents["title"]} | texts
     types = selection.snapshot.columns
     names = kept_names([*types], [*columns, VECTOR])
     columns |= {names[own]: _typed(documents[own], type_) for own, type_ in types.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.reduced_index import reduced
 
 from ..collection.collection import Collection
@@ -59,8 +59,8 @@ class Selection:
         )
         rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
         if not len(rows):
-            said = "no documents with text" if where is None else f"where={where!r} holds for none"
-            raise InputError(f"{collection.path}: {said}; expected some to export")
+            said = "no documents" if where is None else f"where {shortened(where)} holds for none"
+            raise InputError(f"{collection.path}: {said} with text; expected some to export")
         return cls(collection, snapshot, rows, vectors)
 
     def __len__(self) -> int:

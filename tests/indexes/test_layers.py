@@ -51,11 +51,10 @@ def test_they_give_what_the_codes_are_made_of(X: Matrix, reducer: Reducer) -> No
             found = found @ layer.weight.T
             found = found if layer.bias is None else found + layer.bias
             if layer.activation == SELU:  # Klambauer et al. 2017, eq. 2
-                found = 1.0507009873554805 * np.where(
-                    found > 0, found, 1.6732632423543772 * (np.exp(found) - 1)
-                )
+                negative = 1.6732632423543772 * (np.exp(found) - 1)
+                found = (1.0507009873554805 * np.where(found > 0, found, negative)).astype("f4")
         else:
-            found = normalize_rows(found.astype(np.float32))
+            found = normalize_rows(found)
     np.testing.assert_allclose(found, reduced(reducer, X), atol=1e-5)
 
 

@@ -61,7 +61,7 @@ def test_it_says_what_it_wrote(run: Run) -> None:
         (("--to", "csv", "--out", "x"), "to='csv'; expected parquet, npz, faiss, sentence-tr"),
         (("--to", "npz", "--out", "i"), "i exists; expected a new file"),
         (("--to", "faiss", "--out", "i"), "i exists; expected a new folder"),
-        (("--to", "npz", "--out", "x", "--where", "year = 1"), "where='year = 1' holds for none"),
+        (("--to", "npz", "--out", "x", "--where", "year = 1"), "where 'year = 1' holds for none"),
         (("--to", "onnx", "--out", "x"), "encoder 'given'; expected a TransformerEncoder or"),
     ],
 )

@@ -263,12 +263,12 @@ def test_rows_that_are_numbered_anew_meanwhile(
     def change(stage: str, done: int, total: int) -> None:
         if not changed:
             changed.append(docstrings[3].id)
-            collection.delete(changed)
-            collection.compact()
+            own.delete(changed)
+            own.compact()
 
-    with Collection.create(tmp_path / "i", WordEncoder(), SETTINGS) as collection:
-        collection.add(docstrings[:200])
-        export(collection, tmp_path / "x", to, progress=change)
+    with Collection.create(tmp_path / "i", WordEncoder(), SETTINGS) as own:
+        own.add(docstrings[:200])
+        export(own, tmp_path / "x", to, progress=change)
     ids = pq.read_table(tmp_path / "x")["id"].to_pylist() if to == "parquet" else None
     if ids is None:
         with np.load(tmp_path / "x") as arrays:
@@ -284,7 +284,12 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
         ("no/x", "npz", {}, "no folder .*no; expected it to be there"),
         ("x", "csv", {}, "to='csv'; expected parquet"),
         ("x", "npz", {"vectors": "half"}, "vectors='half'; expected reduced or full"),
-        ("x", "npz", {"where": "number > 999"}, "holds for none; expected some to export"),
+        (
+            "x",
+            "npz",
+            {"where": "number > 999"},
+            "where 'number > 999' holds for none with text; exp",
+        ),
         ("x", "parquet", {"where": "numbr > 9"}, "expected a condition on the columns"),
     ]:
         with pytest.raises(InputError, match=message):
