@@ -174,6 +174,26 @@ class FaissIndex:
             other._index.reset()
         return other
 
+    def behind(self, weight: Matrix | None, bias: NDArray[np.float32] | None) -> FaissIndex:
+        """One that takes rows and queries (n, d): maps them, brings them to unit length, and shares
+        the codes of this one.
+
+        Parameters
+        ----------
+        weight, bias : (k, d) and (k,), of ``x @ weight.T + bias``; None for no map, or no bias.
+        """
+        other = FaissIndex.__new__(FaissIndex)
+        other._lock, other._index = self._lock, faiss.IndexPreTransform(self._index)
+        other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
+        if weight is not None:
+            first: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
+            faiss.copy_array_to_vector(np.ascontiguousarray(weight).ravel(), first.A)
+            if bias is not None:
+                faiss.copy_array_to_vector(bias, first.b)
+            first.is_trained = True
+            other._index.prepend_transform(first)
+        return other
+
     def decoded(self, X: Matrix) -> Matrix:
         """Rows (n, k) as their codes would give them back; none is added.
 

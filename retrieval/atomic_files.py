@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.errors import CorruptError, InputError
+
+T = TypeVar("T")
 
 CATALOG = "catalog.duckdb"
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
@@ -95,6 +103,82 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
         raise
     sync(path.parent)
     return record
+
+
+def check_new(path: Path, kind: str = "folder") -> None:
+    """Raise `InputError` unless a folder, or a file, can be made by this name."""
+    if path.exists() or path.is_symlink():
+        raise InputError(f"{path} exists; expected a new {kind}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path}: no folder {path.absolute().parent}; expected it to be there")
+
+
+def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
+    """Let `write` fill a new folder beside it, make that durable, and give it its name.
+
+    What `write` returns is returned. What a kill has left of an earlier one is removed.
+
+    Raises
+    ------
+    InputError
+        If there is something by that name.
+    """
+    with _beside(folder, Path.mkdir) as new:
+        found = write(new)
+        for path in [*new.rglob("*"), new]:
+            sync(path)
+        check_new(folder)  # a rename would take the place of an empty one
+        new.rename(folder)
+    sync(folder.absolute().parent)
+    return found
+
+
+def publish_file(path: Path, write: Callable[[Path], T]) -> T:
+    """The same for a file: `publish` takes the place of an older one, and this never does."""
+    with _beside(path, Path.touch) as new:
+        found = write(new)
+        sync(new)
+        check_new(path, "file")
+        new.rename(path)
+    sync(path.absolute().parent)
+    return found
+
+
+@contextmanager
+def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """What is being written, in the same folder under a name of its own, locked; gone at the end.
+
+    Others that are not locked belong to no process any more.
+    """
+    place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
+    for left in place.parent.glob(pattern):
+        with suppress(OSError), _locked(left):
+            _remove(left)
+    new = place.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    make(new)
+    try:
+        with _locked(new):
+            yield new
+    finally:
+        _remove(new)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file or folder; raises `BlockingIOError` if another process, or thread, does."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

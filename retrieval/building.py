@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -30,7 +30,7 @@ from .documents import Document
 from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
 from .sources.files.file_source import FileSource
-from .sources.given_vectors import GIVEN, GivenVectors, open_vectors
+from .sources.given_vectors import GIVEN, ArrayVectors, GivenVectors, open_vectors
 from .sources.origins import Reading
 from .sources.source import Source, open_source
 from .sources.tables import ColumnNames, TableSource
@@ -91,12 +91,19 @@ class Sources:
     def documents(
         self, readings: Sequence[Reading] = (), progress: Progress = silent
     ) -> Iterator[Document]:
-        """Those of all sources, each read as its own of the readings says."""
-        return chain.from_iterable(
+        """Those of all sources, each read as its own of the readings says.
+
+        Raises
+        ------
+        InputError
+            If the vectors are known to be of other documents.
+        """
+        found = chain.from_iterable(
             batch
             for source, reading in self._read_as(readings)
             for batch in _batches(source, reading, progress)
         )
+        return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
         """Once they are read: of the files that there are, those that have a stamp."""
@@ -150,6 +157,13 @@ def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
     asked = next((f"{name}={value!r}" for name, value in named.items() if value), None)
     if asked and not any(isinstance(source, TableSource) for source in opened):
         raise InputError(f"{asked}: a column; expected a table among the sources")
+
+
+def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
+    """Documents, each with its own row of the vectors, where that can be known."""
+    for row, document in enumerate(documents):
+        vectors.check_id(row, document.id)
+        yield document
 
 
 def _batches(

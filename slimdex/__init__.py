@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .retrieval.documents import Hit as Hit
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
+    from .retrieval.exporting.export import export as export
     from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
     __version__: str
@@ -44,6 +45,7 @@ _HOMES = {
     "Target": "retrieval.collection.targets",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.linear",
+    "export": "retrieval.exporting.export",
 }
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "TransformerEncoder",
     "Whitening",
     "__version__",
+    "export",
 ]
 
 

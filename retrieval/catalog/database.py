@@ -312,6 +312,11 @@ class Database:
         with self.reading(epoch) as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
+    def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
+        """All rows of a query as a `pyarrow.Table`, for who has pyarrow."""
+        with self.reading(epoch) as cursor:
+            return cursor.sql(sql, params=list(values)).to_arrow_table()
+
     def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
         """The columns of a query by name, (n,) each."""
         with self.reading() as cursor:

@@ -50,6 +50,8 @@ PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> the tokens of its text, and how many of them were read: fewer, or none of none."""
 ASKED_AT_ONCE = 65_536
 """Ids looked up in one query."""
+NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
+"""Types that Arrow, or Parquet after it, has no room for."""
 COLUMNS_AT_ONCE = 500
 """Columns read in one query: it takes memory for 2,048 values of each, several times."""
 
@@ -393,6 +395,35 @@ class DocumentStore:
             return parts[0]
         return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
 
+    def arrow(self, rows: Rows, epoch: int | None = None) -> Any:
+        """Id, title, text and the user's columns of some documents (n,), which are in order.
+
+        A `pyarrow.Table`, for who has pyarrow. JSON, UUID and those of
+        `NOT_IN_ARROW` are texts in it.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | self._columns.committed
+        read = [
+            f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
+            for c, t in types.items()
+        ]
+        which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
+        values, parts = [int(rows[0]), int(rows[-1]), rows.tolist()], list[Any]()
+        for few in batches(len(read), COLUMNS_AT_ONCE):
+            sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
+            parts.append(self._database.fetch_table(sql, values, epoch))
+            if len(parts[-1]) != len(rows):
+                raise CorruptError(f"{self._database.path}: documents that have the same row")
+        whole = parts[0]
+        for part in parts[1:]:
+            for name in part.column_names:
+                whole = whole.append_column(name, part[name])
+        return whole
+
     def _values(
         self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
     ) -> dict[int, list[Any]]:
@@ -415,6 +446,16 @@ class DocumentStore:
             [stop],
         )
         return [id for id, count in rows for _ in range(count or 1)]
+
+    def ids_of(self, rows: Rows, epoch: int | None = None) -> list[str]:
+        """The ids of some documents (n,), which are in order."""
+        found = self._database.fetch(
+            """SELECT id FROM documents WHERE "row" BETWEEN ? AND ?
+            AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [int(rows[0]), int(rows[-1]), rows.tolist()],
+            epoch,
+        )
+        return [id for (id,) in found]
 
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
         """Documents of rows 0 .. stop that a DuckDB expression holds for, deleted ones included.

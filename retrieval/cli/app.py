@@ -9,7 +9,7 @@ import typer
 
 from slimdex.indexes import choices
 
-from . import changing, measuring, reading
+from . import changing, exporting, measuring, reading
 from .asked_sources import column_names, open_sources, specs_of
 from .errors import BAD_INPUT, say
 from .measuring import target_asked
@@ -406,6 +406,7 @@ def reduce(
 
 
 app.command()(measuring.tune)
+app.command()(exporting.export)
 
 
 @app.command()
@@ -442,8 +443,8 @@ def distill(
     """Make static vectors of a transformer: less exact, and many times as fast."""
     from slimdex.indexes.errors import InputError
 
+    from ..atomic_files import check_new
     from ..encoders.distillation import distill as distilled
-    from ..encoders.word_vectors.folder import check_new
     from . import console
 
     if sif != bool(corpus or frequencies):

@@ -75,7 +75,9 @@ Wait = Annotated[
 ]
 Vectors = Annotated[
     str | None,
-    typer.Option(help="Vectors made elsewhere: a .npy file, or a column of Parquet sources."),
+    typer.Option(
+        help="Vectors made elsewhere: a .npy or .npz file, or a column of Parquet sources."
+    ),
 ]
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
 Types = Annotated[

@@ -20,9 +20,10 @@ from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
+from ..atomic_files import check_new
 from .opened import is_static
 from .transformer import TransformerEncoder
-from .word_vectors.folder import StaticVectors, check_new
+from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id
 from .word_vectors.static_encoder import StaticEncoder
 from .word_vectors.weights import sif_weights, zipf

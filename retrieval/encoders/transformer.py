@@ -32,12 +32,12 @@ from .openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .precision_choice import Measured, measured
 from .processor import has_gpu, may_have_gpu
-from .sentence_folder import Dense, Normalize, Prompts, read_folder
+from .sentence_folder import Dense, Normalize, Prompts, SentenceFolder, read_folder
 from .streams import Batch
 from .tokens import Tokenizer, fast_tokenizer, groups, token_batches
 
 if TYPE_CHECKING:
-    from .torch_runtime import Transformer
+    from .torch_runtime import SentenceNetwork, Transformer
 
 DEFAULT_LENGTH = 256
 """Tokens of a text that are read where the model's folder does not say."""
@@ -158,6 +158,34 @@ class TransformerEncoder:
     def tokenizer(self) -> Any:
         """A tokenizer of `tokenizers`, or of transformers if it is written in Python."""
         return self._tokenizer.wrapped
+
+    @property
+    def pad_id(self) -> int:
+        """The token that fills up batches."""
+        return self._facts.pad_id
+
+    @property
+    def pooling(self) -> Pooling:
+        """How hidden states become one vector."""
+        return self._pooling
+
+    @property
+    def prompts(self) -> Prompts:
+        """What is written before queries and documents."""
+        return self._prompts
+
+    @property
+    def folder(self) -> SentenceFolder:
+        """What its model's folder says; where a pooling was given, without what follows its own."""
+        return self._folder
+
+    def network(self) -> SentenceNetwork:
+        """What computes, by torch on the CPU, in float32; loaded anew."""
+        from .torch_runtime import build_network, load_transformer
+
+        place = self._folder.transformer
+        loaded = load_transformer(self._files, place, trust_remote_code=self._trusted)
+        return build_network(loaded, self._pooling, self._folder.head)
 
     @property
     def lower_case(self) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from struct import Struct
+from typing import Any, Literal, Protocol
+from zipfile import ZIP_STORED, ZipFile
 
 import duckdb
 import numpy as np
@@ -18,8 +21,14 @@ from slimdex.indexes.json_text import parsed
 
 from ..sql import identifier, one_file
 
+ARRAY, ARCHIVE = ".npy", ".npz"
+"""How files of numpy's end: one array, and several by name."""
+IDS, VECTORS = "ids", "vectors"
+"""Arrays of an archive: ids of the documents, if they are known, and their vectors."""
 GIVEN = "given"
 """The type of an encoder that is none."""
+LOCAL_HEADER = Struct("<26xHH")
+"""Of a zip archive's file, before its name and what else there is: how long these are."""
 CHUNK = 16_384
 """Rows of a Parquet column read at a time."""
 
@@ -69,18 +78,28 @@ class GivenEncoder:
 class ArrayVectors:
     """An array (n, dim), which may be memory-mapped.
 
+    Parameters
+    ----------
+    ids : (n,), of the documents that the rows are of, if that is known.
+
     Raises
     ------
     InputError
         If it has another shape or no numbers.
     """
 
-    def __init__(self, array: NDArray[Any], name: str = "vectors", stamp: str = "") -> None:
+    def __init__(
+        self,
+        array: NDArray[Any],
+        name: str = "vectors",
+        stamp: str = "",
+        ids: NDArray[np.str_] | None = None,
+    ) -> None:
         if array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
             raise InputError(
                 f"{name}: {array.dtype} of shape {array.shape}; expected numbers (documents, dim)"
             )
-        self.name, self._array, self._stamp = name, array, stamp
+        self.name, self._array, self._stamp, self._ids = name, array, stamp, ids
         self.dim = int(array.shape[1])
 
     def __len__(self) -> int:
@@ -89,6 +108,14 @@ class ArrayVectors:
     def rows(self, start: int, stop: int) -> Matrix:
         """Rows start .. stop (n, dim), float32."""
         return np.ascontiguousarray(self._array[start:stop], dtype=np.float32)
+
+    def check_id(self, row: int, id: str) -> None:
+        """Raise `InputError` if a row is known to be of another document than this one."""
+        if self._ids is not None and row < len(self._ids) and str(self._ids[row]) != id:
+            raise InputError(
+                f"{self.name}: row {row + 1} is of {str(self._ids[row])!r}, document {row + 1} is "
+                f"{id!r}; expected rows in the order of the documents"
+            )
 
     def fingerprint(self) -> str:
         """From the file's stamp, or from all values of an array in memory."""
@@ -181,35 +208,78 @@ def as_given(vectors: Any) -> GivenVectors:
 
 
 def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
-    """The vectors that a word of the command line means: a .npy file, or a column of the sources.
+    """The vectors that a word of the command line means: a file, or a column of the sources.
 
     Raises
     ------
     InputError
         If there is no such file or column, or it holds no matrix of numbers.
     """
-    if not spec.endswith(".npy"):
+    if not spec.endswith((ARRAY, ARCHIVE)):
         paths = [Path(source) for source in sources]
         if other := [path for path in paths if path.suffix != ".parquet" or not path.is_file()]:
             raise InputError(
-                f"vectors={spec!r}, source {str(other[0])!r}; expected a .npy file, or a column "
-                "of Parquet sources"
+                f"vectors={spec!r}, source {str(other[0])!r}; expected a .npy or .npz file, or "
+                "a column of Parquet sources"
             )
         return ColumnVectors(paths, spec)
     path = Path(spec)
+    if spec.endswith(ARCHIVE):
+        return ArrayVectors(load_array(path, VECTORS), str(path), _stamp(path), ids_in(path))
     return ArrayVectors(load_array(path), str(path), _stamp(path))
 
 
-def load_array(path: Path) -> NDArray[Any]:
-    """A .npy file, memory-mapped; raises `InputError` for anything else."""
+def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
+    """A .npy file, or an array of a .npz file, memory-mapped unless that is compressed.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or array, or it is something else.
+    """
+    expected = f"a .npz file with {member!r}" if member else "a .npy file of numbers"
     try:
+        if member is not None:
+            return _member(path, f"{member}{ARRAY}")
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except Exception as error:  # numpy reads the header as Python, which has many ways to fail
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: {reason}; expected a .npy file of numbers") from error
+        raise InputError(f"{path}: {reason}; expected {expected}") from error
     return array
+
+
+def ids_in(path: Path) -> NDArray[np.str_] | None:
+    """The ids in a .npz file, if it has any."""
+    with ZipFile(path) as archive:
+        if f"{IDS}{ARRAY}" not in archive.namelist():
+            return None
+    found = load_array(path, IDS)
+    if found.ndim != 1 or found.dtype.kind != "U":
+        raise InputError(f"{path}: {IDS!r} is {found.dtype} {found.shape}; expected texts (n,)")
+    return found
+
+
+def _member(path: Path, name: str) -> NDArray[Any]:
+    """An array of an archive; where it is as it would be in a file of its own, that part of it."""
+    with ZipFile(path) as archive, path.open("rb") as file:
+        told = archive.getinfo(name)
+        if told.compress_type != ZIP_STORED:
+            with archive.open(name) as data:
+                return np.lib.format.read_array(data, allow_pickle=False)
+        file.seek(told.header_offset)
+        *_, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
+        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            read = np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        if dtype.hasobject or not all(shape):
+            raise ValueError(f"{dtype} {shape}")
+        return np.memmap(path, dtype, "r", file.tell(), shape, order)
 
 
 def read_query_vectors(spec: str) -> Matrix:

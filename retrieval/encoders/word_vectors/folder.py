@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +21,7 @@ from safetensors.numpy import save_file
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 
-from ...atomic_files import sync
+from ...atomic_files import check_new, publish_folder
 from ..folder_checks import read_json
 from ..sentence_folder import MODULES
 from .pieces import unknown_id
@@ -205,30 +202,6 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
         (new / WEIGHTS).chmod((new / CONFIG).stat().st_mode)  # safetensors makes it private
 
     publish_folder(folder, write)
-
-
-def check_new(folder: Path) -> None:
-    """Raise `InputError` unless a folder can be made by this name."""
-    if folder.exists() or folder.is_symlink():
-        raise InputError(f"{folder} exists; expected a new folder")
-    if not folder.absolute().parent.is_dir():
-        raise InputError(f"{folder}: no folder {folder.absolute().parent}; expected it to be there")
-
-
-def publish_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a folder beside it, make that durable, and give it its name."""
-    new = folder.absolute().with_name(f".{folder.name}-{secrets.token_hex(4)}")
-    new.mkdir()
-    try:
-        write(new)
-        for path in new.iterdir():
-            sync(path)
-        sync(new)
-        check_new(folder)  # a rename would take the place of an empty one
-        new.rename(folder)
-        sync(folder.absolute().parent)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def _matrix_name(path: Path) -> str | None:

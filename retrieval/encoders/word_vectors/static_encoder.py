@@ -113,6 +113,11 @@ class StaticEncoder:
         return self._vectors
 
     @property
+    def weights(self) -> NDArray[np.float32] | None:
+        """What each token's vector is multiplied with (tokens,); None where all weigh the same."""
+        return self._weights
+
+    @property
     def dim(self) -> int:
         """Of the vectors."""
         return int(self._vectors.vectors.shape[1])

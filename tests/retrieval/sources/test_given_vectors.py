@@ -257,3 +257,37 @@ def test_a_long_vector_is_not_repeated_whole() -> None:
         with pytest.raises(InputError, match=r"^vector '\[.{199}'\.\.\.") as raised:
             read_query_vectors(spec)
         assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_of_arrays(X: Matrix, tmp_path: Path, save: Any) -> None:
+    """Its vectors are mapped where that can be; its ids, if there are any, are compared."""
+    ids = np.array([f"d{i}" for i in range(N)])
+    save(tmp_path / "a.npz", other=ids[:2], vectors=X, ids=ids)
+    save(tmp_path / "b.npz", vectors=np.asfortranarray(X.astype(np.float64)))
+    for name in ("a.npz", "b.npz"):
+        given = open_vectors(str(tmp_path / name), [])
+        assert isinstance(given, ArrayVectors)
+        assert isinstance(given._array, np.memmap) == (save is np.savez)
+        np.testing.assert_array_equal(given.rows(3, N), X[3:])
+        given.check_id(7, "d7")
+    with pytest.raises(InputError, match=r"a\.npz: row 8 is of 'd7', document 8 is 'x'; expected"):
+        open_vectors(str(tmp_path / "a.npz"), []).check_id(7, "x")  # type: ignore[attr-defined]
+
+
+def test_what_is_no_such_archive(X: Matrix, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X)
+    np.savez(tmp_path / "b.npz", vectors=X, ids=np.arange(N))
+    np.savez(tmp_path / "o.npz", vectors=np.array([[None]]))
+    (tmp_path / "c.npz").write_bytes(b"no archive")
+    (tmp_path / "d.npz").write_bytes((tmp_path / "b.npz").read_bytes()[:900])
+    for name, message in [
+        ("a", "no item named 'vectors.npy' .*; expected a .npz file with 'vectors'"),
+        ("b", r"'ids' is int64 \(50,\); expected texts"),
+        ("c", "not a zip file; expected a .npz file with 'vectors'"),
+        ("d", "expected a .npz file with 'vectors'"),
+        ("none", "no such file"),
+        ("o", r"object \(1, 1\); expected a .npz file with 'vectors'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            open_vectors(str(tmp_path / f"{name}.npz"), [])

@@ -181,12 +181,12 @@ def test_what_is_saved_gives_the_same_vectors(
 def test_a_folder_that_can_not_be_written_leaves_nothing(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slimdex.retrieval.encoders.word_vectors import folder as static_folder
+    from slimdex.retrieval import atomic_files
 
     def fail(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(static_folder, "sync", fail)
+    monkeypatch.setattr(atomic_files, "sync", fail)
     with pytest.raises(OSError, match="No space"):
         StaticEncoder(words).save(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["glove.txt"]

@@ -1,0 +1,16 @@
+"""Libraries that formats need, and what to install where one is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from slimdex.indexes.errors import InputError
+
+INSTALL = "pip install 'slimdex[export]'"
+
+
+def require(name: str, *modules: str) -> None:
+    """Raise `InputError` if a format needs a library that is not there; none is imported."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise InputError(f"to={name!r} needs {', '.join(missing)}: {INSTALL}")

@@ -1,0 +1,176 @@
+"""ONNX: the encoder with the reducer as one file, its tokenizer beside it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress
+
+from ..encoders.tokens import Ids
+from ..encoders.transformer import TransformerEncoder
+from .libraries import require
+from .reduced_model import ReducedModel
+from .static_parts import definition_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "settings.json"
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "vectors"
+OPSET = 18
+"""Version of ONNX's operators: one that onnxruntime has read since 2023."""
+MOST_BYTES = (1 << 31) - (1 << 24)
+"""Of weights, in one file of protocol buffers, which has a little else in it."""
+PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
+"""Shapes (texts, tokens) that a file is tried on, as far as the model reads."""
+TOLERANCE = 2e-5
+"""How far its vectors may be from torch's, as a part of their length."""
+
+
+def write(model: ReducedModel, folder: Path, progress: Progress) -> list[str]:
+    """Fill a folder with `model.onnx`, `tokenizer.json` and `settings.json`.
+
+    The tokenizer cuts and pads by itself. The settings say what is read of a text, and what is to
+    be written before it. What onnxruntime makes of the file is compared with torch. Returns no
+    notes.
+
+    Raises
+    ------
+    InputError
+        If onnx or onnxruntime is missing, a tokenizer is written in Python, or the network can't be
+        written: it is larger than a file may be, or gives other vectors there.
+    """
+    require("onnx", "onnx", "onnxruntime")
+    _write_tokenizer(model, folder)
+    from .onnx_networks import network_of
+
+    network = network_of(model)
+    _check_size(network)
+    progress("exporting", 1, 3)
+    _trace(network, folder / MODEL)
+    progress("exporting", 2, 3)
+    _check_vectors(network, folder / MODEL, *_limits(model))
+    progress("exporting", 3, 3)
+    return []
+
+
+def _write_tokenizer(model: ReducedModel, folder: Path) -> None:
+    """`tokenizer.json`, so that it gives what slimdex reads of a text, and `settings.json`."""
+    from tokenizers import Tokenizer
+
+    encoder, prompts = model.encoder, ("", "")
+    length: int | None = None
+    if isinstance(encoder, TransformerEncoder):
+        if not hasattr(encoder.tokenizer, "to_str"):
+            raise InputError("to='onnx', a tokenizer written in Python; expected one of tokenizers")
+        tokenizer = Tokenizer.from_str(_definition(encoder))
+        length, prompts = encoder.max_length, (encoder.prompts.query, encoder.prompts.document)
+        side = (encoder.tokenizer.truncation or {}).get("direction", "right")
+        tokenizer.enable_truncation(length, direction=side)
+        tokenizer.enable_padding(pad_id=encoder.pad_id, pad_token=_token(encoder))
+    else:
+        tokenizer = Tokenizer.from_str(definition_of(encoder))
+        tokenizer.enable_padding()
+    tokenizer.save(str(folder / TOKENIZER))
+    said = {
+        "inputs": INPUTS,
+        "output": OUTPUT,
+        "dim": model.dim,
+        "max_length": length,
+        "query_prompt": prompts[0],
+        "document_prompt": prompts[1],
+    }
+    (folder / SETTINGS).write_text(json.dumps(said, indent=2), encoding="utf-8")
+
+
+def _definition(encoder: TransformerEncoder) -> str:
+    """The tokenizer as JSON; one that puts texts in lower case where slimdex does that before."""
+    said = json.loads(encoder.tokenizer.to_str())
+    if encoder.lower_case:
+        parts = [{"type": "Lowercase"}, *filter(None, [said["normalizer"]])]
+        said["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _token(encoder: TransformerEncoder) -> str:
+    return str(encoder.tokenizer.id_to_token(encoder.pad_id))
+
+
+def _limits(model: ReducedModel) -> tuple[int, int]:
+    """Token ids that there are, and tokens of the longest text to be tried."""
+    encoder = model.encoder
+    if isinstance(encoder, TransformerEncoder):
+        return int(encoder.tokenizer.get_vocab_size()), encoder.max_length
+    return encoder.vectors.tokens, max(length for _, length in PROBES)
+
+
+def _check_size(network: nn.Module) -> None:
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.parameters())
+    if size > MOST_BYTES:
+        raise InputError(
+            f"to='onnx', {size:,} bytes of weights; expected at most {MOST_BYTES:,}, which one "
+            "file can hold"
+        )
+
+
+def _trace(network: nn.Module, path: Path) -> None:
+    """Write the file by the exporter that traces, as the conversion for OpenVINO does.
+
+    torch's newer one needs a library more and six times as long, for the same vectors.
+    """
+    import torch
+
+    axes = {name: {0: "batch", 1: "length"} for name in INPUTS} | {OUTPUT: {0: "batch"}}
+    example = (torch.full((2, 5), 1), torch.tensor([[1] * 5, [1, 1, 1, 1, 0]]))
+    try:
+        with warnings.catch_warnings(), torch.inference_mode():
+            warnings.simplefilter("ignore")  # tracing warns of every shape that is looked at
+            torch.onnx.export(
+                network,
+                example,
+                str(path),
+                input_names=list(INPUTS),
+                output_names=[OUTPUT],
+                dynamic_axes=axes,
+                opset_version=OPSET,
+                dynamo=False,
+            )
+    except OSError:
+        raise
+    except Exception as error:  # whatever a model's own code may raise when it is traced
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"to='onnx': {reason}; expected a network that can be traced") from error
+
+
+def _check_vectors(network: nn.Module, path: Path, vocabulary: int, longest: int) -> None:
+    """Raise `InputError` unless onnxruntime gives torch's vectors: tracing may fix a choice."""
+    import onnxruntime
+    import torch
+
+    session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for texts, tokens in PROBES:
+        ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
+        (found,) = session.run(None, dict(zip(INPUTS, (ids, mask), strict=True)))
+        with torch.inference_mode():
+            exact = network(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
+        error, length = float(np.linalg.norm(found - exact)), float(np.linalg.norm(exact))
+        if not error <= TOLERANCE * length:
+            raise InputError(
+                f"to='onnx': vectors of {texts} texts differ by {error:.1e} from torch's; expected "
+                "a network that can be traced"
+            )
+
+
+def _probe(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
+    """Random ids, and a mask with padding, (n, seq)."""
+    ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
+    mask = np.ones(shape, dtype=np.int64)
+    for i in range(1, len(mask)):
+        mask[i, -i:] = 0
+    return ids, mask

@@ -1,0 +1,86 @@
+"""Networks for ONNX: token ids and mask in, reduced vectors out, in torch.
+
+It is imported late: torch takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.layers import Dense, Layer
+
+from ..encoders.transformer import TransformerEncoder
+from .reduced_model import ReducedModel
+from .static_parts import rows_of
+
+
+class StaticNetwork(nn.Module):
+    """Ids and mask (n, seq) to the mean of the tokens' rows (n, dim); zero of a text without any.
+
+    Parameters
+    ----------
+    rows : (tokens, dim), weighted.
+    dropped : the token that does not count.
+    """
+
+    def __init__(self, rows: Matrix, dropped: int | None) -> None:
+        super().__init__()
+        count, dim = rows.shape
+        self.embedding = nn.Embedding(count, dim, _weight=torch.from_numpy(rows))
+        self.dropped = -1 if dropped is None else dropped
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """The means."""
+        counted = (attention_mask * (input_ids != self.dropped)).float()[:, :, None]
+        total = (self.embedding(input_ids) * counted).sum(dim=1)
+        means: Tensor = total / counted.sum(dim=1).clamp(min=1.0)
+        return means
+
+
+class Unit(nn.Module):
+    """To unit length; zero stays zero."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The vectors, divided by their lengths."""
+        return nn.functional.normalize(vectors, dim=-1)
+
+
+class ReducedNetwork(nn.Module):
+    """A network of vectors and what comes after it."""
+
+    def __init__(self, network: nn.Module, after: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.network, self.after = network, nn.Sequential(*after)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Vectors (n, dim) of ids and mask (n, seq)."""
+        vectors: Tensor = self.after(self.network(input_ids, attention_mask))
+        return vectors
+
+
+def network_of(model: ReducedModel) -> ReducedNetwork:
+    """All of a model as one network, in float32 on the CPU."""
+    after = [_module(layer) for layer in model.layers]
+    encoder = model.encoder
+    if isinstance(encoder, TransformerEncoder):
+        return ReducedNetwork(encoder.network(), after).eval()
+    unit = [Unit()] if encoder.vectors.normalize else []
+    words = StaticNetwork(rows_of(encoder), encoder.vectors.dropped)
+    return ReducedNetwork(words, [*unit, *after]).eval()
+
+
+def _module(layer: Layer) -> nn.Module:
+    if not isinstance(layer, Dense):
+        return Unit()
+    out, width = layer.weight.shape
+    linear = nn.Linear(width, out, bias=layer.bias is not None)
+    state: dict[str, Any] = {"weight": torch.from_numpy(layer.weight)}
+    if layer.bias is not None:
+        state["bias"] = torch.from_numpy(layer.bias)
+    linear.load_state_dict(state)
+    return nn.Sequential(linear, getattr(nn, layer.activation)())

@@ -1,0 +1,164 @@
+"""sentence-transformers: a folder that its library loads and that gives the reduced vectors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.layers import Dense, Layer
+from slimdex.indexes.progress import Progress
+
+from ..encoders import sentence_folder
+from ..encoders.folder_checks import read_json
+from ..encoders.hub import HUB_FILES
+from ..encoders.sentence_folder import MODULES, POOLING_MODES
+from ..encoders.transformer import TransformerEncoder
+from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
+from ..encoders.word_vectors.static_encoder import StaticEncoder
+from .reduced_model import ReducedModel
+from .static_parts import definition_of, rows_of
+
+PROMPTS, LIMITS = "config_sentence_transformers.json", "sentence_bert_config.json"
+NAME = "sentence-transformers"
+PADDING = ("pad_token", "eos_token", "unk_token")
+"""Tokens that can fill up batches, the first that there is: decoders have none of their own."""
+
+
+class _Folder:
+    """A folder while it is filled: `modules.json` names what has been added, in that order."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._modules = folder, list[dict[str, Any]]()
+
+    def add(self, kind: str, *, in_place: bool = False) -> Path:
+        """The place of another module, empty but for what is in the folder itself."""
+        number = len(self._modules)
+        name = "" if in_place else f"{number}_{kind}"
+        type_ = f"sentence_transformers.models.{kind}"
+        self._modules.append({"idx": number, "name": str(number), "path": name, "type": type_})
+        (self._folder / name).mkdir(exist_ok=True)
+        return self._folder / name
+
+    def add_layer(self, layer: Layer) -> None:
+        """A layer of the reducer."""
+        if not isinstance(layer, Dense):
+            self.add("Normalize")
+            return
+        place, (out, width) = self.add("Dense"), layer.weight.shape
+        bias = {} if layer.bias is None else {"linear.bias": layer.bias}
+        _write_tensors(place / WEIGHTS, {"linear.weight": layer.weight} | bias)
+        config = {
+            "in_features": width,
+            "out_features": out,
+            "bias": layer.bias is not None,
+            "activation_function": f"torch.nn.{layer.activation}",
+        }
+        _write_json(place / CONFIG, config)
+
+    def finish(self, prompts: dict[str, str]) -> None:
+        """The files that say what there is, and what is written before texts."""
+        _write_json(self._folder / MODULES, self._modules)
+        said = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+        _write_json(self._folder / PROMPTS, said)
+
+
+def write(model: ReducedModel, folder: Path, progress: Progress) -> list[str]:
+    """Fill a folder that `SentenceTransformer(folder)` loads; returns what the user should know.
+
+    Raises
+    ------
+    InputError
+        For an encoder that the library has no modules for: a pooling over several layers, a
+        pooler's or SBERT-WK; code of the model's own; prompts that it would change; word vectors,
+        where a word that is not known would count.
+    """
+    made, encoder, prompts = _Folder(folder), model.encoder, dict[str, str]()
+    if isinstance(encoder, StaticEncoder):
+        _add_static(made, model, encoder)
+    else:
+        _add_transformer(made, folder, encoder)
+        own = {"query": encoder.prompts.query, "document": encoder.prompts.document}
+        prompts = own if any(own.values()) else {}
+    for layer in model.layers:
+        made.add_layer(layer)
+    made.finish(prompts)
+    progress("exporting", 1, 1)
+    if prompts:
+        return ["`encode_query` and `encode_document` write the prompts, `encode` does not"]
+    return []
+
+
+def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -> None:
+    mode = {ours: name for name, ours in POOLING_MODES.items()}.get(encoder.pooling.mode)
+    if mode is None or encoder.pooling.needs_all_layers:
+        raise InputError(
+            f"to={NAME!r}, pooling {str(encoder.pooling)!r}; expected "
+            f"{', '.join(POOLING_MODES.values())}, of the last layer"
+        )
+    prompts = encoder.prompts.query + encoder.prompts.document
+    if encoder.folder.lower_case and prompts != prompts.lower():
+        raise InputError(
+            f"to={NAME!r}, prompts {prompts!r} of a model in lower case; expected them in lower "
+            "case, as the library would write them"
+        )
+    if encoder.spec().get("trust_remote_code"):
+        raise InputError(f"to={NAME!r}, a model with code of its own; expected one without")
+    said = encoder.folder
+    _copy_transformer(said.transformer, made.add("Transformer", in_place=True))
+    _write_json(
+        folder / LIMITS, {"max_seq_length": encoder.max_length, "do_lower_case": said.lower_case}
+    )
+    pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
+    _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
+    for part in said.head:
+        if isinstance(part, sentence_folder.Dense):
+            place = made.add("Dense")
+            shutil.copyfile(part.folder / CONFIG, place / CONFIG)
+            shutil.copyfile(part.weights, place / WEIGHTS)
+        else:
+            made.add("Normalize")
+
+
+def _copy_transformer(source: Path, folder: Path) -> None:
+    """The files of a transformer and its tokenizer; it computes in float32, padded on the right."""
+    for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
+        if path.name not in (MODULES, PROMPTS) and not path.match("sentence_*_config.json"):
+            shutil.copyfile(path, folder / path.name)
+    config = read_json(folder / CONFIG)
+    config.pop("torch_dtype", None)
+    _write_json(folder / CONFIG, config | {"dtype": "float32"})
+    told = folder / "tokenizer_config.json"
+    if told.is_file():
+        tokens = read_json(told)
+        padding = next((tokens[name] for name in PADDING if tokens.get(name)), None)
+        _write_json(told, tokens | {"padding_side": "right", "pad_token": padding})
+
+
+def _add_static(made: _Folder, model: ReducedModel, encoder: StaticEncoder) -> None:
+    counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
+    if counts_unknown and not model.is_same_for_any_length:
+        raise InputError(
+            f"to={NAME!r}, word vectors: a word that is not known counts in its means, which the "
+            "mean that is taken away would feel; expected beta=0, or vectors of unit length"
+        )
+    place = made.add("StaticEmbedding")
+    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: rows_of(encoder)})
+    (place / TOKENIZER).write_text(definition_of(encoder), encoding="utf-8")
+    if encoder.vectors.normalize:
+        made.add("Normalize")
+
+
+def _write_tensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    path.write_bytes(save(whole, metadata={"format": "pt"}))
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2), encoding="utf-8")

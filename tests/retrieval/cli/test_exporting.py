@@ -1,0 +1,72 @@
+"""`slimdex export` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex import Collection, GivenEncoder, Settings
+from slimdex.__main__ import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in a folder with an index, and gives its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    with Collection.create("i", GivenEncoder(3), Settings(2, kind="flat")) as collection:
+        documents = [{"id": str(i), "text": "x", "year": 2000 + i} for i in range(9)]
+        collection.add(documents, vectors=np.eye(9, 3) + 0.1)
+
+    def ran(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["slimdex", "export", "i", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return ran
+
+
+def test_it_says_what_it_wrote(run: Run) -> None:
+    code, out, _ = run("--to", "npz", "--out", "a.npz")
+    assert (code, out) == (0, "9 documents with reduced vectors of 2 dimensions in a.npz\n")
+    words = ("--to", "parquet", "--out", "b", "--vectors", "full", "--where", "year > 2006")
+    code, out, err = run(*words, "--json")
+    assert json.loads(out) == {
+        "to": "parquet",
+        "path": "b",
+        "vectors": "full",
+        "dim": 3,
+        "rows": 2,
+        "documents": 2,
+        "notes": [],
+    }
+    assert (code, err) == (0, "")
+    assert sorted(path.name for path in Path().iterdir()) == ["a.npz", "b", "i"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--to", "csv", "--out", "x"), "to='csv'; expected parquet, npz, faiss, sentence-tr"),
+        (("--to", "npz", "--out", "i"), "i exists; expected a new file"),
+        (("--to", "faiss", "--out", "i"), "i exists; expected a new folder"),
+        (("--to", "npz", "--out", "x", "--where", "year = 1"), "where 'year = 1' holds for none"),
+        (("--to", "onnx", "--out", "x"), "encoder 'given'; expected a TransformerEncoder or"),
+    ],
+)
+def test_bad_input_is_one_line(run: Run, words: tuple[str, ...], line: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+    assert [path.name for path in Path().iterdir()] == ["i"]

@@ -1,0 +1,307 @@
+"""Rows in Parquet and NPZ, read back by pyarrow, DuckDB and numpy, and built from again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.reduced_index import reduced
+from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.exporting import selection
+from slimdex.retrieval.sources.tables import ColumnNames
+from tests.encoders import ReadingEncoder, WordEncoder
+from tests.indexes.test_vector_index import limited_files
+
+SETTINGS = Settings(8, beta=0.5, gamma=0.5, kind="flat", candidates=20)
+QUERIES = ["the number of bytes in a file", "sort a list", "an error in the network"]
+
+
+@pytest.fixture(scope="module")
+def collection(
+    tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]
+) -> Iterator[Collection]:
+    """Three hundred docstrings with columns of many types, one without text; two were deleted."""
+    with Collection.create(
+        tmp_path_factory.mktemp("rows") / "i", WordEncoder(), SETTINGS
+    ) as collection:
+        documents = [
+            Document(
+                d.id,
+                d.text,
+                d.title,
+                {
+                    "number": i,
+                    "share": i / 7,
+                    "day": date(2020, 1, 1 + i % 28) if i % 3 else None,
+                    "took": timedelta(seconds=i),
+                    "key": UUID(int=i),
+                    "more": {"a": [i]},
+                    "vector": f"v{i}",
+                },
+            )
+            for i, d in enumerate(docstrings[:302])
+        ]
+        documents.insert(5, Document("empty", "  ", "", {"number": -1}))
+        collection.add(documents)
+        collection.delete([documents[0].id, documents[77].id])
+        yield collection
+
+
+@pytest.fixture(autouse=True)
+def _in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "ROWS_AT_ONCE", 64)
+
+
+def searched(collection: Collection) -> list[Document]:
+    return [document for document in collection if document.text.strip()]
+
+
+def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
+    """The vectors of live documents by id, from the bytes of the file."""
+    stored = np.fromfile(collection.path / collection._state.vectors, np.float16)
+    X = stored.astype(np.float32).reshape(-1, dim)
+    ids = collection._store.ids(len(X))
+    gone = set(collection._deleted.tolist())
+    return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
+
+
+def whitened(collection: Collection, X: Matrix) -> Matrix:
+    """``(x - shift) components`` of unit length, in float64."""
+    reducer: Any = collection._index.reducer
+    Y = (X.astype(np.float64) - reducer.shift_) @ reducer.components_.astype(np.float64)
+    out: Matrix = Y / np.linalg.norm(Y, axis=1, keepdims=True)
+    return out
+
+
+def fetched(sql: str) -> list[Any]:
+    with duckdb.connect() as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_parquet_has_what_the_index_has_with_its_types(
+    collection: Collection, tmp_path: Path
+) -> None:
+    done = export(collection, tmp_path / "x.parquet", "parquet", vectors="full")
+    expected = searched(collection)
+    assert (done.rows, done.documents, done.dim) == (len(expected), len(expected), 48)
+    assert len(expected) == len(collection) - 1 == 300
+    assert done.notes == ["column 'vector' is 'vector_' in the file"]
+    file = pq.ParquetFile(tmp_path / "x.parquet")
+    assert file.num_row_groups == 5
+    rows = file.read().to_pylist()
+    assert [row["id"] for row in rows] == [d.id for d in expected]
+    assert [(row["title"], row["text"]) for row in rows] == [(d.title, d.text) for d in expected]
+    for row, document in zip(rows, expected, strict=True):
+        own = document.metadata
+        assert (row["number"], row["share"], row["day"]) == (
+            own["number"],
+            own["share"],
+            own["day"],
+        )
+        assert (row["key"], row["vector_"]) == (own["key"], own["vector"])
+    vectors = on_disk(collection)
+    for row in rows:
+        np.testing.assert_array_equal(row["vector"], vectors[row["id"]])
+    described = fetched(f"DESCRIBE FROM '{tmp_path / 'x.parquet'}'")
+    assert {name: type_ for name, type_, *_ in described} == {
+        "id": "VARCHAR",
+        "title": "VARCHAR",
+        "text": "VARCHAR",
+        "number": "BIGINT",
+        "share": "DOUBLE",
+        "day": "DATE",
+        "took": "VARCHAR",
+        "key": "UUID",
+        "more": "JSON",
+        "vector_": "VARCHAR",
+        "vector": "FLOAT[]",
+    }
+    (took,) = fetched(f"SELECT took::INTERVAL FROM '{tmp_path / 'x.parquet'}' WHERE number = 90")
+    assert took == (timedelta(seconds=90),)
+
+
+def test_reduced_vectors_are_whitened_ones_of_unit_length(
+    collection: Collection, tmp_path: Path
+) -> None:
+    export(collection, tmp_path / "x.parquet", "parquet", where="number >= 290")
+    export(collection, tmp_path / "x.npz", "npz", where="number >= 290")
+    chosen = [d.id for d in searched(collection) if d.metadata["number"] >= 290]
+    vectors = on_disk(collection)
+    expected = whitened(collection, np.array([vectors[id] for id in chosen]))
+    table = pq.read_table(tmp_path / "x.parquet")
+    assert table["id"].to_pylist() == chosen
+    np.testing.assert_allclose(np.array(table["vector"].to_pylist()), expected, atol=1e-6)
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert sorted(arrays) == ["ids", "vectors"]
+        assert arrays["ids"].tolist() == chosen
+        np.testing.assert_allclose(arrays["vectors"], expected, atol=1e-6)
+
+
+def test_an_index_of_what_was_exported_gives_the_same_answers(
+    collection: Collection, tmp_path: Path
+) -> None:
+    """From Parquet alone, and from a table of the texts with the vectors of NPZ."""
+    settings = Settings(8, kind="flat", candidates=20)
+    with Collection.create(tmp_path / "i", WordEncoder(), settings) as whole:
+        whole.add(searched(collection))
+        asked = whole._encoded(QUERIES)
+        expected = whole.search_many(asked, 7)
+        export(whole, tmp_path / "x.parquet", "parquet", vectors="full")
+        export(whole, tmp_path / "x.npz", "npz", vectors="full")
+    duckdb.sql(
+        f"COPY (SELECT * EXCLUDE (vector) FROM '{tmp_path / 'x.parquet'}') "
+        f"TO '{tmp_path / 'texts.parquet'}'"
+    )
+    for source, vectors in (("x.parquet", "vector"), ("texts.parquet", str(tmp_path / "x.npz"))):
+        opened = Sources.open(str(tmp_path / source), vectors=vectors)
+        made, _ = build(tmp_path / f"{source}.i", opened, lambda: GivenEncoder(48), settings)
+        with made:
+            found = made.search_many(asked, 7)
+            assert [[h.id for h in hits] for hits in found] == [
+                [h.id for h in hits] for hits in expected
+            ]
+            assert scores(found) == pytest.approx(scores(expected), abs=1e-6)
+            assert found[0][0].metadata["more"] == expected[0][0].metadata["more"]
+            assert found[0][0].metadata["key"] == expected[0][0].metadata["key"]
+
+
+def scores(answers: list[list[Hit]]) -> list[float]:
+    return [hit.score for hits in answers for hit in hits]
+
+
+def test_vectors_of_other_documents_are_refused(collection: Collection, tmp_path: Path) -> None:
+    export(collection, tmp_path / "x.npz", "npz", vectors="full")
+    (tmp_path / "a.jsonl").write_text(
+        "".join(f'{{"id": "{i}", "text": "a"}}\n' for i in range(300))
+    )
+    opened = Sources.open(str(tmp_path / "a.jsonl"), vectors=str(tmp_path / "x.npz"))
+    assert isinstance(opened.vectors.rows(0, 1), np.ndarray)  # type: ignore[union-attr]
+    with pytest.raises(InputError, match=r"row 1 is of '.+', document 1 is '0'; expected rows in"):
+        build(tmp_path / "i", opened, lambda: GivenEncoder(48), SETTINGS)
+    assert not (tmp_path / "i").exists()
+
+
+def test_passages_are_rows_with_their_place(tmp_path: Path) -> None:
+    text = "\n\n".join(f"Part {i} is about {word}." for i, word in enumerate("abcdefghij"))
+    with Collection.create(tmp_path / "i", ReadingEncoder(), SETTINGS) as collection:
+        collection.add(
+            [Document("x", "One short text."), Document("long", text), Document("y", "Another.")]
+        )
+        export(collection, tmp_path / "x.parquet", "parquet")
+        export(collection, tmp_path / "x.npz", "npz")
+        hits = collection.search("about c", limit=100, per="passage")
+        count = collection.info()["passages"]["rows"]
+        codes = collection.search("about c", limit=3, per="passage", candidates=0)
+        reducer = collection._index.reducer
+    rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    assert len(rows) == len(hits) == count > 4
+    opened = Sources.open(
+        str(tmp_path / "x.parquet"), ColumnNames(id="passage_id"), vectors="vector"
+    )
+    plain = Settings(kind="flat", candidates=0, reducer="identity")
+    k = reducer.n_components
+    again, _ = build(tmp_path / "again", opened, lambda: GivenEncoder(k), plain)
+    with again:  # the reduced vectors as they are
+        query = reduced(reducer, ReadingEncoder().encode(["about c"]))[0]
+        found = again.search(query, limit=100)
+    assert [(h.metadata["id_"], h.metadata["start"]) for h in found][:3] == [
+        (h.id, h.start) for h in codes
+    ]
+    assert [h.score for h in found][:3] == pytest.approx([h.score for h in codes], abs=1e-3)
+    by_place = {(hit.id, hit.start): hit for hit in hits}
+    for row in rows:
+        hit = by_place[row["id"], row["start"]]
+        assert (row["text"], row["end"], row["line"]) == (hit.text, hit.end, hit.line)
+        assert row["passage_id"] == f"{row['id']}#{row['passage']}"
+    assert [row["passage"] for row in rows if row["id"] == "long"] == [*range(count - 2)]
+    with np.load(tmp_path / "x.npz") as arrays:
+        for name in ("passage", "start", "end"):
+            assert arrays[f"{name}s"].tolist() == [row[name] for row in rows]
+        np.testing.assert_array_equal(arrays["vectors"], [row["vector"] for row in rows])
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz"])
+def test_what_is_interrupted_leaves_nothing(
+    collection: Collection, tmp_path: Path, to: str
+) -> None:
+    def stop(stage: str, done: int, total: int) -> None:
+        assert (stage, total) == ("exporting", 300)
+        if done == 128:
+            assert len([*tmp_path.iterdir()]) == 1  # the one that is being written
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export(collection, tmp_path / "x", to, progress=stop)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz", "faiss"])
+def test_a_full_disk_leaves_nothing(collection: Collection, tmp_path: Path, to: str) -> None:
+    with limited_files(8192), pytest.raises(OSError, match="File too large"):
+        export(collection, tmp_path / "x", to)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", ["parquet", "npz"])
+def test_rows_that_are_numbered_anew_meanwhile(
+    tmp_path: Path, docstrings: list[Document], to: str
+) -> None:
+    """What is written is of one state, before a compaction or after it."""
+    changed = list[str]()
+
+    def change(stage: str, done: int, total: int) -> None:
+        if not changed:
+            changed.append(docstrings[3].id)
+            own.delete(changed)
+            own.compact()
+
+    with Collection.create(tmp_path / "i", WordEncoder(), SETTINGS) as own:
+        own.add(docstrings[:200])
+        export(own, tmp_path / "x", to, progress=change)
+    ids = pq.read_table(tmp_path / "x")["id"].to_pylist() if to == "parquet" else None
+    if ids is None:
+        with np.load(tmp_path / "x") as arrays:
+            ids = arrays["ids"].tolist()
+    before = [document.id for document in docstrings[:200]]
+    assert ids in (before, [id for id in before if id not in changed])
+
+
+def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    for path, to, options, message in [
+        ("there", "npz", {}, "there exists; expected a new file"),
+        ("no/x", "npz", {}, "no folder .*no; expected it to be there"),
+        ("x", "csv", {}, "to='csv'; expected parquet"),
+        ("x", "npz", {"vectors": "half"}, "vectors='half'; expected reduced or full"),
+        (
+            "x",
+            "npz",
+            {"where": "number > 999"},
+            "where 'number > 999' holds for none with text; exp",
+        ),
+        ("x", "parquet", {"where": "numbr > 9"}, "expected a condition on the columns"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            export(collection, tmp_path / path, to, **options)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_library_that_is_missing_is_named(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slimdex.retrieval.exporting import libraries
+
+    monkeypatch.setattr(libraries, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'slimdex\[export\]'"):
+        export(collection, tmp_path / "x", "parquet")

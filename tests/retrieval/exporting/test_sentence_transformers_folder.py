@@ -1,0 +1,135 @@
+"""The encoder with the reducer, read back by sentence-transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from slimdex import (
+    Collection,
+    GivenEncoder,
+    InputError,
+    Settings,
+    StaticEncoder,
+    TransformerEncoder,
+    export,
+)
+from slimdex.retrieval.encoders.distillation import distill
+from tests.encoders import WIDTH, make_tiny_model
+from tests.slow import slow
+
+from ..encoders.word_vectors.written_files import glove
+from .conftest import TEXTS, WORDS, made, of_queries
+
+TO = "sentence-transformers"
+TOLERANCE = 1e-5
+"""Of numbers of unit vectors: OpenVINO computes in slimdex, torch in sentence-transformers."""
+
+
+def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
+    """The library's vectors are slimdex's, in batches with padding, and find the same."""
+    done = export(collection, folder, TO)
+    assert (done.rows, done.dim) == (None, collection._index.reducer.n_components)
+    model = SentenceTransformer(str(folder), device="cpu")
+    found, expected = model.encode_query(TEXTS, batch_size=7), of_queries(collection)
+    np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+    rows = model.encode_document(TEXTS)
+    scores = found[:9] @ rows.T
+    hits = collection.search_many(TEXTS[:9], 3, candidates=0)
+    for own, best in zip(scores, hits, strict=True):
+        np.testing.assert_allclose(
+            np.sort(own)[::-1][:3], [hit.score for hit in best], atol=2 * TOLERANCE + 1e-3
+        )  # what is kept on disk is float16
+    return model
+
+
+@pytest.mark.parametrize(
+    ("architecture", "pooling", "settings"),
+    [
+        ("bert", "mean", Settings(8, kind="flat")),
+        *slow(
+            [
+                ("bert", "cls", Settings(8, beta=1.0, gamma=1.0, kind="flat")),
+                ("bert", "max", Settings(8, kind="flat", reducer="autoencoder")),
+                ("roberta", "mean", Settings(kind="flat", reducer="identity")),
+                ("gpt2", "last", Settings(8, kind="flat", reducer="pca")),
+                ("t5", "mean", Settings(8, kind="flat", reducer="random")),
+            ]
+        ),
+    ],
+)
+def test_it_gives_the_reduced_vectors(
+    tmp_path: Path, architecture: str, pooling: str, settings: Settings
+) -> None:
+    side = "left" if architecture == "gpt2" else "right"
+    folder = make_tiny_model(architecture, tmp_path / "model", side)
+    encoder = TransformerEncoder(str(folder), pooling=pooling, precision="fp32")
+    with made(tmp_path / "i", encoder, settings) as collection:
+        check_same(collection, tmp_path / "x")
+
+
+@pytest.mark.slow
+def test_what_the_models_own_folder_says_is_kept(tiny_bert: Path, tmp_path: Path) -> None:
+    """Its Dense and Normalize, prompts, the length that is read, lower case; and it goes on."""
+    with made(
+        tmp_path / "first", TransformerEncoder(str(tiny_bert), precision="fp32"), Settings(12)
+    ) as collection:
+        export(collection, tmp_path / "model", TO)
+    limits = {"max_seq_length": 16, "do_lower_case": True}
+    (tmp_path / "model" / "sentence_bert_config.json").write_text(json.dumps(limits))
+    encoder = TransformerEncoder(
+        str(tmp_path / "model"), precision="fp32", query_prompt="the ", document_prompt="ink "
+    )
+    assert (encoder.dim, encoder.max_length) == (12, 16)
+    with made(tmp_path / "i", encoder, Settings(6, kind="flat")) as collection:
+        model = check_same(collection, tmp_path / "x")
+        assert export(collection, tmp_path / "full", TO, vectors="full").dim == 12
+    assert model.prompts == {"query": "the ", "document": "ink "}
+    full = SentenceTransformer(str(tmp_path / "full"), device="cpu")
+    np.testing.assert_allclose(
+        full.encode_query(TEXTS), encoder.encode_queries(TEXTS), atol=TOLERANCE
+    )
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sif"])
+def test_word_vectors_are_a_static_embedding(tmp_path: Path, pooling: str) -> None:
+    """With words that are not known, whose number makes no difference to what has unit length."""
+    rng = np.random.default_rng(0)
+    path = glove(tmp_path / "words", WORDS[:8], rng.normal(size=(8, 10)).astype(np.float32))
+    with made(tmp_path / "i", StaticEncoder(path, pooling=pooling), Settings(4)) as collection:
+        check_same(collection, tmp_path / "x")
+        collection.reduce(Settings(4, beta=1.0))
+        with pytest.raises(InputError, match=r"not known counts .*; expected beta=0, or"):
+            export(collection, tmp_path / "y", TO)
+        with pytest.raises(InputError, match="not known counts"):
+            export(collection, tmp_path / "y", TO, vectors="full")
+
+
+@pytest.mark.slow
+def test_distilled_vectors_of_unit_length_may_be_centred(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = distill(str(tiny_bert), tmp_path / "static", dim=10)
+    with made(tmp_path / "i", encoder, Settings(4, beta=1.0, kind="flat")) as collection:
+        check_same(collection, tmp_path / "x")
+
+
+def test_what_it_has_no_modules_for_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert), pooling="mean@1,-1", precision="fp32")
+    with made(tmp_path / "i", encoder, Settings(8, kind="flat")) as collection:
+        with pytest.raises(InputError, match=r"pooling 'mean@1,-1'; expected cls, mean, max, last"):
+            export(collection, tmp_path / "x", TO)
+        with pytest.raises(InputError, match=r"where='id = 1'; expected none: it holds no doc"):
+            export(collection, tmp_path / "x", TO, where="id = 1")
+        collection.reduce(Settings(4, kind="flat", reducer="flow"))
+        with pytest.raises(InputError, match="reducer 'flow'; expected one that is linear, or an"):
+            export(collection, tmp_path / "x", TO)
+    with Collection.create(tmp_path / "g", GivenEncoder(WIDTH), Settings(4)) as given:
+        with pytest.raises(InputError, match="holds no documents yet"):
+            export(given, tmp_path / "x", TO)
+        given.add([{"id": "1", "text": "a"}], vectors=np.ones((1, WIDTH), np.float32))
+        with pytest.raises(InputError, match="encoder 'given'; expected a TransformerEncoder or"):
+            export(given, tmp_path / "x", TO)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["g", "i"]
