@@ -39,6 +39,10 @@ PAGES = {
         "1 0 1\n",
     ),
     "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"checked": ['], ""),
+    "docs/cluster.md": (
+        ["3 sent, 0 removed, 3 in house_index_", "has what house.index has", '"removed": 1'],
+        "['1']\n['2']\n",
+    ),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
@@ -114,7 +118,7 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
-    assert len(names) == 18
+    assert len(names) == 19
     for name in [*names, "bench"]:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
@@ -131,6 +135,7 @@ def test_readme_names_every_command_and_kind() -> None:
         "info",
         "health",
         "verify",
+        "push",
         "repair",
         "reduce",
         "tune",
