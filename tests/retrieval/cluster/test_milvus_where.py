@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -138,8 +139,27 @@ def conditions() -> st.SearchStrategy[str]:
     )
 
 
+def some_atom(rng: random.Random) -> str:
+    """One comparison, without hypothesis."""
+    column = rng.choice([*CONSTANTS])
+    name, constants = identifier(column), CONSTANTS[column]
+    operators = ["=", "<>"] if column == "flag" else OPERATORS
+    found = [
+        f"{name} {rng.choice(operators)} {rng.choice(constants)}",
+        f"{name} IN ({rng.choice(constants)}, {rng.choice(constants)})",
+        f"{name} IS NOT NULL",
+    ]
+    if column == "name":
+        found.append(f"(name LIKE {rng.choice(LIKES)})")
+    return rng.choice(found)
+
+
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
+    return made_documents()
+
+
+def made_documents() -> list[Document]:
     """Each value of each column somewhere, and each column without one."""
     columns = {name: [*values, None] for name, values in VALUES.items()}
     longest = max(map(len, columns.values()))
@@ -158,6 +178,10 @@ def documents() -> list[Document]:
 
 @pytest.fixture(scope="module")
 def table(documents: list[Document]) -> duckdb.DuckDBPyConnection:
+    return made_table(documents)
+
+
+def made_table(documents: list[Document]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     described = ", ".join(f"{identifier(name)} {type_}" for name, type_ in COLUMNS.items())
     connection.execute(f"CREATE TABLE documents(id VARCHAR, {described})")
@@ -184,6 +208,7 @@ def fill(server: Server, documents: list[Document]) -> None:
     described = described_fields(server.can, fields, dim=2)
     index = {"vector": {"index_type": "FLAT", "metric_type": "IP", "params": {"params": {}}}}
     server.create("conditions", described, index)
+    server.load("conditions")
     rows = [
         {"pk": i, "digest": i, "vector": [1.0, 0.0], **stored_values(fields, document)}
         for i, document in enumerate(documents)
