@@ -10,6 +10,7 @@ COMMANDS = (
     over_sets.retrieval,
     over_sets.peers,
     over_sets.filters,
+    over_sets.milvus,
     over_sets.stored,
     over_sets.tune,
     over_sets.search,

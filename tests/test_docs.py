@@ -43,6 +43,15 @@ PAGES = {
         ["2 documents with full vectors of 384 dimensions in notes.parquet", "A plum cake"],
         "n2\n",
     ),
+    "docs/cluster.md": (
+        [
+            "3 documents in rooms.index",
+            "3 sent, 0 removed, 3 in house_index_",
+            "has what house.index has",
+            '"removed": 1',
+        ],
+        "['1']\n['2']\n",
+    ),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
@@ -118,7 +127,7 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
-    assert len(names) == 19
+    assert len(names) == 20
     for name in [*names, "bench"]:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
@@ -135,6 +144,7 @@ def test_readme_names_every_command_and_kind() -> None:
         "info",
         "health",
         "verify",
+        "push",
         "repair",
         "reduce",
         "tune",

@@ -95,6 +95,7 @@ def test_imports_run_one_way(file: Path) -> None:
             "duckdb",
             {
                 "bench/engines/peers",
+                "retrieval/catalog/constants",
                 "retrieval/catalog/database",
                 "retrieval/catalog/metadata_columns",
                 "retrieval/catalog/schema",
@@ -106,6 +107,10 @@ def test_imports_run_one_way(file: Path) -> None:
                 "retrieval/sources/records",
                 "retrieval/sources/tables",
             },
+        ),
+        (
+            "pymilvus",
+            {"retrieval/cluster/milvus_server", "retrieval/cluster/milvus_schema"},
         ),
     ],
 )

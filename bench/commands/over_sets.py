@@ -127,6 +127,42 @@ def filters(
         tell(results, filters_line(list(results.rows.values())))
 
 
+def milvus(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "auto",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    uri: Annotated[
+        str,
+        typer.Option(
+            "--milvus",
+            metavar="URI",
+            help="http://HOST:19530 of a server; by default the embedded one, in --cache.",
+        ),
+    ] = "",
+) -> None:
+    """An index served from Milvus, beside the local one and Milvus' own index kinds."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.milvus_study import QUERIES, measure_milvus, milvus_lines
+    from ..experiments.retrieval_study import results_file
+    from ..machine import provenance
+
+    chosen = [dataset.asking(QUERIES) for dataset in datasets(data, sets, models)]
+    about = provenance(["pymilvus", "milvus-lite", "faiss-cpu"])
+    place = uri or str(cache / "milvus.db")
+    for task in tasks(chosen, open_encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "milvus", out)
+        with console.progress() as progress:
+            measure_milvus(task, results, about, place, progress=progress)
+        tell(results, *milvus_lines(list(results.rows.values()), task.dataset))
+
+
 def stored(
     data: Data = None,
     sets: Sets = "docstrings",

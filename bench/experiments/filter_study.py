@@ -49,10 +49,10 @@ def measure_filters(
     queries = task.queries.take(np.arange(min(TIMED_QUERIES, len(task.queries))))
     rows = []
     with TemporaryDirectory() as folder:
-        collection = _built(task, lengths, settings or Settings(), Path(folder), progress)
+        collection = built(task, lengths, settings or Settings(), Path(folder), progress)
         limit_threads(1)
         try:
-            cosines = _cosines(collection, queries)
+            cosines = metric_cosines(collection, queries)
             for done, (condition, share) in enumerate(conditions.items(), start=1):
                 facts = task.facts() | {"share": share, "condition": condition}
                 columns = measured(collection, condition, queries, cosines)
@@ -122,9 +122,10 @@ def recall(found: Rows, cosines: Matrix, rows: Rows) -> float:
     return float((np.isin(found, rows) & (own >= kth - SAME)).sum() / (len(found) * k))
 
 
-def _built(
+def built(
     task: Task, lengths: Rows, settings: Settings, folder: Path, progress: Progress
 ) -> Collection:
+    """A collection of the task's documents and vectors, with their lengths as a column."""
     dataset, vectors = task.dataset, task.vectors.take(np.arange(len(task.vectors)))
     path = folder / "filters.index"
     collection = Collection.create(path, GivenEncoder(vectors.shape[1]), settings)
@@ -136,7 +137,7 @@ def _built(
     return collection
 
 
-def _cosines(collection: Collection, queries: Matrix) -> Matrix:
+def metric_cosines(collection: Collection, queries: Matrix) -> Matrix:
     """Cosines (q, rows) in the space that candidates are rescored in."""
     settings, vectors = collection._state.settings, collection._vectors
     assert settings is not None

@@ -99,6 +99,12 @@ def checked(where: str, columns: Sequence[str]) -> str:
     return where
 
 
+def tree_of(where: str, columns: Sequence[str]) -> dict[str, Any]:
+    """The tree that DuckDB's parser makes of a condition that is `checked`."""
+    checked(where, columns)
+    return _expression(where)
+
+
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for a condition that is none, of a length that can be read."""
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
@@ -149,7 +155,7 @@ class _Refused(Exception):
 
 
 @cache
-def _parser() -> duckdb.DuckDBPyConnection:
+def scratch() -> duckdb.DuckDBPyConnection:
     """A database of its own: nothing in a stranger's catalog has a part in the check."""
     return duckdb.connect(config=CONFIG)
 
@@ -185,7 +191,7 @@ def _expression(where: str) -> dict[str, Any]:
     """
     try:
         found = (
-            _parser()
+            scratch()
             .cursor()
             .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
         )

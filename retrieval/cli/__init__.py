@@ -3,5 +3,5 @@
 `app` has the commands; heavy modules are imported by the commands that need them.
 Files import only what is above them: safe_text, errors, excerpts, links, demo, console, queries,
 answers, sizes, tuned, reports, options, asked_sources, reading, measuring, changing, exporting,
-app.
+pushing, app.
 """

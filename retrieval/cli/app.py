@@ -9,7 +9,7 @@ import typer
 
 from slimdex.indexes import choices
 
-from . import changing, exporting, measuring, reading
+from . import changing, exporting, measuring, pushing, reading
 from .asked_sources import column_names, open_sources, specs_of
 from .errors import BAD_INPUT, say
 from .measuring import target_asked
@@ -310,9 +310,25 @@ app.command()(measuring.info)
 app.command()(measuring.health)
 
 
+app.command()(pushing.push)
+
+
 @app.command()
-def verify(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
+def verify(
+    index: Dir,
+    milvus: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Compare what was pushed there with the index instead."),
+    ] = None,
+    name: pushing.Name = None,
+    token: pushing.Token = "",
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
     """Check every file and every number; exit code 2 if anything is at fault."""
+    if milvus is not None:
+        pushing.verify_pushed(index, milvus, name, token, as_json)
+        return
     from ..collection.repair import verify as find_faults
     from . import console
 

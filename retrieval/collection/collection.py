@@ -308,14 +308,7 @@ class Collection:
         InputError
             If the query is neither, there are no documents yet, or `where` is no such expression.
         """
-        asked: Sequence[str] | Matrix
-        if isinstance(query, str):
-            asked = [query]
-        elif getattr(query, "ndim", 0) != 1:
-            raise InputError(f"query {_shown(query)}; expected a text or a vector (dim,)")
-        else:
-            asked = query[None]
-        return self.search_many(asked, limit, where, candidates=candidates, per=per)[0]
+        return self.search_many(one_query(query), limit, where, candidates=candidates, per=per)[0]
 
     def search_many(
         self,
@@ -336,7 +329,7 @@ class Collection:
         if per not in PER:
             raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
-        encoded = self._encoded(queries)
+        encoded = encoded_by(lambda: self.encoder, queries)
         return self._current.read(
             lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates, per)
         )
@@ -369,16 +362,6 @@ class Collection:
             return chance_score(snapshot, len(snapshot.document_rows.all_rows(found)))
 
         return self._current.read(read)
-
-    def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
-        if isinstance(queries, np.ndarray):
-            return queries
-        texts = [queries] if isinstance(queries, str) else queries
-        if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-            raise InputError(f"queries {_shown(queries)}; expected texts or vectors (q, dim)")
-        if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(f"query {_shown(wrong[0])}; expected texts or vectors (q, dim)")
-        return encode_queries(self.encoder, texts)
 
     @overload
     def get(self, ids: str) -> Document: ...
@@ -473,6 +456,10 @@ class Collection:
         per: str,
     ) -> list[list[Hit]]:
         scores, rows = self._nearest(snapshot, queries, k, where, candidates, per)
+        return self._shown(snapshot, scores, rows)
+
+    def _shown(self, snapshot: Snapshot, scores: Matrix, rows: Rows) -> list[list[Hit]]:
+        """Hits of each query from scores and rows (q, k), padded with -1."""
         firsts = snapshot.document_rows.documents(rows)
         found = sorted({int(row) for row in firsts.flat if row >= 0})
         documents = self._documents(snapshot, found)
@@ -858,6 +845,37 @@ class Collection:
             reencoding.encode_lost(self._ledger, encoder, progress)
             self._current.shown = first_snapshot(self._ledger)
             self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress)
+
+
+def one_query(query: str | Matrix) -> Sequence[str] | Matrix:
+    """A query as one of many; raises `InputError` if it is neither a text nor a vector."""
+    if isinstance(query, str):
+        return [query]
+    if getattr(query, "ndim", 0) != 1:
+        raise InputError(f"query {_shown(query)}; expected a text or a vector (dim,)")
+    return query[None]
+
+
+def encoded_by(encoder: Callable[[], Encoder], queries: str | Sequence[str] | Matrix) -> Matrix:
+    """Vectors (q, dim) of queries, which may be such already.
+
+    Parameters
+    ----------
+    encoder : called if there are texts.
+
+    Raises
+    ------
+    InputError
+        If they are neither texts nor vectors.
+    """
+    if isinstance(queries, np.ndarray):
+        return queries
+    texts = [queries] if isinstance(queries, str) else queries
+    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+        raise InputError(f"queries {_shown(queries)}; expected texts or vectors (q, dim)")
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise InputError(f"query {_shown(wrong[0])}; expected texts or vectors (q, dim)")
+    return encode_queries(encoder(), texts)
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,96 @@
+"""Pushing commands: an index goes into Milvus, and is compared with what is there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import console
+from .errors import BAD_INPUT, say
+from .options import Dir, Json, Wait
+
+Milvus = Annotated[
+    str,
+    typer.Option(
+        "--milvus",
+        metavar="URI",
+        help="http://HOST:19530 of a server, or a file NAME.db of the embedded one.",
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(help="What the index is called there; default: as its folder, with underscores."),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        envvar="MILVUS_TOKEN", help="Of servers that ask who it is: USER:PASSWORD, or a key."
+    ),
+]
+
+
+def push(
+    index: Dir,
+    milvus: Milvus,
+    name: Name = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="Milvus' index kind: FLAT, IVF_SQ8, IVF_PQ, HNSW, ..., what its version has; "
+            "default: as it was pushed before, or IVF_SQ8."
+        ),
+    ] = None,
+    rescore: Annotated[
+        str,
+        typer.Option(
+            metavar="here|there|off",
+            help="Where candidates are compared again with full vectors: by this folder; in "
+            "Milvus, which gets those, too; or not at all.",
+        ),
+    ] = "here",
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column not to be pushed: give it again for more."),
+    ] = None,
+    token: Token = "",
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Bring Milvus in step with an index: what is new or changed goes over, what is gone goes."""
+    from ..cluster.milvus_push import PushOptions
+    from ..cluster.milvus_push import push as push_rows
+    from ..cluster.milvus_server import Server
+    from ..collection.collection import Collection
+
+    with (
+        Collection.open(index, read_only=True, wait=wait) as collection,
+        Server(milvus, token) as server,
+        console.progress() as progress,
+    ):
+        options = PushOptions(kind, rescore, leave_out or ())
+        done = push_rows(collection, server, name, options, progress)
+    if as_json:
+        console.print_json(asdict(done))
+        return
+    console.line(
+        f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
+    )
+
+
+def verify_pushed(index: Path, milvus: str, name: str | None, token: str, as_json: bool) -> None:
+    """Say in what Milvus differs from an index; exit code 2 if it does."""
+    from ..cluster.milvus_verification import pushed_faults
+
+    with console.progress() as progress:
+        faults = pushed_faults(index, milvus, name, token, progress)
+    if as_json:
+        console.print_json({"faults": faults})
+    elif not faults:
+        console.line(f"{milvus}: has what {index} has")
+    for fault in [] if as_json else faults:
+        say(fault)
+    if faults:
+        raise typer.Exit(BAD_INPUT)

@@ -1,0 +1,213 @@
+"""Columns: DuckDB's types as fields of Milvus, in an order that is theirs.
+
+Whole numbers, and what is counted in units (days, microseconds, the last place of a decimal), are
+integers; those that have more digits than Milvus' integers are texts of forty digits, which sort as
+the numbers do. What is infinite or no number is the largest number that a double has: no condition
+that is translated can tell. Beside each field stands one that tells whether the value is missing,
+since older servers have no such thing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from fractions import Fraction
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+
+from ..documents import Document
+
+LONGEST_TEXT = 65_535
+"""Bytes that a text of Milvus has at most."""
+LARGEST_REAL = 1.7976931348623157e308
+BITS = {"INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64}
+BOOL, WHOLE, DIGITS, REAL, TEXT = FORMS = ("bool", "whole", "digits", "real", "text")
+"""How the values of a field are compared."""
+DIGITS_WIDTH = 41
+"""Of a number of up to 40 digits, after 10^40 is added to it."""
+KEY, DIGEST, VECTOR, FULL, HIT, ID = OURS = ("pk", "digest", "vector", "full", "hit", "id")
+"""Our own fields."""
+_TYPES: dict[str, tuple[str, str]] = {
+    "BOOLEAN": (BOOL, "BOOL"),
+    "TINYINT": (WHOLE, "INT8"),
+    "SMALLINT": (WHOLE, "INT16"),
+    "INTEGER": (WHOLE, "INT32"),
+    "BIGINT": (WHOLE, "INT64"),
+    "UTINYINT": (WHOLE, "INT16"),
+    "USMALLINT": (WHOLE, "INT32"),
+    "UINTEGER": (WHOLE, "INT64"),
+    "UBIGINT": (DIGITS, "VARCHAR"),
+    "HUGEINT": (DIGITS, "VARCHAR"),
+    "UHUGEINT": (DIGITS, "VARCHAR"),
+    "FLOAT": (REAL, "DOUBLE"),
+    "DOUBLE": (REAL, "DOUBLE"),
+    "VARCHAR": (TEXT, "VARCHAR"),
+    "UUID": (TEXT, "VARCHAR"),
+    "DATE": (WHOLE, "INT32"),
+    "TIME": (WHOLE, "INT64"),
+    "TIMESTAMP": (WHOLE, "INT64"),
+    "TIMESTAMP_S": (WHOLE, "INT64"),
+    "TIMESTAMP_MS": (WHOLE, "INT64"),
+}
+_EPOCH = datetime(1970, 1, 1)
+DAY = 86_400_000_000
+"""Microseconds."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column as Milvus has it.
+
+    Attributes
+    ----------
+    column, type : its name, and its DuckDB type.
+    name : of the field.
+    form : one of `FORMS`.
+    kind : Milvus' type.
+    scale : digits after the point that a whole number stands for.
+    missing : name of the field that tells whether there is no value; "" where there always is one.
+    """
+
+    column: str
+    type: str
+    name: str
+    form: str
+    kind: str
+    scale: int = 0
+    missing: str = ""
+
+    @property
+    def unit(self) -> int:
+        """How many of what `units_of` counts in are one of what is stored."""
+        return DAY if self.type == "DATE" else 1
+
+    def stored(self, value: Any) -> Any:
+        """A value as it is stored; something of the same type in place of one that is missing.
+
+        >>> field_of("n", "DECIMAL(5,2)", "n").stored(-1.5)
+        -150
+        """
+        if value is None:
+            value = _EMPTY[self.form]
+            return digits(0) if self.form == DIGITS else value
+        if self.form == BOOL:
+            return bool(value)
+        if self.form == REAL:
+            return _finite(float(value))
+        if self.form == TEXT:
+            return str(value)
+        units = int(Fraction(units_of(value)) * 10**self.scale) // self.unit
+        return digits(units) if self.form == DIGITS else units
+
+
+_EMPTY: dict[str, Any] = {BOOL: False, WHOLE: 0, DIGITS: "", REAL: 0.0, TEXT: ""}
+ID_FIELD = Field("id", "VARCHAR", ID, TEXT, "VARCHAR")
+
+
+def field_of(column: str, type_: str, name: str) -> Field | None:
+    """The field for a column of a DuckDB type; None where Milvus has no counterpart.
+
+    >>> field_of("year", "SMALLINT", "year").kind, field_of("tags", "VARCHAR[]", "tags")
+    ('INT16', None)
+    """
+    missing = f"{name}_is_null"
+    if found := re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", type_):
+        width, scale = int(found[1]), int(found[2])
+        form, kind = (WHOLE, "INT64") if width <= 18 else (DIGITS, "VARCHAR")
+        return Field(column, type_, name, form, kind, scale, missing)
+    if type_ not in _TYPES:
+        return None
+    form, kind = _TYPES[type_]
+    return Field(column, type_, name, form, kind, 0, missing)
+
+
+def fields_of(columns: Mapping[str, str], left_out: Iterable[str] = ()) -> list[Field]:
+    """The fields for some columns, name -> DuckDB type; those without a counterpart have none.
+
+    Names that Milvus takes stay; the others are called column_1, column_2, ...
+
+    Raises
+    ------
+    InputError
+        If one is left out that is none.
+    """
+    absent = {name.lower() for name in left_out}
+    if unknown := sorted(absent - {name.lower() for name in columns}):
+        known = ", ".join(columns) or "none"
+        raise InputError(f"column {unknown[0]!r}; expected one of the index's columns: {known}")
+    taken = set(OURS)
+    found = list[Field]()
+    for number, (column, type_) in enumerate(columns.items(), start=1):
+        name = column
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,200}", column) or column.lower() in _RESERVED:
+            name = f"column_{number}"
+        while {name, f"{name}_is_null"} & taken:
+            name = f"{name}_{number}"
+        field = field_of(column, type_, name)
+        if field is not None and column.lower() not in absent:
+            taken |= {name, field.missing}
+            found.append(field)
+    return found
+
+
+_RESERVED = {
+    *("and", "or", "not", "in", "like", "is", "null", "true", "false", "exists", "between"),
+    *("json_contains", "array_contains", "count", "text_match", "phrase_match", "id"),
+}
+"""Words of Milvus' filters."""
+
+
+def stored_values(fields: Sequence[Field], document: Document) -> dict[str, Any]:
+    """What the fields hold of a document.
+
+    Raises
+    ------
+    InputError
+        If a text is longer than Milvus takes.
+    """
+    values: dict[str, Any] = {ID: _short(document, "id", document.id)}
+    for field in fields:
+        value = document.metadata.get(field.column)
+        stored = field.stored(value)
+        values[field.name] = _short(document, field.column, stored)
+        values[field.missing] = value is None
+    return values
+
+
+def units_of(value: Any) -> Any:
+    """A number as it is; a day or a moment in microseconds since 1970 or midnight."""
+    if isinstance(value, datetime):
+        since = value - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days * DAY
+    if isinstance(value, time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return seconds * 1_000_000 + value.microsecond
+    return value
+
+
+def digits(value: int) -> str:
+    """A whole number as a text that sorts as numbers do."""
+    return f"{value + 10**40:0{DIGITS_WIDTH}d}"
+
+
+def _finite(value: float) -> float:
+    if math.isnan(value):
+        return LARGEST_REAL
+    return min(max(value, -LARGEST_REAL), LARGEST_REAL)
+
+
+def _short(document: Document, column: str, value: Any) -> Any:
+    if isinstance(value, str) and len(value) * 4 > LONGEST_TEXT:
+        size = len(value.encode())
+        if size > LONGEST_TEXT:
+            raise InputError(
+                f"document {document.id!r:.80}: {column} has {size:,} bytes; Milvus takes "
+                f"{LONGEST_TEXT:,} (leave_out={column!r} pushes the others)"
+            )
+    return value

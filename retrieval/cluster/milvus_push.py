@@ -1,0 +1,274 @@
+"""Push: an index's rows go into Milvus, and what is there already stays.
+
+What Milvus has of a row is compared by a digest with what it should have, so that a push sends
+what is new or has changed, removes what is gone, and mends whatever an earlier one left. Rows of
+another reducer, metric or schema go into a collection of their own; when that is whole, the alias
+is moved to it, and the old one is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+
+from ..collection.collection import Collection
+from ..collection.snapshot import Snapshot
+from .milvus_columns import DIGEST, FULL, KEY, VECTOR, fields_of
+from .milvus_lease import Lease
+from .milvus_rows import RowSource
+from .milvus_schema import DEFAULT, IndexKind, described_fields, indexes
+from .milvus_server import GoneError, Server
+from .milvus_settings import (
+    HERE,
+    RESCORED,
+    THERE,
+    Fitted,
+    Names,
+    Pushed,
+    SettingsTable,
+    keep,
+    kept,
+)
+
+SENT_BYTES = 8_000_000
+"""Of rows in one call, about: servers take 64 MB."""
+REMOVED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """How an index is to be in Milvus.
+
+    Attributes
+    ----------
+    kind : an index kind that the server has; None: the one that it has already, or IVF_SQ8.
+    rescored : where candidates are rescored: here, there or off.
+    leave_out : columns that are not pushed.
+    """
+
+    kind: str | None = None
+    rescored: str = HERE
+    leave_out: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PushResult:
+    """What a push has done.
+
+    Attributes
+    ----------
+    rows : in Milvus now.
+    sent, removed : by this push.
+    collection : the one that the alias stands for.
+    is_new : whether the alias was moved to it by this push.
+    """
+
+    rows: int
+    sent: int
+    removed: int
+    collection: str
+    is_new: bool
+
+
+def push(
+    collection: Collection,
+    server: Server,
+    name: str | None = None,
+    options: PushOptions | None = None,
+    progress: Progress = silent,
+) -> PushResult:
+    """Bring what Milvus has under a name in step with an index.
+
+    Parameters
+    ----------
+    name : by default the folder's, with underscores for what Milvus does not take.
+
+    Raises
+    ------
+    InputError
+        If the server does not answer or has not what is asked for, or a value does not fit. To
+        push again goes on from there.
+    InUseError
+        If another process is pushing under the name.
+    """
+    names = Names.asked(name) if name is not None else Names.of_folder(collection.path)
+    asked = options or PushOptions()
+    return collection._current.read(
+        lambda snapshot: _push(collection, snapshot, server, names, asked, progress)
+    )
+
+
+def _push(
+    collection: Collection,
+    snapshot: Snapshot,
+    server: Server,
+    names: Names,
+    options: PushOptions,
+    progress: Progress,
+) -> PushResult:
+    pushed, fitted = described(collection, snapshot, server, options)
+    before = _current(server, names)
+    with _leased(server, names) as (table, lease):
+        if options.kind is None and before is not None:
+            pushed = _of_same_kind(pushed, table, names, before)
+        source = RowSource(collection, snapshot, pushed, fitted)
+        target = names.rows(pushed.fingerprint)
+        if not server.has_whole(target, _vector_fields(pushed)):
+            _create(server, target, pushed)
+        server.load(target)
+        keep(table, pushed, fitted)
+        sent, removed = _step(server, target, source, lease, progress)
+        server.settle(target, _vector_fields(pushed))
+        if before != target:
+            server.point(names.alias, target)
+        _clear(server, names, table, target)
+    return PushResult(len(source), sent, removed, target, before != target)
+
+
+def described(
+    collection: Collection, snapshot: Snapshot, server: Server, options: PushOptions
+) -> tuple[Pushed, Fitted]:
+    """What an index is to be in Milvus.
+
+    Raises
+    ------
+    InputError
+        If the server has not what is asked for.
+    """
+    if options.rescored not in RESCORED:
+        raise InputError(f"rescore={options.rescored!r}; expected one of {', '.join(RESCORED)}")
+    if options.rescored == THERE and not server.can.second_vector:
+        raise InputError(
+            f"rescore='there': Milvus {server.can.version} has one vector for a row; expected "
+            "version 2.4 or newer, or rescore='here'"
+        )
+    state, index = snapshot.state, snapshot.index
+    if options.rescored == THERE and index.metric is None:
+        raise InputError(
+            "rescore='there': this index was made with candidates=0 and rescores none; expected "
+            "'here' or 'off'"
+        )
+    files = {"reducer": (collection.path / state.files["reducer"].name).read_bytes()}
+    if options.rescored == THERE:
+        files["rescorer"] = (collection.path / state.files["rescorer"].name).read_bytes()
+    fitted = Fitted.of_files(files)
+    k = fitted.reducer.n_components
+    kind = IndexKind.asked(options.kind or DEFAULT, server.can, k, len(index))
+    return Pushed(
+        state.encoder,
+        state.dim,
+        k,
+        kind.name,
+        len(index),
+        options.rescored,
+        0 if index.metric is None else index.asked_candidates,
+        fields_of(snapshot.columns, options.leave_out),
+        dict(snapshot.columns),
+        fitted.sha256,
+    ), fitted
+
+
+def _of_same_kind(pushed: Pushed, table: SettingsTable, names: Names, before: str) -> Pushed:
+    """The same in the kind that was asked for the last time, if nothing else is said."""
+    found = kept(table, before.removeprefix(f"{names.alias}_"))
+    return pushed if found is None else replace(pushed, kind=found[0].kind)
+
+
+def _current(server: Server, names: Names) -> str | None:
+    """The collection that the alias stands for."""
+    found = server.collection_of(names.alias)
+    if found is not None and not names.is_rows(found):
+        raise InputError(
+            f"milvus {server.uri}: {names.alias!r} is a collection that slimdex has not made; "
+            "expected another name"
+        )
+    return found
+
+
+@contextmanager
+def _leased(server: Server, names: Names) -> Iterator[tuple[SettingsTable, Lease]]:
+    table = SettingsTable(server, names)
+    table.ensure()
+    lease = Lease(table)
+    try:
+        yield table, lease
+    except GoneError:
+        lease.abandon()  # to tell a server that is gone would take as long again
+        raise
+    except BaseException:
+        lease.release()
+        raise
+    lease.release()
+
+
+def _create(server: Server, name: str, pushed: Pushed) -> None:
+    is_there = pushed.rescored == THERE
+    fields = described_fields(
+        server.can,
+        pushed.fields,
+        pushed.k,
+        pushed.dim if is_there else 0,
+        hits=pushed.rescored != HERE,
+    )
+    server.create(name, fields, indexes(pushed.index_kind, full=is_there))
+
+
+def _vector_fields(pushed: Pushed) -> list[str]:
+    return [VECTOR, FULL] if pushed.rescored == THERE else [VECTOR]
+
+
+def _step(
+    server: Server, target: str, source: RowSource, lease: Lease, progress: Progress
+) -> tuple[int, int]:
+    """Send what is new or changed, remove what is gone; how many of each."""
+    known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
+    gone, sent, done = set(known), 0, 0
+    for keys, rows in source.entities(known):
+        for part in _parts(server, rows):
+            lease.renew()
+            server.put(target, part)
+            sent += len(part)
+        gone.difference_update(keys.tolist())
+        done += len(keys)
+        progress("pushing", done, len(source))
+    left = sorted(gone)
+    for few in batches(len(left), REMOVED_AT_ONCE):
+        lease.renew()
+        server.remove(target, left[few])
+        progress("removing", min(few.stop, len(left)), len(left))
+    return sent, len(left)
+
+
+def _parts(server: Server, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Rows as calls take them: not too many bytes at a time, and of the vectors' type."""
+    import numpy as np
+
+    dtype = np.float16 if server.can.float16 else np.float32
+    part, size = list[dict[str, Any]](), 0
+    for row in rows:
+        own = {n: v.astype(dtype) if isinstance(v, np.ndarray) else v for n, v in row.items()}
+        size += sum(_size(value) for value in own.values())
+        part.append(own)
+        if size > SENT_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _size(value: Any) -> int:
+    return int(getattr(value, "nbytes", 4 * len(value) if isinstance(value, str) else 8))
+
+
+def _clear(server: Server, names: Names, table: SettingsTable, target: str) -> None:
+    """Drop what earlier pushes under the name have left."""
+    old = [name for name in server.collections() if names.is_rows(name) and name != target]
+    for name in old:
+        server.drop(name)
+    table.forget_others(target.removeprefix(f"{names.alias}_"))

@@ -1,0 +1,235 @@
+"""Rows: the live passages of an index as Milvus has them, and what tells that one has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows, without
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.rescoring import Rescorer
+
+from ..collection.collection import Collection
+from ..collection.document_search import hit_of
+from ..collection.snapshot import Snapshot
+from ..document_lines import UnwritableError, line_of, values_of
+from ..documents import Document, Hit
+from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored_values
+from .milvus_settings import OFF, THERE, Fitted, Pushed
+
+AT_ONCE = 1024
+"""Rows that are read and compared at a time."""
+KEY_BITS = 63
+
+
+def key_of(id: str, number: int) -> int:
+    """The key of a document's passage, counted from 0: it stays when rows are numbered anew.
+
+    >>> key_of("7", 0) == key_of("7", 0), key_of("7", 0) == key_of("7", 1)
+    (True, False)
+    """
+    text = f"{number}:{id}".encode("utf-8", "surrogatepass")
+    return _number(blake2b(text, digest_size=8).digest())
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest, "big") >> (64 - KEY_BITS)
+
+
+@dataclass(frozen=True)
+class LiveRows:
+    """The rows of a snapshot that a search can find, and their keys.
+
+    Attributes
+    ----------
+    rows : (n,), in order.
+    keys : (n,), of each.
+    """
+
+    rows: Rows
+    keys: Rows
+
+    @classmethod
+    def of(cls, collection: Collection, snapshot: Snapshot) -> LiveRows:
+        """Those of a collection.
+
+        Raises
+        ------
+        InputError
+            If two passages have the same key, as may be once in many millions.
+        """
+        ids = collection._store.ids(snapshot.state.rows)
+        rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
+        firsts = snapshot.document_rows.documents(rows)
+        keys = np.array(
+            [
+                key_of(ids[row], row - first)
+                for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
+        if len(np.unique(keys)) < len(keys):
+            found, counts = np.unique(keys, return_counts=True)
+            row = int(rows[keys == found[counts > 1][0]][0])
+            raise InputError(
+                f"document {ids[row]!r}: another one has the same key in Milvus; expected another "
+                "id for one of them"
+            )
+        return cls(rows, keys)
+
+    @cached_property
+    def _order(self) -> Rows:
+        order: Rows = np.argsort(self.keys)
+        return order
+
+    def rows_of(self, keys: Rows) -> Rows:
+        """The row of each key, in any shape; -1 where there is none (any more)."""
+        if not len(self.keys):
+            return np.full(keys.shape, -1, dtype=np.int64)
+        place = np.searchsorted(self.keys, keys, sorter=self._order)
+        row = self._order[np.minimum(place, len(self.keys) - 1)]
+        return np.where(self.keys[row] == keys, self.rows[row], -1)
+
+
+class RowSource:
+    """An index's rows, as they are to be in Milvus.
+
+    Parameters
+    ----------
+    pushed, fitted : by which they are reduced, and what else belongs to them.
+    """
+
+    def __init__(
+        self, collection: Collection, snapshot: Snapshot, pushed: Pushed, fitted: Fitted
+    ) -> None:
+        self._collection, self._snapshot = collection, snapshot
+        self._pushed, self._fitted = pushed, fitted
+        self.live = LiveRows.of(collection, snapshot)
+        self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
+
+    def __len__(self) -> int:
+        return len(self.live.rows)
+
+    def entities(self, known: dict[int, int]) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
+        """Keys, some at a time, and of these the rows that Milvus has not, or has otherwise.
+
+        Parameters
+        ----------
+        known : key -> digest of what it has.
+        """
+        for part in batches(len(self), AT_ONCE):
+            rows, keys = self.live.rows[part], self.live.keys[part]
+            bare = self._without_vectors(rows, keys)
+            new = [i for i, row in enumerate(bare) if known.get(row[KEY]) != row[DIGEST]]
+            yield keys, self._with_vectors([bare[i] for i in new], rows[new])
+
+    def digests(self) -> Iterator[tuple[Rows, Rows]]:
+        """Keys, some at a time, and their digests."""
+        for part in batches(len(self), AT_ONCE):
+            rows, keys = self.live.rows[part], self.live.keys[part]
+            bare = self._without_vectors(rows, keys)
+            yield keys, np.array([row[DIGEST] for row in bare], dtype=np.int64)
+
+    def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
+        firsts = self._snapshot.document_rows.documents(rows)
+        wanted = np.unique(firsts).tolist()
+        documents = self._collection._documents(self._snapshot, wanted)
+        raw = self._snapshot.index.vectors.map().take(rows, axis=0)
+        found = []
+        for row, first, key, vector in zip(
+            rows.tolist(), firsts.tolist(), keys.tolist(), raw, strict=True
+        ):
+            entity = stored_values(self._pushed.fields, documents[first])
+            if self._pushed.rescored in (THERE, OFF):
+                entity[HIT] = _hit_text(documents[first], row - first)
+            found.append({KEY: key, DIGEST: _digest(entity, vector.tobytes()), **entity})
+        return found
+
+    def _with_vectors(self, entities: list[dict[str, Any]], rows: Rows) -> list[dict[str, Any]]:
+        if not entities:
+            return entities
+        vectors = self._snapshot.index.vectors.take(rows)
+        kept = {VECTOR: reduced(self._fitted.reducer, vectors)}
+        if self._pushed.rescored == THERE and self._full is not None:
+            kept[FULL] = self._full.rows(vectors)
+        return [
+            {**entity, **{name: own[i] for name, own in kept.items()}}
+            for i, entity in enumerate(entities)
+        ]
+
+
+class FullVectors:
+    """Vectors in which a plain product is the cosine in the metric that rescoring is by.
+
+    With gram = V diag(w) V^T, x is ``(x - shift) V diag(w^(1/2))``, of unit length.
+    """
+
+    def __init__(self, rescorer: Rescorer) -> None:
+        self._shift, self._axes = rescorer.shift, None
+        if rescorer.gram is not None:
+            values, axes = np.linalg.eigh(rescorer.gram.astype(np.float64))
+            self._axes = (axes * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
+
+    def rows(self, X: Matrix) -> Matrix:
+        """Rows or queries (n, d) as they are compared."""
+        centred = X - self._shift
+        return normalize_rows(centred if self._axes is None else centred @ self._axes)
+
+
+def _digest(entity: dict[str, Any], vector: bytes) -> int:
+    text = json.dumps(list(entity.items()), ensure_ascii=False)
+    data = text.encode("utf-8", "surrogatepass")
+    return _number(
+        blake2b(data, digest_size=8, key=blake2b(vector, digest_size=16).digest()).digest()
+    )
+
+
+def _hit_text(document: Document, number: int) -> str:
+    """What a search shows of a passage, so that it needs no folder."""
+    hit = hit_of(document, number, 0.0)
+    values = [
+        hit.text,
+        hit.title,
+        hit.start,
+        hit.end,
+        hit.line,
+        hit.page,
+        [*hit.headings],
+        hit.anchor,
+        dict(hit.metadata),
+    ]
+    try:
+        text = line_of(values).decode()
+    except UnwritableError as error:
+        raise InputError(
+            f"document {document.id!r:.80}: {error} can't be kept in Milvus; expected "
+            "rescore='here', which takes documents from the folder"
+        ) from error
+    if (size := len(text.encode())) > LONGEST_TEXT:
+        raise InputError(
+            f"document {document.id!r:.80}: a passage with its columns has {size:,} bytes; Milvus "
+            f"takes {LONGEST_TEXT:,} (rescore='here' takes documents from the folder)"
+        )
+    return text
+
+
+def hit_from(id: str, score: float, text: str) -> Hit:
+    """A hit from what was pushed of it.
+
+    Raises
+    ------
+    CorruptError
+        If it is nothing that was pushed.
+    """
+    try:
+        shown, title, start, end, line, page, headings, anchor, metadata = values_of(text.encode())
+    except ValueError as error:
+        raise CorruptError(f"milvus: document {id!r}: {error}") from error
+    return Hit(id, score, shown, title, metadata, start, end, line, page, (*headings,), anchor)

@@ -1,0 +1,384 @@
+"""MilvusCollection: a pushed index that is searched as a `Collection` is.
+
+Candidates come from Milvus. They are rescored by the full vectors of the index's folder, where that
+is at hand, or by those in Milvus; or their order by the reduced vectors is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
+from slimdex.indexes.choices import usual_candidates
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.ranking import top_k
+from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.rescoring import Metric
+
+from ..collection.collection import DOCUMENT, PASSAGE, PER, Collection, encoded_by, one_query
+from ..collection.document_search import nearest_documents
+from ..collection.snapshot import Snapshot
+from ..documents import OWN_COLUMNS, Hit
+from ..encoders.adapters import as_encoder
+from ..encoders.base import Encoder
+from ..encoders.opened import encoder_from_spec
+from ..sources.given_vectors import GIVEN, GivenEncoder
+from .milvus_columns import FULL, HIT, ID, ID_FIELD, KEY, VECTOR
+from .milvus_rows import FullVectors, LiveRows, hit_from
+from .milvus_server import MOST_HITS, RefusedError, Server
+from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
+from .milvus_where import UntranslatedError, translated
+
+MOST_IDS = 10_000
+"""Documents that a condition without a counterpart may hold for: their keys are sent instead."""
+MORE = 4
+"""So many times as many rows are asked for, where they were of too few documents."""
+
+
+class MilvusCollection:
+    """Documents that are searched by meaning, in Milvus.
+
+    Parameters
+    ----------
+    uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
+    name : that the index was pushed under.
+    index : its folder, if it is at hand: then candidates are rescored by its vectors, and its
+        documents are shown. Without it the index has to be pushed with rescore there or off.
+    encoder : the one that the index was built with; by default it is loaded from where it was.
+    token : of servers that ask who it is.
+    model, trust_remote_code : as for `Collection.open`.
+
+    Raises
+    ------
+    InputError
+        If the server does not answer, has no such index, or was sent too little to do without the
+        folder.
+    CorruptError
+        If what a search needs is damaged in Milvus.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        name: str | None = None,
+        index: str | Path | None = None,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        *,
+        token: str = "",
+        model: str | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        if name is None and index is None:
+            raise InputError("MilvusCollection: neither name nor index; expected one of them")
+        self._names = Names.asked(name) if name is not None else Names.of_folder(Path(index or ""))
+        self._model, self._trusted = model, trust_remote_code
+        self._encoder = None if encoder is None else as_encoder(encoder)
+        self._server = Server(uri, token)
+        self._folder: Collection | None = None
+        try:
+            if index is not None:
+                self._folder = Collection.open(
+                    index,
+                    self._encoder,
+                    read_only=True,
+                    model=model,
+                    trust_remote_code=trust_remote_code,
+                )
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        """Read what belongs to the collection that the alias stands for now."""
+        self._target = self._server.collection_of(self._names.alias) or ""
+        if not self._names.is_rows(self._target):
+            raise InputError(
+                f"milvus {self._server.uri}: no index {self._names.alias!r}; expected one that "
+                "`slimdex push` has made"
+            )
+        table = SettingsTable(self._server, self._names)
+        table.ensure()
+        found = kept(table, self._target.removeprefix(f"{self._names.alias}_"))
+        if found is None:
+            raise InputError(f"milvus {self._server.uri}: {self._target} is not whole; push again")
+        self._pushed, self._fitted = found
+        if self._folder is None and self._pushed.rescored == HERE:
+            raise InputError(
+                f"{self._names.alias!r} was pushed to be rescored here; expected index=DIR, or a "
+                "push with --rescore there"
+            )
+        self._server.load(self._target)
+        self._live: tuple[Snapshot, LiveRows] | None = None
+        rescorer = self._fitted.rescorer
+        self._full = FullVectors(rescorer) if rescorer is not None else None
+
+    def close(self) -> None:
+        """End the connection, and let go of the folder."""
+        self._server.close()
+        if self._folder is not None:
+            self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """For a notebook: where it is, and under which name."""
+        return f"MilvusCollection({self._server.uri!r}, {self._names.alias!r})"
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that the index was built with."""
+        if self._folder is not None:
+            return self._folder.encoder
+        if self._encoder is None:
+            spec = self._pushed.encoder
+            self._encoder = (
+                GivenEncoder(self._pushed.dim)
+                if spec.get("type") == GIVEN
+                else encoder_from_spec(spec, model=self._model, trust_remote_code=self._trusted)
+            )
+        return self._encoder
+
+    def count(self, where: str | None = None) -> int:
+        """How many passages Milvus has, or how many of them a condition holds for."""
+        return self._server.count(self._target, self._filter(where))
+
+    def search(
+        self,
+        query: str | Matrix,
+        limit: int = 10,
+        where: str | None = None,
+        *,
+        candidates: int | None = None,
+        per: str = DOCUMENT,
+    ) -> list[Hit]:
+        """The documents nearest in meaning to a query, best first, as `Collection.search`."""
+        return self.search_many(one_query(query), limit, where, candidates=candidates, per=per)[0]
+
+    def search_many(
+        self,
+        queries: str | Sequence[str] | Matrix,
+        limit: int = 10,
+        where: str | None = None,
+        *,
+        candidates: int | None = None,
+        per: str = DOCUMENT,
+    ) -> list[list[Hit]]:
+        """What `search` finds for each of many queries.
+
+        Raises
+        ------
+        InputError
+            As `Collection.search_many`; if the server does not answer; or if the condition has no
+            counterpart in Milvus and holds for more than `MOST_IDS` documents.
+        """
+        if per not in PER:
+            raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
+        if not 1 <= limit <= MOST_HITS:
+            raise InputError(f"limit={limit}; expected 1 to {MOST_HITS:,}, as Milvus gives")
+        if candidates is not None and not 0 <= candidates <= MOST_HITS:
+            raise InputError(f"candidates={candidates}; expected 0 to {MOST_HITS:,}")
+        encoded = encoded_by(lambda: self.encoder, queries)
+        encoded = as_matrix(encoded, dim=self._pushed.dim, name="queries", largest=LARGEST)
+        try:
+            return self._found(encoded, limit, where, candidates, per)
+        except RefusedError:
+            if self._server.collection_of(self._names.alias) == self._target:
+                raise
+            self._open()  # it was pushed anew meanwhile, and the old collection is gone
+            return self._found(encoded, limit, where, candidates, per)
+
+    def _found(
+        self, queries: Matrix, limit: int, where: str | None, candidates: int | None, per: str
+    ) -> list[list[Hit]]:
+        if not len(queries):
+            return []
+        filter = self._filter(where)
+        if self._folder is None:
+            asked = self._candidates(candidates)
+            return [self._found_there(query[None], limit, filter, asked, per) for query in queries]
+        folder = self._folder
+        return folder._current.read(
+            lambda snapshot: self._found_here(
+                folder, snapshot, queries, limit, filter, candidates, per
+            )
+        )
+
+    def _candidates(self, asked: int | None) -> int:
+        """How many rows are rescored."""
+        if self._pushed.rescored == OFF and self._folder is None:
+            if asked:
+                raise InputError(f"candidates={asked}: pushed without full vectors; expected 0")
+            return 0
+        if asked is None:
+            asked = self._pushed.candidates
+        return usual_candidates(self._pushed.rows) if asked is None else asked
+
+    def _nearest(
+        self, queries: Matrix, count: int, filter: str, output: Sequence[str] = ()
+    ) -> list[list[dict[str, Any]]]:
+        """The rows of Milvus that are nearest by their reduced vectors."""
+        vectors = reduced(self._fitted.reducer, queries)
+        dtype = np.float16 if self._server.can.float16 else np.float32
+        params = self._pushed.index_kind.search(count, filtered=bool(filter))
+        return self._server.nearest(
+            self._target,
+            VECTOR,
+            list(vectors.astype(dtype)),
+            count,
+            filter=filter,
+            params=params,
+            output=output,
+        )
+
+    def _found_here(
+        self,
+        folder: Collection,
+        snapshot: Snapshot,
+        queries: Matrix,
+        limit: int,
+        filter: str,
+        asked: int | None,
+        per: str,
+    ) -> list[list[Hit]]:
+        live, rows = self._live_rows(folder, snapshot), snapshot.document_rows
+        metric, candidates = snapshot.index.metric, self._candidates(asked)
+        if candidates and metric is None:
+            raise InputError(
+                f"candidates={candidates}: this index was made with candidates=0 and rescores none"
+            )
+        if not candidates:
+            metric = None
+
+        def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+            count = min(max(k, candidates), MOST_HITS)
+            found = self._nearest(queries, count, filter)
+            each = [_best(*pair, live, metric, k) for pair in zip(queries, found, strict=True)]
+            return (
+                _padded([scores for scores, _ in each], -np.inf, np.float32),
+                _padded([own for _, own in each], -1, np.int64),
+            )
+
+        if per == PASSAGE or rows.is_one_each:
+            scores, found = search(queries, limit)
+        else:
+            total = snapshot.state.rows
+            scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
+        return folder._shown(snapshot, scores, found)
+
+    def _live_rows(self, folder: Collection, snapshot: Snapshot) -> LiveRows:
+        """Which row each key is: known once for each snapshot."""
+        if self._live is None or self._live[0] is not snapshot:
+            self._live = snapshot, LiveRows.of(folder, snapshot)
+        return self._live[1]
+
+    def _found_there(
+        self, query: Matrix, limit: int, filter: str, candidates: int, per: str
+    ) -> list[Hit]:
+        ask = limit
+        while True:
+            rows = self._ranked_there(query, min(ask, MOST_HITS), filter, candidates)
+            best = rows if per == PASSAGE else _best_of_documents(rows)
+            if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
+                return [
+                    hit_from(row["entity"][ID], float(row["distance"]), row["entity"][HIT])
+                    for row in best[:limit]
+                ]
+            ask *= MORE
+
+    def _ranked_there(
+        self, query: Matrix, count: int, filter: str, candidates: int
+    ) -> list[dict[str, Any]]:
+        """The best rows of a query, best first, by the vectors that Milvus has."""
+        if not candidates:
+            return self._nearest(query, count, filter, [ID, HIT])[0]
+        assert self._full is not None
+        near = self._nearest(query, min(max(count, candidates), MOST_HITS), filter)[0]
+        if not near:
+            return []
+        dtype = np.float16 if self._server.can.float16 else np.float32
+        keys = ", ".join(str(row["key"]) for row in near)
+        return self._server.nearest(
+            self._target,
+            FULL,
+            [self._full.rows(query)[0].astype(dtype)],
+            count,
+            filter=f"{KEY} in [{keys}]",
+            params={},
+            output=[ID, HIT],
+        )[0]
+
+    def _filter(self, where: str | None) -> str:
+        """A condition as Milvus takes it; by the keys of the documents where it has no such."""
+        if where is None:
+            return ""
+        own = dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR")
+        try:
+            columns = {**own, **self._pushed.columns}
+            return translated(where, columns, [ID_FIELD, *self._pushed.fields])
+        except UntranslatedError as error:
+            if self._folder is None:
+                raise
+            folder, why = self._folder, str(error)
+            return folder._current.read(
+                lambda snapshot: self._keys_where(folder, snapshot, where, why)
+            )
+
+    def _keys_where(self, folder: Collection, snapshot: Snapshot, where: str, why: str) -> str:
+        documents = folder._rows_where(snapshot, where)
+        live = self._live_rows(folder, snapshot)
+        rows = snapshot.document_rows.all_rows(documents)
+        keys = live.keys[np.isin(live.rows, rows)]
+        if len(keys) > MOST_IDS:
+            raise UntranslatedError(
+                f"{why}; or one that holds for {MOST_IDS:,} passages at most, not {len(keys):,}"
+            )
+        return f"{KEY} in [{', '.join(map(str, keys.tolist()))}]"
+
+
+def _padded(lists: Sequence[Any], empty: float, dtype: Any) -> Any:
+    """Lists of different lengths as one array, filled up."""
+    width = max((len(each) for each in lists), default=0)
+    out = np.full((len(lists), width), empty, dtype=dtype)
+    for own, each in zip(out, lists, strict=True):
+        own[: len(each)] = each
+    return out
+
+
+def _best(
+    query: Matrix, found: list[dict[str, Any]], live: LiveRows, metric: Metric | None, k: int
+) -> tuple[Matrix, Rows]:
+    """Scores and rows (k,) of the best that Milvus has found: rescored, or as it has scored them.
+
+    What the index has no more is left out.
+    """
+    rows = live.rows_of(np.array([hit["key"] for hit in found], dtype=np.int64))
+    scores = np.array([hit["distance"] for hit in found], dtype=np.float32)[rows >= 0]
+    rows = rows[rows >= 0]
+    if metric is None or not len(rows):
+        return scores[:k], rows[:k]
+    rows = np.sort(rows)  # in the order they lie on disk
+    best, order = top_k(metric.scores(metric.probes(query[None]), rows), rows, k)
+    return best[0], order[0]
+
+
+def _best_of_documents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of rows, best first, those that are the first of their document."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        found.setdefault(row["entity"][ID], row)
+    return [*found.values()]

@@ -1,0 +1,266 @@
+"""Settings: what a search needs beside the rows, kept in Milvus in a collection of its own.
+
+What describes a pushed index is small, its reducer may be megabytes: it is cut into parts, each of
+which fits into a text of Milvus, and the whole has a checksum. The collection of a name has the
+parts of all that was pushed under it, and who is pushing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.reducer import Reducer
+from slimdex.indexes.registry import load_reducer
+from slimdex.indexes.rescoring import Rescorer
+
+from .milvus_columns import Field
+from .milvus_schema import IndexKind, settings_fields
+from .milvus_server import Server
+
+FORMAT = 1
+PART_BYTES = 48_000
+"""Of a file in one text: in base64 they are 64,000."""
+PARTS_AT_ONCE = 100
+HERE, THERE, OFF = RESCORED = ("here", "there", "off")
+"""Where candidates are rescored: by the index's folder, by full vectors in Milvus, or nowhere."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a pushed index is called in Milvus.
+
+    Attributes
+    ----------
+    alias : what searches ask for: it stands for the newest collection that is whole.
+    """
+
+    alias: str
+
+    @classmethod
+    def asked(cls, name: str) -> Self:
+        """Raises `InputError` for what Milvus does not take for a name."""
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"name {name!r}; expected letters, digits and underscores, 100 at most, and no "
+                "digit first"
+            )
+        return cls(name)
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self:
+        """The name that an index has unless told otherwise.
+
+        >>> Names.of_folder(Path("a/notes.index")).alias
+        'notes_index'
+        """
+        name = re.sub(r"\W", "_", folder.absolute().name, flags=re.ASCII)[:100]
+        return cls.asked(name if _NAME.fullmatch(name) else f"_{name}"[:100])
+
+    @property
+    def settings(self) -> str:
+        """The collection of what belongs to all that is pushed under the name."""
+        return f"{self.alias}_settings"
+
+    def rows(self, fingerprint: str) -> str:
+        """The collection of the rows of one reducer and schema."""
+        return f"{self.alias}_{fingerprint}"
+
+    def is_rows(self, collection: str) -> bool:
+        """Whether a collection is one of rows, of any fingerprint."""
+        return re.fullmatch(rf"{self.alias}_[0-9a-f]{{12}}", collection) is not None
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a search has to know of what was pushed.
+
+    Attributes
+    ----------
+    encoder : its spec.
+    dim, k : dimensions of its vectors, and of the reduced ones.
+    kind : the index kind in Milvus.
+    rows : how many were expected when the collection was made.
+    rescored : one of `RESCORED`.
+    candidates : how many are rescored, None for as many as hold the recall.
+    fields : the columns that Milvus has.
+    columns : name -> DuckDB type of all that there are.
+    """
+
+    encoder: dict[str, Any]
+    dim: int
+    k: int
+    kind: str
+    rows: int
+    rescored: str
+    candidates: int | None
+    fields: Sequence[Field]
+    columns: Mapping[str, str]
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that rows in one collection have in common."""
+        common = (self.dim, self.k, self.kind, self.rescored, dict(self.sha256), self.format)
+        text = json.dumps([*common, [asdict(field) for field in self.fields]], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def index_kind(self) -> IndexKind:
+        """The kind with its parameters."""
+        return IndexKind(self.kind, self.k, self.rows)
+
+    def to_json(self) -> bytes:
+        """As it is kept."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Raises `CorruptError` for anything that `to_json` has not written."""
+        try:
+            values = parsed(text.decode(), READABLE)
+            if values["format"] != FORMAT:
+                raise InputError(
+                    f"pushed in format {values['format']}; expected {FORMAT}: push it again with "
+                    "this slimdex"
+                )
+            values["fields"] = [Field(**each) for each in values["fields"]]
+            return cls(**values)
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptError(f"settings in Milvus: {error}") from error
+
+
+class SettingsTable:
+    """The collection of settings of a name."""
+
+    def __init__(self, server: Server, names: Names) -> None:
+        self._server, self.name = server, names.settings
+
+    def ensure(self) -> None:
+        """Make it, if it is not there."""
+        if not self._server.has_whole(self.name, ["vector"]):
+            fields = settings_fields()
+            index = {"vector": {"index_type": "FLAT", "metric_type": "IP", "params": {}}}
+            self._server.create(self.name, fields, index)
+        self._server.load(self.name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep a file; the one of the same name is gone."""
+        parts = [data[part] for part in batches(len(data), PART_BYTES)]
+        head = {"parts": len(parts), "sha256": hashlib.sha256(data).hexdigest()}
+        rows = [_row(f"{name}/{i:06d}", b64encode(part).decode()) for i, part in enumerate(parts)]
+        for few in batches(len(rows), PARTS_AT_ONCE):
+            self._server.put(self.name, rows[few])
+        self._server.put(self.name, [_row(name, json.dumps(head))])
+
+    def read(self, name: str) -> bytes | None:
+        """A file; None if there is none.
+
+        Raises
+        ------
+        CorruptError
+            If a part is missing or damaged.
+        """
+        found = self._bodies([name])
+        if name not in found:
+            return None
+        try:
+            head = parsed(found[name])
+            parts = [f"{name}/{i:06d}" for i in range(head["parts"])]
+            data = b""
+            for few in batches(len(parts), PARTS_AT_ONCE):
+                bodies = self._bodies(parts[few])
+                data += b"".join(b64decode(bodies[part]) for part in parts[few])
+            whole = hashlib.sha256(data).hexdigest() == head["sha256"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptError(f"milvus: {self.name}, {name}: damaged ({error})") from error
+        if not whole:
+            raise CorruptError(f"milvus: {self.name}, {name}: another checksum; push it again")
+        return data
+
+    def forget(self, name: str) -> None:
+        """Remove a file, with all its parts."""
+        self._forget(lambda found: found == name)
+
+    def forget_others(self, fingerprint: str) -> None:
+        """Remove the files of all other collections of rows."""
+        self._forget(lambda name: ":" in name and not name.startswith(f"{fingerprint}:"))
+
+    def _forget(self, is_gone: Callable[[str], bool]) -> None:
+        every = [row["part"] for found in self._server.every(self.name, ["part"]) for row in found]
+        if gone := [part for part in every if is_gone(part.split("/")[0])]:
+            self._server.remove(self.name, gone)
+
+    def _bodies(self, parts: Sequence[str]) -> dict[str, str]:
+        listed = ", ".join(f'"{part}"' for part in parts)
+        found = self._server.rows(self.name, f"part in [{listed}]", ["part", "body"])
+        return {row["part"]: row["body"] for row in found}
+
+
+def _row(part: str, body: str) -> dict[str, Any]:
+    return {"part": part, "body": body, "vector": [1.0, 0.0]}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was fitted, and the files that it is kept in."""
+
+    reducer: Reducer
+    rescorer: Rescorer | None
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, bytes]) -> Self:
+        """Raises `CorruptError` if a file is none of ours."""
+        with TemporaryDirectory(prefix="slimdex-") as folder:
+            for name, data in files.items():
+                (Path(folder) / name).write_bytes(data)
+            reducer = load_reducer(Path(folder) / "reducer")
+            rescorer = Rescorer.load(Path(folder) / "rescorer") if "rescorer" in files else None
+        return cls(reducer, rescorer, files)
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """Of each file."""
+        return {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+
+
+def keep(table: SettingsTable, pushed: Pushed, fitted: Fitted) -> None:
+    """Write what belongs to a collection of rows."""
+    for name, data in fitted.files.items():
+        table.write(f"{pushed.fingerprint}:{name}", data)
+    table.write(f"{pushed.fingerprint}:pushed", pushed.to_json())
+
+
+def kept(table: SettingsTable, fingerprint: str) -> tuple[Pushed, Fitted] | None:
+    """What belongs to a collection of rows; None if it was not written to its end.
+
+    Raises
+    ------
+    CorruptError
+        If a file is missing or damaged.
+    """
+    data = table.read(f"{fingerprint}:pushed")
+    if data is None:
+        return None
+    pushed = Pushed.from_json(data)
+    files = {name: table.read(f"{fingerprint}:{name}") for name in pushed.sha256}
+    whole = {name: file for name, file in files.items() if file is not None}
+    fitted = Fitted.of_files(whole) if "reducer" in whole else None
+    if fitted is None or fitted.sha256 != dict(pushed.sha256):
+        raise CorruptError(f"milvus: {table.name}: the files of {fingerprint} are others")
+    return pushed, fitted

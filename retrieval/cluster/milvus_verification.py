@@ -1,0 +1,113 @@
+"""Verification: whether Milvus has what an index has, by ids, counts and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.progress import Progress, silent
+
+from ..collection.collection import Collection
+from ..collection.snapshot import Snapshot
+from ..documents import Hit
+from .milvus_columns import DIGEST, KEY
+from .milvus_rows import RowSource
+from .milvus_search import MilvusCollection
+from .milvus_server import STRONG
+
+QUERIES = 50
+"""Documents that are asked for by their own vectors."""
+LIMIT = 10
+AGREED = 0.9
+"""The share of the index's own answers that Milvus is to give, too: its codes are others."""
+SHOWN = 3
+"""Ids that a fault names."""
+
+
+def pushed_faults(
+    folder: Path, uri: str, name: str | None = None, token: str = "", progress: Progress = silent
+) -> list[str]:
+    """A line for each difference between an index and what Milvus has of it; none if all is well.
+
+    Raises
+    ------
+    InputError
+        If the server does not answer, or has no such index.
+    """
+    with MilvusCollection(uri, name, folder, token=token) as pushed:
+        pushed._server.consistency = STRONG
+        collection = pushed._folder
+        assert collection is not None
+        return collection._current.read(
+            lambda snapshot: [*_faults(pushed, collection, snapshot, progress)]
+        )
+
+
+def _faults(
+    pushed: MilvusCollection, collection: Collection, snapshot: Snapshot, progress: Progress
+) -> Iterator[str]:
+    files = pushed._pushed.sha256
+    if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
+        yield f"{pushed!r}: the index was reduced anew since; push it again"
+        return
+    source = RowSource(collection, snapshot, pushed._pushed, pushed._fitted)
+    ids = collection._store.ids(snapshot.state.rows)
+    found = list(_row_faults(pushed, source, ids, progress))
+    yield from found
+    if not found and len(source):
+        yield from _answer_faults(pushed, collection, snapshot, source)
+
+
+def _row_faults(
+    pushed: MilvusCollection, source: RowSource, ids: list[str], progress: Progress
+) -> Iterator[str]:
+    server, target = pushed._server, pushed._target
+    known, count = dict[int, int](), 0
+    for part in server.every(target, [KEY, DIGEST]):
+        known.update((row[KEY], row[DIGEST]) for row in part)
+        count += len(part)
+    counted = server.count(target)
+    if not count == counted == len(known):
+        yield f"{target}: {counted} rows, of which {len(known)} have keys of their own"
+    missing, changed, done = list[int](), list[int](), 0
+    for keys, digests in source.digests():
+        own = [known.pop(key, None) for key in keys.tolist()]
+        rows = source.live.rows[done : done + len(keys)].tolist()
+        missing += [row for row, digest in zip(rows, own, strict=True) if digest is None]
+        changed += [
+            row
+            for row, digest, expected in zip(rows, own, digests.tolist(), strict=True)
+            if digest is not None and digest != expected
+        ]
+        done += len(keys)
+        progress("comparing", done, len(source))
+    for what, rows in (("missing", missing), ("other than in the index", changed)):
+        if rows:
+            named = ", ".join(repr(id) for id in dict.fromkeys(ids[row] for row in rows[:SHOWN]))
+            yield f"{target}: {len(rows):,} passages {what}, of {named}"
+    if known:
+        yield f"{target}: {len(known):,} passages that the index has not (any more)"
+
+
+def _answer_faults(
+    pushed: MilvusCollection, collection: Collection, snapshot: Snapshot, source: RowSource
+) -> Iterator[str]:
+    rng = np.random.default_rng(0)
+    rows: Rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
+    queries: Matrix = snapshot.index.vectors.take(rows)
+    ours = collection.search_many(queries, LIMIT)
+    theirs = pushed.search_many(queries, LIMIT)
+    agreed = float(np.mean([_agreement(*pair) for pair in zip(ours, theirs, strict=True)]))
+    if agreed < AGREED:
+        yield (
+            f"{pushed._target}: {agreed:.2f} of the index's own answers to {len(rows)} queries; "
+            f"expected {AGREED} or more"
+        )
+
+
+def _agreement(ours: list[Hit], theirs: list[Hit]) -> float:
+    own = {hit.id for hit in ours}
+    return len(own & {hit.id for hit in theirs}) / max(len(own), 1)

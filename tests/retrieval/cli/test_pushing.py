@@ -1,0 +1,58 @@
+"""`slimdex push` and `slimdex verify --milvus` as a user meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex.retrieval.cluster.milvus_server import SECONDS
+
+from .test_app import Runner, first_pets, pets, slimdex  # noqa: F401  fixtures
+
+
+def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:  # noqa: F811
+    first = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there", "--json").json
+    assert {name: first[name] for name in ("rows", "sent", "removed", "is_new")} == {
+        "rows": 3,
+        "sent": 3,
+        "removed": 0,
+        "is_new": True,
+    }
+    found = pets("verify", "pets", "--milvus", "pets.db")
+    assert (found.code, found.out) == (0, "pets.db: has what pets has\n")
+    assert pets("delete", "pets", "dog").code == 0
+    stale = pets("verify", "pets", "--milvus", "pets.db", "--json")
+    assert stale.code == 2
+    assert stale.json["faults"] == [
+        f"{first['collection']}: 1 passages that the index has not (any more)"
+    ]
+    told = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there")
+    assert told.out == f"0 sent, 1 removed, 2 in {first['collection']}\n"
+    assert pets("verify", "pets", "--milvus", "pets.db").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--milvus", "pets"], "milvus 'pets'; expected http://HOST:19530 or a file NAME.db"),
+        (["--milvus", "pets.db", "--kind", "SCANN"], "kind 'SCANN'; expected what Milvus milvus_"),
+        (["--milvus", "pets.db", "--name", "a-b"], "name 'a-b'; expected letters, digits and "),
+        (["--milvus", "http://127.0.0.1:1"], "milvus http://127.0.0.1:1: Fail connecting to"),
+        (["--milvus", "a.db", "--leave-out", "size"], "column 'size'; expected one of the index"),
+    ],
+)
+def test_what_is_refused_is_one_line(
+    pets: Runner,  # noqa: F811
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SECONDS, "2")
+    assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
+
+
+def test_verify_of_what_was_never_pushed(pets: Runner) -> None:  # noqa: F811
+    said = pets.refuses("verify", "pets", "--milvus", "empty.db")
+    assert said.endswith("no index 'pets'; expected one that `slimdex push` has made\n")
+    assert Path("pets").exists()
