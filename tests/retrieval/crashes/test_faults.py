@@ -40,7 +40,7 @@ FAILURES = RANDOM // 2
 WORKERS = 3
 """More than cores: they wait for the disk, too."""
 
-AFTER_KILL, AFTER_FAULT = 8, 20
+AFTER_KILL, AFTER_FAULT = 5, 10
 """Losses of power after each of some kills, or failures."""
 KILLED = KILLS[-1]
 """After the call."""
