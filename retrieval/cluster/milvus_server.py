@@ -226,6 +226,13 @@ class Server:
         with self.answering():
             self.client.drop_collection(name, timeout=self.seconds)
 
+    def drop_with_alias(self, alias: str, name: str) -> None:
+        """Remove a collection, and the alias if it stands for that."""
+        if self.collection_of(alias) == name:
+            with self.answering():
+                self.client.drop_alias(alias, timeout=self.seconds)
+        self.drop(name)
+
     def point(self, alias: str, name: str) -> None:
         """Let an alias stand for a collection from now on."""
         with self.answering():
