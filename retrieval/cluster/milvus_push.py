@@ -123,6 +123,8 @@ def _push(
         source = RowSource(collection, snapshot, pushed, fitted)
         sent, removed = _step(server, target, source, lease, progress)
         server.settle(target, _vector_fields(pushed))
+        if before != target:
+            server.reload(target)  # nobody searches it yet
         if before != target or server.collection_of(names.alias) is None:
             server.point(names.alias, target)
         _clear(server, names, table, target)
