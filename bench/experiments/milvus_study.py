@@ -61,22 +61,21 @@ def measure_milvus(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Write the rows of one server; those of another version, from an earlier run, stay."""
+    """Append the rows of one server, as they are measured, in place of those of an earlier run.
+
+    Rows of servers of other versions stay.
+    """
     lengths = np.array([len(text) for text in task.dataset.texts])
     with Server(uri) as server, TemporaryDirectory() as folder:
-        about = about | {"versions": about["versions"] | {"milvus": server.can.version}}
-        chosen = settings or Settings(kind="sq8")
-        made = built(task, lengths, chosen, Path(folder), progress)
+        version = server.can.version
+        about = about | {"versions": about["versions"] | {"milvus": version}}
+        made = built(task, lengths, settings or Settings(kind="sq8"), Path(folder), progress)
         made.close()  # a second reader of it could not open what is open for changes
+        old = results.rows.values()
+        results.replace([row for row in old if row["versions"].get("milvus") != version])
         with Collection.open(made.path, read_only=True) as collection:
-            study = _Study(task, collection, server, lengths)
-            rows = [row | about for row in study.rows(progress)]
-    others = [
-        row
-        for row in results.rows.values()
-        if row["versions"].get("milvus") != about["versions"]["milvus"]
-    ]
-    results.replace([*others, *rows])
+            for row in _Study(task, collection, server, lengths).rows(progress):
+                results.append(row | about)
 
 
 class _Study:

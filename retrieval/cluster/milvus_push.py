@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.progress import Progress, silent
 
 from ..collection.collection import Collection
@@ -115,17 +115,17 @@ def _push(
     pushed, fitted = described(collection, snapshot, server, options)
     before = _current(server, names)
     with _leased(server, names) as (table, lease):
-        if options.kind is None and before is not None:
-            pushed = _of_same_kind(pushed, table, names, before)
-        source = RowSource(collection, snapshot, pushed, fitted)
+        if options.kind is None and (last := _kept(table, names, before)) is not None:
+            pushed = replace(pushed, kind=last.kind)
         target = names.rows(pushed.fingerprint)
-        if not server.has_whole(target, _vector_fields(pushed)):
-            _create(server, target, pushed)
-        server.load(target)
+        pushed = _made(server, table, names, pushed)
         keep(table, pushed, fitted)
+        source = RowSource(collection, snapshot, pushed, fitted)
         sent, removed = _step(server, target, source, lease, progress)
         server.settle(target, _vector_fields(pushed))
         if before != target:
+            server.reload(target)  # nobody searches it yet
+        if before != target or server.collection_of(names.alias) is None:
             server.point(names.alias, target)
         _clear(server, names, table, target)
     return PushResult(len(source), sent, removed, target, before != target)
@@ -141,19 +141,8 @@ def described(
     InputError
         If the server has not what is asked for.
     """
-    if options.rescored not in RESCORED:
-        raise InputError(f"rescore={options.rescored!r}; expected one of {', '.join(RESCORED)}")
-    if options.rescored == THERE and not server.can.second_vector:
-        raise InputError(
-            f"rescore='there': Milvus {server.can.version} has one vector for a row; expected "
-            "version 2.4 or newer, or rescore='here'"
-        )
+    _check(options, server, snapshot)
     state, index = snapshot.state, snapshot.index
-    if options.rescored == THERE and index.metric is None:
-        raise InputError(
-            "rescore='there': this index was made with candidates=0 and rescores none; expected "
-            "'here' or 'off'"
-        )
     files = {"reducer": (collection.path / state.files["reducer"].name).read_bytes()}
     if options.rescored == THERE:
         files["rescorer"] = (collection.path / state.files["rescorer"].name).read_bytes()
@@ -166,6 +155,7 @@ def described(
         k,
         kind.name,
         len(index),
+        len(index),
         options.rescored,
         0 if index.metric is None else index.asked_candidates,
         fields_of(snapshot.columns, options.leave_out),
@@ -174,10 +164,47 @@ def described(
     ), fitted
 
 
-def _of_same_kind(pushed: Pushed, table: SettingsTable, names: Names, before: str) -> Pushed:
-    """The same in the kind that was asked for the last time, if nothing else is said."""
-    found = kept(table, before.removeprefix(f"{names.alias}_"))
-    return pushed if found is None else replace(pushed, kind=found[0].kind)
+def _check(options: PushOptions, server: Server, snapshot: Snapshot) -> None:
+    """Raise `InputError` where candidates can't be rescored as is asked."""
+    if options.rescored not in RESCORED:
+        raise InputError(f"rescore={options.rescored!r}; expected one of {', '.join(RESCORED)}")
+    if options.rescored == THERE and not server.can.second_vector:
+        raise InputError(
+            f"rescore='there': Milvus {server.can.version} has one vector for a row; expected "
+            "version 2.4 or newer, or rescore='here'"
+        )
+    if options.rescored == THERE and snapshot.index.metric is None:
+        raise InputError(
+            "rescore='there': this index was made with candidates=0 and rescores none; expected "
+            "'here' or 'off'"
+        )
+
+
+def _kept(table: SettingsTable, names: Names, collection: str | None) -> Pushed | None:
+    """What is known of a collection of rows; None if that was not written, or is damaged."""
+    if collection is None:
+        return None
+    try:
+        found = kept(table, collection.removeprefix(f"{names.alias}_"))
+    except CorruptError:
+        return None
+    return found and found[0]
+
+
+def _made(server: Server, table: SettingsTable, names: Names, pushed: Pushed) -> Pushed:
+    """Have the collection for the rows, with what it was made for.
+
+    One of which nothing is known is made anew: rows go over after that is written.
+    """
+    target = names.rows(pushed.fingerprint)
+    is_whole = server.has_whole(target, _vector_fields(pushed))
+    last = _kept(table, names, target) if is_whole else None
+    if last is None:
+        if is_whole:
+            server.drop_with_alias(names.alias, target)
+        _create(server, target, pushed)
+    server.load(target)
+    return pushed if last is None else replace(pushed, built_rows=last.built_rows)
 
 
 def _current(server: Server, names: Names) -> str | None:

@@ -221,10 +221,27 @@ class Server:
         with self.answering():
             self.client.load_collection(name, timeout=self.seconds)
 
+    def reload(self, name: str) -> None:
+        """Have a collection in memory anew: with its indexes, not what is searched meanwhile.
+
+        Until a server has taken up an index that was just built, it searches by a makeshift one,
+        which finds less.
+        """
+        with self.answering():
+            self.client.release_collection(name, timeout=self.seconds)
+        self.load(name)
+
     def drop(self, name: str) -> None:
         """Remove a collection."""
         with self.answering():
             self.client.drop_collection(name, timeout=self.seconds)
+
+    def drop_with_alias(self, alias: str, name: str) -> None:
+        """Remove a collection, and the alias if it stands for that."""
+        if self.collection_of(alias) == name:
+            with self.answering():
+                self.client.drop_alias(alias, timeout=self.seconds)
+        self.drop(name)
 
     def point(self, alias: str, name: str) -> None:
         """Let an alias stand for a collection from now on."""

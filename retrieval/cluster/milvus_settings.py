@@ -91,7 +91,9 @@ class Pushed:
     encoder : its spec.
     dim, k : dimensions of its vectors, and of the reduced ones.
     kind : the index kind in Milvus.
-    rows : how many were expected when the collection was made.
+    rows : how many there are.
+    built_rows : how many there were when the collection was made: its lists are as many as suit
+        these.
     rescored : one of `RESCORED`.
     candidates : how many are rescored, None for as many as hold the recall.
     fields : the columns that Milvus has.
@@ -103,6 +105,7 @@ class Pushed:
     k: int
     kind: str
     rows: int
+    built_rows: int
     rescored: str
     candidates: int | None
     fields: Sequence[Field]
@@ -120,7 +123,7 @@ class Pushed:
     @property
     def index_kind(self) -> IndexKind:
         """The kind with its parameters."""
-        return IndexKind(self.kind, self.k, self.rows)
+        return IndexKind(self.kind, self.k, self.built_rows)
 
     def to_json(self) -> bytes:
         """As it is kept."""

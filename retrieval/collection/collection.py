@@ -329,7 +329,7 @@ class Collection:
         if per not in PER:
             raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
-        encoded = encoded_by(lambda: self.encoder, queries)
+        encoded = self._encoded(queries)
         return self._current.read(
             lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates, per)
         )
@@ -362,6 +362,9 @@ class Collection:
             return chance_score(snapshot, len(snapshot.document_rows.all_rows(found)))
 
         return self._current.read(read)
+
+    def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
+        return encoded_by(lambda: self.encoder, queries)
 
     @overload
     def get(self, ids: str) -> Document: ...

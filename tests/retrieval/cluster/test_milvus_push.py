@@ -331,3 +331,19 @@ def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
     assert table.read("nothing") is None
     with pytest.raises(CorruptError, match="another checksum; push it again"):
         MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder())
+    again = pushed(index, empty)  # nothing is known of the rows that were there: all go over
+    assert (again.sent, again.collection) == (done.sent, done.collection)
+    assert pushed_faults(index, empty.uri) == []
+
+
+def test_lists_stay_as_many_as_the_collection_was_made_with(empty: Server, index: Path) -> None:
+    """Conditions are exact as long as all lists are gone through."""
+    first = pushed(index, empty)
+    with Collection.open(index, ReadingEncoder()) as collection:
+        collection.delete([f"d{i}" for i in range(20, 140)])
+        collection.compact()
+    assert not pushed(index, empty).is_new
+    with MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder()) as found:
+        assert found._pushed.rows < 50
+        params = found._pushed.index_kind.search(10, filtered=True)
+    assert params == {"nprobe": first.rows // 39}
