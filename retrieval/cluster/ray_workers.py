@@ -8,7 +8,9 @@ dies is computed elsewhere.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
@@ -28,6 +30,8 @@ WAITING = 4
 """Parts for each worker, at most, that are under way or done while an earlier one is not."""
 QUEUED = 2
 """Parts for each worker that Ray is given: the next is there when one ends."""
+ANSWERS_S = 10.0
+"""Seconds that the head of a cluster may take to answer."""
 OBJECT_BYTES, OBJECT_BYTES_A_WORKER = 256 << 20, 64 << 20
 """Memory for what is sent between processes of this machine."""
 
@@ -156,8 +160,10 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
         )
         return str(context.address_info["session_dir"])
     try:
+        if found := re.search(r"([\w.-]+):(\d+)$", address):  # Ray would wait for minutes
+            socket.create_connection((found[1], int(found[2])), ANSWERS_S).close()
         ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"ray {address!r}: {_in_a_line(error)}; expected the address of a cluster that runs, "
             f"or {LOCAL}"
