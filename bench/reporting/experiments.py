@@ -90,7 +90,7 @@ EXPERIMENTS = (
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
     Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
-    Experiment("ray", builds, ("ray", "openvino"), "ray", "Ray"),
+    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), "ray", "Ray"),
 )
 
 
