@@ -166,6 +166,7 @@ def _encoded_windows(
     if state.rows:
         known = KeptVectors.of(ledger, gone)
     work = _Work(ledger, encoder, progress)
+    work.did([])  # what was encoded before counts as done, and not towards the rate
     encoding = Encoding(encoder, state.dim, work.did)
     windows = (
         _window(ledger, known, rows, work.most)
