@@ -40,7 +40,7 @@ def reduced_index(folder: Path, X: np.ndarray, kind: str, workers: Workers) -> R
     return index
 
 
-@pytest.mark.parametrize("kind", ["pq", "ivf-pq", "sq8", "hnsw"])
+@pytest.mark.parametrize("kind", ["pq", "ivf-pq", "sq8", "flat"])
 def test_codes_and_norms_made_elsewhere_are_those_made_here(
     kind: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:

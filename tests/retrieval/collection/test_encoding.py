@@ -60,17 +60,19 @@ class Failing(ThroughPickle):
 def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 8)
+    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 128)
     table = tmp_path / "notes.csv"
     lines = [f"n{i},a text of words w{i % 7} v{i % 11}" for i in range(1000)]
     table.write_text("\n".join(["id,text", *lines]))
     sources = Sources.open([str(table)])
-    message = r"notes\.csv \(its document 9\): encoding the documents 'n8' to 'n15': 6 processes"
+    message = (
+        r"notes\.csv \(its document 129\): encoding the documents 'n128' to 'n255': 6 processes"
+    )
     with pytest.raises(InputError, match=message):
         build(tmp_path / "i", sources, WordEncoder, Settings(8), workers=Failing())
     collection, added = build(tmp_path / "i", sources, WordEncoder, Settings(8))
     with collection:
-        assert "went on after 8 documents that were encoded before" in added.notes
+        assert "went on after 128 documents that were encoded before" in added.notes
         assert len(collection) == 1000
         assert collection.search("w3 v5", limit=1)[0].text.endswith(("w3 v5", "w3 v5"))
 
