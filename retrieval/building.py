@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from slimdex.indexes.choices import Choices
@@ -131,24 +131,26 @@ class Sources:
         IndexError
             If there are not so many documents.
         """
-        for source, reading in self._read_as(readings):
-            before = number
-            for batch in _batches(source, reading):
-                if number < len(batch):
-                    return f"{source.name} (its document {before + 1:,})"
-                number -= len(batch)
-        raise IndexError(number)
+        places = (place for place, _ in self._placed(readings))
+        if (found := next(islice(places, number, None), None)) is None:
+            raise IndexError(number)
+        return _told(*found)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """Which file the document of an id comes from, and where in it; None if it is in none."""
+        found = (place for place, document in self._placed(readings) if document.id == id)
+        return next((_told(*place) for place in found), None)
+
+    def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
+        """Each document with its source, and its number there from 1 on; all are read again."""
         for source, reading in self._read_as(readings):
-            before = 0
-            for batch in _batches(source, reading):
-                for number, document in enumerate(batch, start=before + 1):
-                    if document.id == id:
-                        return f"{source.name} (its document {number:,})"
-                before += len(batch)
-        return None
+            documents = chain.from_iterable(_batches(source, reading))
+            for number, document in enumerate(documents, start=1):
+                yield (source, number), document
+
+
+def _told(source: Source, number: int) -> str:
+    return f"{source.name} (its document {number:,})"
 
 
 def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:

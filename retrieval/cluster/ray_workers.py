@@ -19,6 +19,8 @@ from uuid import uuid4
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.workers import PartError
 
+from ..encoders.processor import cores, use_cores
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -59,7 +61,7 @@ class RayWorkers:
         self._ray, self._session = ray, ""
         self._starts = not ray.is_initialized()
         if address == LOCAL:
-            workers = workers or _processors()
+            workers = workers or cores()
         if self._starts:
             self._session = _start(ray, address, workers)
         processors = int(ray.cluster_resources().get("CPU", 0))
@@ -171,10 +173,6 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
     return ""
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _in_a_line(error: BaseException) -> str:
     """What an error says, without the traceback that Ray puts before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -189,8 +187,6 @@ def _computed(name: str, sent: list[Any], part: Any) -> Any:
     """In a worker: the function of a part."""
     if name not in _functions:
         import ray
-
-        from ..encoders.processor import use_cores
 
         os.environ["RAYON_NUM_THREADS"] = "1"  # of tokenizers; Ray has told OpenMP so
         use_cores(1)
