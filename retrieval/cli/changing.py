@@ -65,7 +65,7 @@ def add(
     """Add documents; one with the id of an older one takes its place."""
     from ..building import add as add_sources
     from ..collection.collection import Collection
-    from ..collection.health import check_refit
+    from ..collection.refitting import check_refit
     from . import console
 
     check_refit(refit)  # before anything is read
@@ -103,7 +103,7 @@ def sync(
 ) -> None:
     """Bring an index in step with its sources: add what is new, replace what has changed, delete
     what is gone; documents of other sources stay."""
-    from ..collection.health import check_refit
+    from ..collection.refitting import check_refit
 
     check_refit(refit)
     asked = _Synced(

@@ -43,7 +43,7 @@ from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from . import encoding, health, reencoding, staging, tuning, writer
+from . import encoding, health, reencoding, refitting, staging, tuning, writer
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
@@ -576,7 +576,7 @@ class Collection:
         missing : as for `staging.stage`: those go in the same commit.
         """
         given = None if vectors is None else as_given(vectors)
-        health.check_refit(refit)
+        refitting.check_refit(refit)
         if given is None and self._has_no_encoder:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
         start = perf_counter()
@@ -622,7 +622,7 @@ class Collection:
         start : when the addition began, by `perf_counter`; by default now.
         gone : first rows of documents that go in the same commit.
         """
-        health.check_refit(refit)
+        refitting.check_refit(refit)
         start = perf_counter() if start is None else start
         with self._current.change():
             if not self._state.unfinished:
@@ -632,7 +632,7 @@ class Collection:
             self._current.shown, added = writer.add_pending(
                 self._ledger, self._snapshot, progress, gone
             )
-            settled = health.after_addition(
+            settled = refitting.after_addition(
                 self._ledger, self._snapshot, self._pool, perf_counter() - start, refit, progress
             )
             self._current.shown = settled.snapshot

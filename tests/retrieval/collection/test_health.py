@@ -20,18 +20,11 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.certificate import Certificate
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import writer
+from slimdex.retrieval.collection.certified_recall import Measured, measured, promised, verdict
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.health import (
-    Drift,
-    Measured,
-    after_addition,
-    drift,
-    may_have_changed,
-    measured,
-    promised,
-    verdict,
-)
+from slimdex.retrieval.collection.fit_drift import Drift, drift
 from slimdex.retrieval.collection.recall_trials import Pool
+from slimdex.retrieval.collection.refitting import after_addition, may_have_changed
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder

@@ -1,0 +1,200 @@
+"""Refitting: what becomes of a fit after an addition, of which it may have grown old."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.reduced_index import ReducedIndex
+
+from ..catalog.certificate import Certificate
+from . import writer
+from .certified_recall import (
+    ERROR,
+    FEWEST,
+    MakePool,
+    Measured,
+    in_force,
+    is_comparable,
+    measured,
+    promised,
+    verdict,
+)
+from .fit_drift import Drift, drift
+from .ledger import Ledger
+from .recall_trials import Pool
+from .refit_advice import about, fit_advice, is_outgrown, kind_advice, refit_seconds
+from .snapshot import Snapshot
+
+REFIT = ("auto", "never", "always")
+"""What an addition may do about a fit that has grown old."""
+NEW_SHARE = 0.05
+"""Of the documents: fewer new ones can't make the recall fall by more than is seen."""
+GROWN = 1.25
+"""Times the documents that there were when the recall was measured: among more, the same number of
+candidates finds less, whatever they are about."""
+
+
+def check_refit(refit: str) -> None:
+    """Raise `InputError` unless it is one of `REFIT`."""
+    if refit not in REFIT:
+        raise InputError(f"refit={refit!r}; expected {', '.join(REFIT[:-1])} or {REFIT[-1]}")
+
+
+def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
+    """Whether the documents since the recall was measured can have moved it.
+
+    To measure it takes a pass over all vectors, so that it is not done for every few documents.
+    """
+    before, there = certificate.rows, figures.documents
+    if there > GROWN * before:
+        return True
+    return figures.is_large is True and there - before > NEW_SHARE * there
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of a fit after an addition."""
+
+    snapshot: Snapshot
+    notes: list[str]
+    refitted: bool = False
+
+
+def after_addition(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    make_pool: MakePool,
+    seconds: float,
+    refit: str = "auto",
+    progress: Progress = silent,
+) -> Settled:
+    """Measure again what was certified, if an addition may have changed it; refit, or advise to.
+
+    The addition is committed already, and stays whatever happens here; a refit is another commit.
+
+    Parameters
+    ----------
+    make_pool : queries of the documents as they are now; not asked unless the recall is measured.
+    seconds : what the addition took: `refit="auto"` takes less than that.
+    refit : one of `REFIT`.
+    """
+    state, index = snapshot.state, snapshot.index
+    if state.fit is not None and state.fit["rows"] == state.rows:  # the addition was a fit
+        return Settled(snapshot, [])
+    certificate, now = in_force(state), None
+    documents = state.rows - len(snapshot.hidden)
+    if not is_comparable(certificate) or documents < FEWEST:
+        certificate = None
+    assert state.settings is not None
+    kind = kind_advice(ledger.path, state.requested, state.settings.kind, documents, snapshot.noun)
+    if not documents or (refit != "always" and not _is_due(certificate, snapshot)):
+        return Settled(snapshot, kind)
+    figures = drift(state, index, ledger.moments(), snapshot.hidden)
+    if certificate is not None and may_have_changed(certificate, figures):
+        pool = make_pool(snapshot, certificate.queries, progress)
+        now = measured(index, pool, snapshot.hidden, progress)
+        certificate = _renewed(certificate, now, pool, figures.documents)
+        snapshot = writer.certify(ledger, snapshot, certificate)
+    said = _alarm(ledger.path, figures, certificate, now, snapshot)
+    is_sure = bool(said) and (figures.is_large or (now is not None and figures.is_large is None))
+    if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
+        return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
+    return Settled(snapshot, said + kind)
+
+
+def _is_due(certificate: Certificate | None, snapshot: Snapshot) -> bool:
+    """Whether so much was added that a look at the figures, which takes some time, is worth it."""
+    documents = snapshot.state.rows - len(snapshot.hidden)
+    if certificate is None:
+        return is_outgrown(snapshot.state.fitted, documents, snapshot.index)
+    return documents - certificate.rows > NEW_SHARE * documents
+
+
+def _takes_less(index: ReducedIndex, seconds: float) -> bool:
+    takes = refit_seconds(index)
+    return takes is not None and takes < seconds
+
+
+def _alarm(
+    path: Path,
+    figures: Drift,
+    certificate: Certificate | None,
+    now: Measured | None,
+    snapshot: Snapshot,
+) -> list[str]:
+    """A line if what was certified is broken, or, where nothing was, if the fit has grown old."""
+    index = snapshot.index
+    if certificate is None:
+        if figures.is_large is False:
+            return []
+        return fit_advice(path, figures.fitted, figures.documents, index, snapshot.noun)
+    if now is None or verdict(certificate, now) != "broken":
+        return []
+    if figures.is_large is False:  # more of the same, among which as many candidates find less
+        return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
+    return [
+        f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits anew"
+        f"{about(refit_seconds(index))}, `slimdex health {path}` measures what that restores"
+    ]
+
+
+def _fallen(certificate: Certificate, now: Measured) -> str:
+    return (
+        f"recall@10 is {now.estimate:.4f}, at least {now.bound:.4f}: below the "
+        f"{promised(certificate):.4g} that was certified"
+    )
+
+
+def _refit(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    make_pool: MakePool,
+    figures: Drift,
+    certificate: Certificate | None,
+    now: Measured | None,
+    progress: Progress,
+) -> Settled:
+    start = perf_counter()
+    snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested, progress)
+    seconds = perf_counter() - start
+    fitted = "some" if figures.fitted is None else f"{figures.fitted:,}"
+    why = f"fitted on {fitted} of {figures.documents:,} {snapshot.noun}"
+    if certificate is not None and now is not None and verdict(certificate, now) == "broken":
+        why = _fallen(certificate, now)
+    elif figures.variance_now is not None and figures.variance_best is not None:
+        why += (
+            f", it kept {figures.variance_now:.3f} of their variance and now keeps "
+            f"{figures.variance_best:.3f}"
+        )
+    said = f"{why}; fitted anew in {seconds:.1f} s"
+    if certificate is not None:  # a fit is another index: what was proved of the old one is gone
+        pool = make_pool(snapshot, certificate.queries, progress)
+        then = measured(snapshot.index, pool, snapshot.hidden, progress)
+        state = snapshot.state
+        assert state.settings is not None
+        certificate = replace(
+            _renewed(certificate, then, pool, figures.documents), settings=state.settings
+        )
+        snapshot = writer.certify(ledger, snapshot, certificate)
+        said += f": recall@10 {then.estimate:.4f}, at least {then.bound:.4f}"
+        if verdict(certificate, then) == "broken":
+            said += f"; still below: `slimdex tune {ledger.path}` looks for other settings"
+    return Settled(snapshot, [said, *notes], refitted=True)
+
+
+def _renewed(certificate: Certificate, now: Measured, pool: Pool, rows: int) -> Certificate:
+    """What is known now; what was promised stays, so that no alarm is lowered step by step."""
+    return replace(
+        certificate,
+        estimate=now.estimate,
+        bound=now.bound,
+        error=ERROR,
+        pool=pool.name,
+        queries=len(pool),
+        rows=rows,
+        target=promised(certificate),
+    )
