@@ -20,7 +20,8 @@ from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Metric
 
-from ..collection.collection import DOCUMENT, PASSAGE, PER, Collection, encoded_by, one_query
+from ..collection.asked_queries import encoded_by, one_query
+from ..collection.collection import DOCUMENT, PASSAGE, PER, Collection
 from ..collection.document_search import nearest_documents
 from ..collection.snapshot import Snapshot
 from ..documents import OWN_COLUMNS, Hit

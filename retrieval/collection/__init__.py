@@ -4,7 +4,7 @@
 `current` says which.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
 refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, encoding, snapshot,
-document_search, chance_scores, recall_trials, query_pools, metric_choice, current, verification,
-info, reencoding, writer, fit_drift, certified_recall, refitting, health, targets, settings_search,
-tuning, collection, repair.
+asked_queries, document_search, chance_scores, recall_trials, query_pools, metric_choice, current,
+verification, info, reencoding, writer, fit_drift, certified_recall, refitting, health, targets,
+settings_search, tuning, collection, repair.
 """

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.errors import CorruptError, InputError, shortened
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
@@ -35,7 +35,6 @@ from ..encoders.base import (
     PLACE,
     Encoder,
     as_recorded,
-    encode_queries,
     for_new_documents,
     is_same_encoder,
 )
@@ -44,6 +43,7 @@ from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from . import encoding, health, reencoding, refitting, staging, tuning, writer
+from .asked_queries import encoded_by, one_query
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
@@ -848,42 +848,6 @@ class Collection:
             reencoding.encode_lost(self._ledger, encoder, progress)
             self._current.shown = first_snapshot(self._ledger)
             self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress)
-
-
-def one_query(query: str | Matrix) -> Sequence[str] | Matrix:
-    """A query as one of many; raises `InputError` if it is neither a text nor a vector."""
-    if isinstance(query, str):
-        return [query]
-    if getattr(query, "ndim", 0) != 1:
-        raise InputError(f"query {_shown(query)}; expected a text or a vector (dim,)")
-    return query[None]
-
-
-def encoded_by(encoder: Callable[[], Encoder], queries: str | Sequence[str] | Matrix) -> Matrix:
-    """Vectors (q, dim) of queries, which may be such already.
-
-    Parameters
-    ----------
-    encoder : called if there are texts.
-
-    Raises
-    ------
-    InputError
-        If they are neither texts nor vectors.
-    """
-    if isinstance(queries, np.ndarray):
-        return queries
-    texts = [queries] if isinstance(queries, str) else queries
-    if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-        raise InputError(f"queries {_shown(queries)}; expected texts or vectors (q, dim)")
-    if wrong := [text for text in texts if not isinstance(text, str)]:
-        raise InputError(f"query {_shown(wrong[0])}; expected texts or vectors (q, dim)")
-    return encode_queries(encoder(), texts)
-
-
-def _shown(value: Any) -> str:
-    """The beginning of a value that is not what it should be."""
-    return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:
