@@ -67,7 +67,8 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
         next(again.parameters()).mul_(1.5)
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open(tmp_path / "i", again)
-    ours = TransformerEncoder(str(tiny_bert), pooling="mean").encode([*TEXTS.values()])
+    reader = TransformerEncoder(str(tiny_bert), pooling="mean", precision="fp32")  # as theirs
+    ours = reader.encode([*TEXTS.values()])
     np.testing.assert_allclose(as_encoder(model).encode([*TEXTS.values()]), ours, atol=1e-4)
 
 
