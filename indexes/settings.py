@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from .choices import AUTO, Choices
 from .errors import InputError
@@ -56,6 +57,23 @@ class Settings(Choices):
             )
         FaissIndex(kind, self._k(dim), kind.min_rows)
         return self
+
+    def changed(self, changes: Mapping[str, Any], dim: int) -> Self:
+        """These with some changes, for vectors of `dim` dimensions; another reducer or kind may
+        keep another number of them, if none is asked for.
+
+        Raises
+        ------
+        InputError
+            As `checked` does.
+        """
+        settings = replace(self, **changes)
+        try:
+            return settings.checked(dim)
+        except InputError:
+            if changes.get("k") is not None:
+                raise
+            return replace(settings, k=None).checked(dim)
 
     def check_count(self, n: int) -> None:
         """Raise `InputError` if n vectors are too few for the reducer, whatever they are."""

@@ -1,6 +1,8 @@
 """Documents: text in, hits out.
 
-Files and folders import only what is above them: atomic_files, documents, passages, document_lines,
-sql, encoders, column_types, catalog, sources, collection, building, syncing, watching,
-exact_search, evaluation, losses, exporting, cluster, cli.
+`commands` are done by whoever has an index open; `address` and `holder` find who has.
+Files and folders import only what is above them: atomic_files, documents, as_json, passages,
+document_lines, sql, encoders, column_types, catalog, sources, collection, building, syncing,
+watching, excerpts, commands, address, holder, exact_search, evaluation, losses, exporting, cluster,
+server, cli.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -86,3 +87,22 @@ def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
         and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
         for source, reading in zip(sources.opened, ids.readings, strict=True)
     )
+
+
+def counts(added: Added, documents: int) -> dict[str, Any]:
+    """What a sync has done, in numbers.
+
+    Parameters
+    ----------
+    documents : that there are now.
+    """
+    return {
+        "added": added.documents - added.replaced - added.moved,
+        "changed": added.replaced,
+        "moved": added.moved,
+        "deleted": added.deleted - added.moved,
+        "unchanged": documents - added.documents,
+        "documents": documents,
+        "encoded": added.encoded,
+        "refitted": added.refitted,
+    }

@@ -14,8 +14,8 @@ from rich.text import Text
 from slimdex.indexes.errors import InputError
 
 from ..documents import Hit
-from .console import hanging, hit_json, line
-from .excerpts import beginning, on_one_line, shortened
+from ..excerpts import beginning, on_one_line, shortened
+from .console import hanging, line
 from .links import file_of, link_in, link_to
 from .queries import Queries
 from .safe_text import visible
@@ -57,11 +57,11 @@ def show_hits(
             hanging(Text(" " * len(score)), part)
 
 
-def as_json(asked: Queries, found: Sequence[Sequence[Hit]]) -> list[dict[str, Any]]:
+def as_json(asked: Queries, found: Sequence[Any]) -> list[dict[str, Any]]:
     """The answers to all queries as JSON has them; queries from a file have ids."""
     ids = [{"id": id} for id in asked.ids] if asked.ids else [{} for _ in found]
     return [
-        {**id, "query": name, "hits": [hit_json(hit) for hit in hits]}
+        {**id, "query": name, "hits": hits}
         for id, name, hits in zip(ids, asked.names, found, strict=True)
     ]
 
@@ -111,27 +111,6 @@ def by_chance(
     some = ", ".join(f"'{shortened(on_one_line(name), NAME)}'" for name in far[:NAMED])
     more = f" and {len(far) - NAMED:,} more" if len(far) > NAMED else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
-
-
-def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The columns that `--show` names, each a name or several with commas between them.
-
-    Raises
-    ------
-    InputError
-        If there is no such column.
-
-    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
-    ['year', 'kind', 'a,b']
-    """
-    by_lower = {name.lower(): name for name in known}
-    names = []
-    for word in asked:
-        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
-    if unknown := [name for name in names if name.lower() not in by_lower]:
-        there = ", ".join(known) or "none: this index has no columns"
-        raise InputError(f"--show {unknown[0]!r}: no such column; expected {there}")
-    return [by_lower[name.lower()] for name in names]
 
 
 def _named(hit: Hit, file: Path | None) -> Text:

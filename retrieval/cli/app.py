@@ -9,7 +9,7 @@ import typer
 
 from slimdex.indexes import choices
 
-from . import changing, exporting, measuring, pushing, reading
+from . import changing, exporting, measuring, pushing, reading, serving
 from .asked_sources import column_names, open_sources, specs_of
 from .errors import BAD_INPUT, say
 from .measuring import target_asked
@@ -173,6 +173,7 @@ def build(
 
     from ..building import build as build_index
     from ..building import prove
+    from ..commands import Talk, with_addition
     from ..encoders.base import Encoder
     from ..encoders.hub import DEFAULT_MODEL
     from ..encoders.opened import open_encoder
@@ -218,7 +219,7 @@ def build(
     with collection:
         with console.progress() as progress:
             added.notes.extend(prove(collection, target, progress))
-        console.show_index(collection, added, as_json)
+        console.show_index(with_addition(collection, added, Talk(note=console.note)), as_json)
 
 
 @app.command()
@@ -256,32 +257,36 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
-    from ..collection.collection import Collection
+    from ..as_json import hit_from_json
+    from ..commands import Search
     from . import answers, console
-    from .excerpts import beginning, nearest_passages
+    from .performing import Index
     from .queries import Queries
 
     least = answers.least_score(min_score)
     asked = Queries.asked(words, query, queries, query_vector)
-    opened = Collection.open(
-        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+    command = Search(
+        asked.texts,
+        asked.vectors,
+        n,
+        where,
+        candidates,
+        per,
+        least,
+        excerpts=not as_json,
+        columns=show or [],
     )
-    with opened as collection:
-        columns = answers.chosen_columns(show or [], list(collection._store.columns))
-        found = collection.search_many(asked.asked_for, n, where, candidates=candidates, per=per)
-        found = [[hit for hit in hits if hit.score >= least] for hits in found]
-        by_chance = None if candidates == 0 else collection.chance_score(where)
-        if as_json:
-            by_query = answers.as_json(asked, found)
-            console.print_json({"queries": by_query, "chance_score": by_chance})
-            return
-        if asked.texts is None:
-            texts = [[beginning(hit) for hit in hits] for hits in found]
-        else:
-            texts = nearest_passages(collection.encoder, asked.texts, found)
-    for name, hits, parts in zip(asked.names, found, texts, strict=True):
-        answers.show_hits(name, hits, parts, columns, is_text=asked.texts is not None)
-    for said in answers.by_chance(asked.names, found, by_chance):
+    at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
+    answer = at.do(command)
+    if as_json:
+        by_query = answers.as_json(asked, answer["hits"])
+        console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
+        return
+    found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
+    for name, hits, parts in zip(asked.names, found, answer["excerpts"], strict=True):
+        is_text = asked.texts is not None
+        answers.show_hits(name, hits, parts, answer["columns"], is_text=is_text)
+    for said in answers.by_chance(asked.names, found, answer["chance_score"]):
         console.note(said)
 
 
@@ -389,10 +394,6 @@ def reduce(
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors anew, without encoding. What is not given stays as it is."""
-    from dataclasses import replace
-
-    from slimdex.indexes.errors import InputError
-
     from ..collection.collection import Collection
     from . import console
 
@@ -407,20 +408,16 @@ def reduce(
     if candidates is not None:
         changes["candidates"] = candidates_asked(candidates)
     with Collection.open(index, wait=wait) as collection:
-        settings = replace(collection._state.requested, **changes)
-        try:
-            settings.checked(collection._state.dim)
-        except InputError:
-            if k is not None:
-                raise
-            settings = replace(settings, k=None)  # another reducer or kind may keep other numbers
+        state = collection._state
+        settings = state.requested.changed(changes, state.dim)
         with console.progress() as progress:
             notes = collection.reduce(settings, progress=progress)
         for line in notes:
             console.note(line)
-        console.show_index(collection, None, as_json)
+        console.show_index(collection.info(), as_json)
 
 
+app.command()(serving.serve)
 app.command()(measuring.tune)
 app.command()(exporting.export)
 

@@ -10,6 +10,7 @@ from . import console
 
 if TYPE_CHECKING:
     from ..building import Sources
+    from ..commands import AskedSources
     from ..sources.tables import ColumnNames
 
 
@@ -21,6 +22,41 @@ def column_names(
     from ..sources.tables import ColumnNames
 
     return ColumnNames(text, id, title, types=checked_types(types or []))
+
+
+def asked_sources(
+    sources: list[str] | None,
+    sql: list[str] | None,
+    *,
+    text: str | None = None,
+    id: str | None = None,
+    title: str | None = None,
+    types: list[str] | None = None,
+    vectors: str | None = None,
+    encoding: str | None = None,
+    file_format: str | None = None,
+) -> AskedSources:
+    """The sources that words and options name, for a command.
+
+    Raises
+    ------
+    InputError
+        If there are none, or a type is none.
+    """
+    from ..commands import AskedSources
+    from ..sources.duckdb_readers import checked_types
+
+    checked_types(types or [])
+    specs = specs_of(sources, sql)
+    _say_if_typed(specs)
+    return AskedSources(specs, text, id, title, types or [], vectors, encoding, file_format)
+
+
+def _say_if_typed(specs: list[str]) -> None:
+    from ..sources.text_files import STANDARD_INPUT
+
+    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
+        console.note("reading what you type, until Ctrl-D")
 
 
 def specs_of(sources: list[str] | None, sql: list[str] | None) -> list[str]:
@@ -49,10 +85,9 @@ def open_sources(
 ) -> Sources:
     """The sources, and on stderr what the user should know of them."""
     from ..building import Sources
-    from ..sources.text_files import STANDARD_INPUT, FileFormat
+    from ..sources.text_files import FileFormat
 
-    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
-        console.note("reading what you type, until Ctrl-D")
+    _say_if_typed(specs)
     opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
     for line in opened.notes:
         note(line)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import console
-from .asked_sources import column_names, open_sources, specs_of
+from .asked_sources import asked_sources
 from .errors import is_interrupt, say
 from .options import (
     Dir,
@@ -33,11 +33,10 @@ from .options import (
     Wait,
     Where,
 )
+from .performing import Index
 
 if TYPE_CHECKING:
-    from ..collection.writer import Added
-    from ..encoders.base import Encoder
-    from ..sources.tables import ColumnNames
+    from ..commands import AskedSources
 
 PATIENCE = 30.0
 """Seconds that `--watch` waits for others that read the index."""
@@ -63,22 +62,23 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add documents; one with the id of an older one takes its place."""
-    from ..building import add as add_sources
-    from ..collection.collection import Collection
     from ..collection.refitting import check_refit
-    from . import console
+    from ..commands import Add
 
     check_refit(refit)  # before anything is read
-
-    names = column_names(text, id, title, types)
-    opened = open_sources(specs_of(sources, sql), names, vectors, encoding, file_format)
-    opened_index = Collection.open(
-        index, model=model, trust_remote_code=trust_remote_code, wait=wait
+    asked = asked_sources(
+        sources,
+        sql,
+        text=text,
+        id=id,
+        title=title,
+        types=types,
+        vectors=vectors,
+        encoding=encoding,
+        file_format=file_format,
     )
-    with opened_index as collection:
-        with console.progress() as progress:
-            added = add_sources(collection, opened, progress, refit=refit)
-        console.show_index(collection, added, as_json)
+    at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
+    console.show_index(at.do(Add(asked, refit)), as_json)
 
 
 def sync(
@@ -107,75 +107,70 @@ def sync(
 
     check_refit(refit)
     asked = _Synced(
-        index,
-        specs_of(sources, sql),
-        column_names(text, id, title, types),
-        {"encoding": encoding, "file_format": file_format},
-        {"model": model, "trust_remote_code": trust_remote_code},
+        asked_sources(
+            sources,
+            sql,
+            text=text,
+            id=id,
+            title=title,
+            types=types,
+            encoding=encoding,
+            file_format=file_format,
+        ),
+        Index(index, wait, model=model, trust_remote_code=trust_remote_code),
         refit,
         as_json,
     )
     if watch:
-        asked.watch(wait)
+        asked.watch()
     else:
-        asked.once(wait)
+        asked.once()
 
 
 @dataclass
 class _Synced:
     """An index and its sources, brought in step once or again and again."""
 
-    index: Path
-    specs: list[str]
-    names: ColumnNames
-    files: dict[str, Any]
-    encoder_at: dict[str, Any]
+    sources: AskedSources
+    index: Index
     refit: str
     as_json: bool
-    encoder: Encoder | None = None
     said: set[str] = field(default_factory=set)
 
-    def once(self, wait: float, *, watched: bool = False) -> None:
+    def once(self, *, watched: bool = False) -> None:
         """The index is open no longer than that takes: others may read it in between."""
-        from ..collection.collection import Collection
-        from ..syncing import sync as sync_sources
+        from ..commands import Sync
 
         notes = list[str]()
-        with Collection.open(self.index, self.encoder, **self.encoder_at, wait=wait) as collection:
-            opened = open_sources(self.specs, self.names, **self.files, note=notes.append)
-            with console.progress() as progress:
-                added = sync_sources(collection, opened, progress, refit=self.refit)
-            self.encoder, documents = collection._encoder, len(collection)
-            if (gone := collection._snapshot.deleted_count) > documents:
-                if watched:
-                    collection.compact()
-                else:
-                    notes.append(still_there(self.index, gone))
-        notes = [*added.notes, *notes]
+        found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
+        if (gone := found.pop("gone")) > found["documents"]:
+            notes.append(still_there(self.index.path, gone))
         for line in notes:
             if line not in self.said:
                 console.note(line)
         self.said = set(notes)
-        self._tell(added, documents)
+        self._tell(found)
 
-    def watch(self, wait: float) -> None:
+    def watch(self) -> None:
         """Again whenever files have changed; what goes wrong is said, and tried again."""
         from slimdex.indexes.errors import InputError
 
         from ..watching import ticks
 
-        places = [Path(spec) for spec in self.specs if Path(spec).exists()]
-        if len(places) < len(self.specs):
-            named = next(spec for spec in self.specs if not Path(spec).exists())
+        specs = self.sources.specs
+        places = [Path(spec) for spec in specs if Path(spec).exists()]
+        if len(places) < len(specs):
+            named = next(spec for spec in specs if not Path(spec).exists())
             raise InputError(f"{named}: can't be watched; expected files and folders")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        self.index.wait = max(self.index.wait, PATIENCE)
         is_first, again = True, math.inf
         try:
-            for changed in ticks(places, self.index):
+            for changed in ticks(places, self.index.path):
                 if not changed and monotonic() < again:
                     continue
                 try:
-                    self.once(max(wait, PATIENCE), watched=True)
+                    self.once(watched=True)
                     again = math.inf
                 except InputError as error:
                     if is_first:
@@ -191,23 +186,13 @@ class _Synced:
                 raise
             console.note("no longer watching")
 
-    def _tell(self, added: Added, documents: int) -> None:
-        counts = {
-            "added": added.documents - added.replaced - added.moved,
-            "changed": added.replaced,
-            "moved": added.moved,
-            "deleted": added.deleted - added.moved,
-            "unchanged": documents - added.documents,
-            "documents": documents,
-            "encoded": added.encoded,
-            "refitted": added.refitted,
-        }
+    def _tell(self, found: dict[str, Any]) -> None:
         if self.as_json:
-            print(json.dumps(counts), flush=True)
+            print(json.dumps(found), flush=True)
             return
-        said = ", ".join(f"{counts[name]:,} {name}" for name in [*counts][:5])
-        texts = "text" if added.encoded == 1 else "texts"
-        console.line(f"{said}; {added.encoded:,} {texts} encoded")
+        said = ", ".join(f"{found[name]:,} {name}" for name in [*found][:5])
+        texts = "text" if found["encoded"] == 1 else "texts"
+        console.line(f"{said}; {found['encoded']:,} {texts} encoded")
 
 
 def delete(
@@ -218,12 +203,10 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete documents by id, or by a condition."""
-    from ..collection.collection import Collection
-    from . import console
+    from ..commands import Delete
 
-    with Collection.open(index, wait=wait) as collection:
-        deleted = collection.delete(ids or None, where=where)
-        left, gone = len(collection), collection._snapshot.deleted_count
+    found = Index(index, wait).do(Delete(ids or None, where))
+    deleted, left, gone = found["deleted"], found["documents"], found["gone"]
     if as_json:
         console.print_json({"deleted": deleted, "documents": left})
     else:
@@ -239,14 +222,10 @@ def still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from ..collection.collection import Collection
-    from . import console
+    from ..commands import Compact
 
-    with Collection.open(index, wait=wait) as collection:
-        with console.progress() as progress:
-            freed = collection.compact(progress=progress)
-        left = len(collection)
+    found = Index(index, wait).do(Compact())
     if as_json:
-        console.print_json({"freed": freed, "documents": left})
+        console.print_json(found)
     else:
-        console.line(f"{freed:,} rows freed, {left:,} documents left")
+        console.line(f"{found['freed']:,} rows freed, {found['documents']:,} documents left")

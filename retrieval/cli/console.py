@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -28,13 +25,9 @@ from rich.text import Text
 
 from slimdex.indexes.progress import Progress
 
-from ..documents import Hit
+from ..as_json import json_of
 from .errors import in_options
 from .safe_text import json_escaped, visible
-
-if TYPE_CHECKING:
-    from ..collection.collection import Collection
-    from ..collection.writer import Added
 
 UNLIMITED = 1 << 20
 """Columns of what is no terminal: nothing is cut or wrapped in a file."""
@@ -181,32 +174,26 @@ def _number(measure: str, value: float | None) -> str:
     return f"{value:.2f}" if measure.endswith("ms") else f"{value:.4f}"
 
 
-def show_index(collection: Collection, added: Added | None, as_json: bool) -> None:
-    """What an index holds after a change to it, and what it costs."""
-    facts = collection.info()
-    if added is not None:
-        facts |= {
-            "added": added.documents,
-            "replaced": added.replaced,
-            "unchanged": added.unchanged,
-            "refitted": added.refitted,
-        }
-        for text in added.notes:
-            note(text)
+def show_index(facts: dict[str, Any], as_json: bool) -> None:
+    """What an index holds after a change to it, and what it costs.
+
+    Parameters
+    ----------
+    facts : of `Collection.info`, and where documents were added, of that.
+    """
     if as_json:
         print_json(facts)
         return
     cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
     passages = f" ({cut:,} passages)" if cut else ""
-    said = f"{facts['documents']:,} documents{passages} in {_from_here(collection.path)}"
-    if added is not None and added.replaced:
-        said += f", {added.replaced:,} replaced"
-    if added is not None and added.unchanged:
-        said += f", {added.unchanged:,} unchanged"
+    said = f"{facts['documents']:,} documents{passages} in {_from_here(Path(facts['path']))}"
+    for name in ("replaced", "unchanged"):
+        if facts.get(name):
+            said += f", {facts[name]:,} {name}"
     memory = facts["memory"]
     line(
         f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
-        f"(float32: {4 * collection._state.dim})"
+        f"(float32: {4 * facts['dimensions']})"
     )
 
 
@@ -221,43 +208,11 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON has it."""
-    return {
-        "id": hit.id,
-        "score": round(hit.score, 6),
-        "title": hit.title,
-        "text": hit.text,
-        "start": hit.start,
-        "end": hit.end,
-        "line": hit.line,
-        "page": hit.page,
-        "headings": list(hit.headings),
-        "anchor": hit.anchor,
-        "metadata": dict(hit.metadata),
-    }
-
-
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object, and nothing else, on stdout."""
-    text = json_escaped(_json(value, ensure_ascii=False))
+    text = json_escaped(json_of(value))
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # what is written for a letter that is not there is no JSON
-        text = _json(value, ensure_ascii=True)
+        text = json_of(value, ensure_ascii=True)
     print(text)
-
-
-def _json(value: dict[str, Any], *, ensure_ascii: bool) -> str:
-    return json.dumps(_finite(value), default=str, ensure_ascii=ensure_ascii, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """A value as JSON can have it: NaN and infinity are null, bytes base64."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, bytes | bytearray | memoryview):
-        return b64encode(value).decode()
-    if isinstance(value, dict):
-        return {str(name): _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

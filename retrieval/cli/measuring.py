@@ -41,18 +41,21 @@ def info(
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
+    from ..commands import Info
     from . import console
+    from .performing import Index
 
     if (queries is None) != (qrels is None) or (queries and not by_step):
         raise InputError("info: expected --queries and --qrels with --losses, or none of the two")
-    opened = Collection.open(
-        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
-    )
-    with opened as collection:
-        if by_step:
+    if by_step:
+        opened = Collection.open(
+            index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
+        )
+        with opened as collection:
             _losses(collection, queries, qrels, drop_self, sample, as_json)
-            return
-        facts = collection.info()
+        return
+    at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
+    facts = at.do(Info())
     if as_json:
         console.print_json(facts)
     else:

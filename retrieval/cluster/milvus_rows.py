@@ -140,7 +140,7 @@ class RowSource:
     def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts).tolist()
-        documents = self._collection._documents(self._snapshot, wanted)
+        documents = self._collection._view(self._snapshot).documents(wanted)
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         found = []
         for row, first, key, vector in zip(

@@ -21,9 +21,10 @@ from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Metric
 
 from ..collection.asked_queries import encoded_by, one_query
-from ..collection.collection import DOCUMENT, PASSAGE, PER, Collection
+from ..collection.collection import Collection
 from ..collection.document_search import nearest_documents
 from ..collection.snapshot import Snapshot
+from ..collection.view import DOCUMENT, PASSAGE, PER
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
@@ -279,7 +280,7 @@ class MilvusCollection:
         else:
             total = snapshot.state.rows
             scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
-        return folder._shown(snapshot, scores, found)
+        return folder._view(snapshot).shown(scores, found)
 
     def _live_rows(self, folder: Collection, snapshot: Snapshot) -> LiveRows:
         """Which row each key is: known once for each snapshot."""
@@ -340,7 +341,7 @@ class MilvusCollection:
             )
 
     def _keys_where(self, folder: Collection, snapshot: Snapshot, where: str, why: str) -> str:
-        documents = folder._rows_where(snapshot, where)
+        documents = folder._view(snapshot).rows_where(where)
         live = self._live_rows(folder, snapshot)
         rows = snapshot.document_rows.all_rows(documents)
         keys = live.keys[np.isin(live.rows, rows)]

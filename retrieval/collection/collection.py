@@ -47,7 +47,6 @@ from .asked_queries import encoded_by, one_query
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
-from .document_search import hit_of, nearest_documents
 from .info import facts
 from .ledger import Ledger
 from .query_pools import document_pool
@@ -56,10 +55,9 @@ from .snapshot import Snapshot, first_snapshot
 from .targets import Target, Tuning
 from .tuning import Asked
 from .verification import index_faults
+from .view import DOCUMENT, PER, View
 from .writer import Added
 
-DOCUMENT, PASSAGE = PER = ("document", "passage")
-"""What a search gives one hit for."""
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -217,6 +215,10 @@ class Collection:
         """What is committed, with its index."""
         return self._current.snapshot
 
+    def _view(self, snapshot: Snapshot) -> View:
+        """A snapshot, to be asked."""
+        return View(self._store, snapshot)
+
     @property
     def _store(self) -> DocumentStore:
         """The catalog."""
@@ -331,7 +333,7 @@ class Collection:
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
         encoded = self._encoded(queries)
         return self._current.read(
-            lambda snapshot: self._hits(snapshot, encoded, limit, where, candidates, per)
+            lambda snapshot: self._view(snapshot).hits(encoded, limit, where, candidates, per)
         )
 
     def chance_score(self, where: str | None = None) -> float | None:
@@ -358,7 +360,7 @@ class Collection:
         def read(snapshot: Snapshot) -> float | None:
             if where is None:
                 return chance_score(snapshot)
-            found = self._rows_where(snapshot, where)
+            found = self._view(snapshot).rows_where(where)
             return chance_score(snapshot, len(snapshot.document_rows.all_rows(found)))
 
         return self._current.read(read)
@@ -381,22 +383,15 @@ class Collection:
             If an id is unknown.
         """
 
-        def read(snapshot: Snapshot) -> list[Document]:
-            rows = self._store.row_by_id(wanted, snapshot.epoch)
-            if max(rows.values(), default=-1) >= snapshot.state.rows:
-                raise RenumberedError  # added since: the next snapshot has them
-            found = self._documents(snapshot, [rows[id] for id in wanted])
-            return [found[rows[id]] for id in wanted]
-
         wanted = [ids] if isinstance(ids, str) else [*ids]
-        documents = self._current.read(read)
+        documents = self._current.read(lambda snapshot: self._view(snapshot).by_id(wanted))
         return documents[0] if isinstance(ids, str) else documents
 
     def count(self, where: str | None = None) -> int:
         """How many documents there are, or how many a condition holds for, as in `search`."""
         if where is None or self._is_empty:
             return len(self)
-        return self._current.read(lambda snapshot: len(self._rows_where(snapshot, where)))
+        return self._current.read(lambda snapshot: len(self._view(snapshot).rows_where(where)))
 
     def __contains__(self, id: object) -> bool:
         """Whether a document has this id."""
@@ -414,7 +409,7 @@ class Collection:
         rows = snapshot.live_documents()
         for part in batches(len(rows), READ_AT_ONCE):
             try:
-                found = self._documents(snapshot, rows[part].tolist())
+                found = self._view(snapshot).documents(rows[part].tolist())
             except RenumberedError as error:
                 raise InputError(f"{self.path} was compacted meanwhile; begin again") from error
             yield from (found[int(row)] for row in rows[part])
@@ -444,73 +439,10 @@ class Collection:
         """
 
         def read(snapshot: Snapshot) -> tuple[Matrix, Rows]:
-            scores, rows = self._nearest(snapshot, queries, k, where)
+            scores, rows = self._view(snapshot).nearest(queries, k, where)
             return scores, snapshot.document_rows.documents(rows)
 
         return self._current.read(read)
-
-    def _hits(
-        self,
-        snapshot: Snapshot,
-        queries: Matrix,
-        k: int,
-        where: str | None,
-        candidates: int | None,
-        per: str,
-    ) -> list[list[Hit]]:
-        scores, rows = self._nearest(snapshot, queries, k, where, candidates, per)
-        return self._shown(snapshot, scores, rows)
-
-    def _shown(self, snapshot: Snapshot, scores: Matrix, rows: Rows) -> list[list[Hit]]:
-        """Hits of each query from scores and rows (q, k), padded with -1."""
-        firsts = snapshot.document_rows.documents(rows)
-        found = sorted({int(row) for row in firsts.flat if row >= 0})
-        documents = self._documents(snapshot, found)
-        return [
-            [
-                hit_of(documents[int(first)], int(row - first), float(score))
-                for score, row, first in zip(*own, strict=True)
-                if row >= 0
-            ]
-            for own in zip(scores, rows, firsts, strict=True)
-        ]
-
-    def _documents(self, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by their first row, from the file that has them so, or from the catalog."""
-        self._store.ensure_open()
-        file = snapshot.documents()
-        if file is None:
-            return self._store.documents(rows, snapshot.epoch)
-        return file.documents(rows, snapshot.columns)
-
-    def _nearest(
-        self,
-        snapshot: Snapshot,
-        queries: Matrix,
-        k: int,
-        where: str | None,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-    ) -> tuple[Matrix, Rows]:
-        if k < 1:
-            raise InputError(f"limit={k}; expected 1 or more")
-        allowed, rows = None, snapshot.document_rows
-        if where is not None:
-            found = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-            allowed = rows.all_rows(found)
-
-        def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-            return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
-
-        if per == PASSAGE or rows.is_one_each:
-            return search(queries, k)
-        least = 0 if allowed is not None else candidates or snapshot.index.candidates
-        return nearest_documents(search, queries, k, rows, snapshot.state.rows, least)
-
-    def _rows_where(self, snapshot: Snapshot, where: str) -> Rows:
-        """Live documents that a condition holds for, in order."""
-        found = self._store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-        return np.setdiff1d(found, snapshot.deleted, assume_unique=True)
 
     @property
     def _is_empty(self) -> bool:
@@ -710,7 +642,7 @@ class Collection:
             if where is None:
                 rows = self._store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
             else:
-                rows = self._rows_where(self._snapshot, where)
+                rows = self._view(self._snapshot).rows_where(where)
             self._delete_rows(rows)
             return len(rows)
 

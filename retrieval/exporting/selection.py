@@ -55,7 +55,9 @@ class Selection:
             If there are none, or `where` is no condition.
         """
         documents = (
-            snapshot.live_documents() if where is None else collection._rows_where(snapshot, where)
+            snapshot.live_documents()
+            if where is None
+            else collection._view(snapshot).rows_where(where)
         )
         rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
         if not len(rows):
@@ -104,7 +106,7 @@ class Selection:
     def hits(self, rows: Rows) -> list[Hit]:
         """The documents and passages of some of the rows, with no score."""
         firsts = self.firsts(rows)
-        found = self.collection._documents(self.snapshot, np.unique(firsts).tolist())
+        found = self.collection._view(self.snapshot).documents(np.unique(firsts).tolist())
         return [
             hit_of(found[first], row - first, 0.0)
             for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)

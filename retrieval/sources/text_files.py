@@ -15,6 +15,8 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,7 @@ ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Bytes that one JSON object or CSV line may have, and characters of a line that is a document."""
+_GIVEN_FOR_IT: ContextVar[str | None] = ContextVar("standard_input", default=None)
 PIECE = 1 << 20
 """Bytes that are decoded or copied at a time."""
 UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
@@ -269,15 +272,32 @@ def ending_of(path: Path, given: FileFormat) -> str:
     return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
 
 
+@contextmanager
+def standard_input_from(path: str | None) -> Iterator[None]:
+    """Take a file for standard input, in this thread, while the statement lasts; None: take none.
+
+    It is a copy of what was piped into another process.
+    """
+    before = _GIVEN_FOR_IT.set(path)
+    try:
+        yield
+    finally:
+        _GIVEN_FOR_IT.reset(before)
+
+
 def _standard_input(given: FileFormat) -> InputFile:
     """A copy of what is piped in, which is read more than once."""
-    if sys.stdin is None:
+    given_for_it = _GIVEN_FOR_IT.get()
+    if sys.stdin is None and given_for_it is None:
         raise InputError("-: there is no standard input")
     file = InputFile("standard input", temporary(), "", "stdin", "", [])
     remove_later(file)
     digest = hashlib.sha256()
-    with file.path.open("wb") as copy:
-        while piece := sys.stdin.buffer.read(PIECE):
+    with (
+        nullcontext(sys.stdin.buffer) if given_for_it is None else open(given_for_it, "rb") as own,
+        file.path.open("wb") as copy,
+    ):
+        while piece := own.read(PIECE):
             digest.update(piece)
             copy.write(piece)
     with file.path.open("rb") as copy:

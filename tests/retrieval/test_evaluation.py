@@ -13,6 +13,7 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import evaluation
 from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.view import View
 from slimdex.retrieval.collection.query_pools import CLOZE, document_pool
 from slimdex.retrieval.collection.recall_trials import Pool
 from slimdex.retrieval.documents import Document
@@ -214,16 +215,16 @@ def test_three_times_each_by_its_name(
             now += 0.007 * len(texts)
             return super().encode(texts)
 
-    class SlowStore:
-        def documents(self, *arguments: Any) -> dict[int, Document]:
-            nonlocal now
-            now += 0.003
-            return stored(*arguments)
+    stored = View.documents
+
+    def slow_documents(view: View, rows: Sequence[int]) -> dict[int, Document]:
+        nonlocal now
+        now += 0.003
+        return stored(view, rows)
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    stored = collection._documents
-    monkeypatch.setattr(collection, "_documents", SlowStore().documents)
+    monkeypatch.setattr(View, "documents", slow_documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
     report = evaluate_self(collection, sample=20)
     index, exact = report["index"], report["exact"]

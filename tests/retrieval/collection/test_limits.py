@@ -11,8 +11,9 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.catalog import database
-from slimdex.retrieval.cli.console import hit_json, print_json
+from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.cli.excerpts import LENGTH, beginning, nearest_passages, on_one_line, parts
 from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.excerpts import LENGTH, beginning, nearest_passages, on_one_line, parts
 from tests.encoders import WordEncoder
 
 FILLER = "Nothing in this sentence is of any interest to whoever reads about other matters. "

@@ -1,0 +1,76 @@
+"""As JSON: hits and documents as the command line prints them and the service answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from .documents import Document, Hit
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON has it."""
+    return {
+        "id": hit.id,
+        "score": round(hit.score, 6),
+        "title": hit.title,
+        "text": hit.text,
+        "start": hit.start,
+        "end": hit.end,
+        "line": hit.line,
+        "page": hit.page,
+        "headings": list(hit.headings),
+        "anchor": hit.anchor,
+        "metadata": dict(hit.metadata),
+    }
+
+
+def hit_from_json(said: Mapping[str, Any]) -> Hit:
+    """The hit that `hit_json` wrote; values of metadata are those that JSON has.
+
+    >>> hit_from_json(hit_json(Hit("7", 0.5, "It rained.")))
+    Hit('7', 0.500, 'It rained.')
+    """
+    return Hit(**said)
+
+
+def document_json(document: Document) -> dict[str, Any]:
+    """A document as JSON has it, with its parts and where it is cut."""
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "metadata": dict(document.metadata),
+        "parts": [
+            {
+                "start": part.start,
+                "headings": list(part.headings),
+                "page": part.page,
+                "anchor": part.anchor,
+            }
+            for part in document.parts
+        ],
+        "passages": [{"start": start, "end": end} for start, end in document.passages],
+    }
+
+
+def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
+    """A value as JSON: NaN and infinity are null, bytes base64, and what else it has not, text.
+
+    >>> json_of({"score": float("nan"), "raw": b"ok"})
+    '{"score": null, "raw": "b2s="}'
+    """
+    return json.dumps(_finite(value), default=str, ensure_ascii=ensure_ascii, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,336 @@
+"""Commands: what is done with an open index, by whoever has it open: a command line or a service.
+
+Each is made of plain values, so that a command line can send it to the service that holds the
+index, and gives a result that JSON can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+
+from .as_json import document_json, hit_json
+from .building import Sources
+from .building import add as add_sources
+from .collection.collection import Collection
+from .collection.refitting import check_refit
+from .collection.view import DOCUMENT
+from .collection.writer import Added
+from .excerpts import beginning, nearest_passages
+from .sources.duckdb_readers import checked_types
+from .sources.tables import ColumnNames
+from .sources.text_files import STANDARD_INPUT, FileFormat, standard_input_from
+from .syncing import counts
+from .syncing import sync as sync_sources
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Whom a command tells how far it is, and what its user should know."""
+
+    progress: Progress = silent
+    note: Callable[[str], None] = lambda line: None
+
+
+class Command(Protocol):
+    """Something to be done with an index.
+
+    Attributes
+    ----------
+    changes : whether the index may be another one then.
+    """
+
+    changes: ClassVar[bool]
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """Do it; the result is as JSON can hold it."""
+        ...
+
+
+@dataclass(frozen=True)
+class AskedSources:
+    """Sources as words of a command line say them.
+
+    Attributes
+    ----------
+    specs : files, folders, packages, queries, and "-".
+    standard_input : a file with what "-" means, where that is not this process's own.
+    """
+
+    specs: Sequence[str]
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    types: Sequence[str] = ()
+    vectors: str | None = None
+    encoding: str | None = None
+    file_format: str | None = None
+    standard_input: str | None = None
+
+    @property
+    def is_piped(self) -> bool:
+        """Whether some come from standard input."""
+        return STANDARD_INPUT in self.specs
+
+    def opened(self, note: Callable[[str], None]) -> Sources:
+        """The sources; what the user should know of them is told.
+
+        Raises
+        ------
+        InputError
+            As `Sources.open` does.
+        """
+        names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
+        files = FileFormat(self.encoding, self.file_format)
+        with standard_input_from(self.standard_input):
+            opened = Sources.open([*self.specs], names, self.vectors, files)
+        for line in opened.notes:
+            note(line)
+        return opened
+
+    def from_anywhere(self) -> Self:
+        """The same for a process in another folder: files by their whole paths."""
+        vectors = self.vectors and _whole(self.vectors)
+        return replace(self, specs=[_whole(spec) for spec in self.specs], vectors=vectors)
+
+
+def _whole(spec: str) -> str:
+    """A path as it is from anywhere; what is none stays."""
+    place, mark, table = spec.partition("::")
+    return f"{Path(place).absolute()}{mark}{table}" if Path(place).exists() else spec
+
+
+@dataclass(frozen=True)
+class Add:
+    """Add the documents of sources."""
+
+    sources: AskedSources
+    refit: str = "auto"
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """What the index holds then, as `Collection.info` has it, and what was done."""
+        check_refit(self.refit)
+        opened = self.sources.opened(talk.note)
+        added = add_sources(collection, opened, talk.progress, refit=self.refit)
+        return with_addition(collection, added, talk)
+
+
+def with_addition(collection: Collection, added: Added, talk: Talk) -> dict[str, Any]:
+    """What an index holds after an addition, and what was added; its notes are told."""
+    for line in added.notes:
+        talk.note(line)
+    return collection.info() | {
+        "added": added.documents,
+        "replaced": added.replaced,
+        "unchanged": added.unchanged,
+        "refitted": added.refitted,
+    }
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Bring an index in step with sources.
+
+    Attributes
+    ----------
+    compacts : whether room is made where more documents have gone than there are.
+    """
+
+    sources: AskedSources
+    refit: str = "auto"
+    compacts: bool = False
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """What was done, see `syncing.counts`; and rows that still take space, "gone"."""
+        check_refit(self.refit)
+        notes = list[str]()
+        opened = self.sources.opened(notes.append)
+        added = sync_sources(collection, opened, talk.progress, refit=self.refit)
+        documents, gone = len(collection), collection._snapshot.deleted_count
+        if self.compacts and gone > documents:
+            collection.compact()
+            gone = 0
+        for line in [*added.notes, *notes]:
+            talk.note(line)
+        return counts(added, documents) | {"gone": gone}
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete documents by their ids, or by a condition."""
+
+    ids: Sequence[str] | None = None
+    where: str | None = None
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """How many were deleted, how many are left; and rows that still take space, "gone"."""
+        ids = None if self.ids is None else [*self.ids]
+        deleted = collection.delete(ids, where=self.where)
+        gone = collection._snapshot.deleted_count
+        return {"deleted": deleted, "documents": len(collection), "gone": gone}
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Free what deleted and replaced documents take."""
+
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """How many rows were freed, and how many documents there are."""
+        freed = collection.compact(progress=talk.progress)
+        return {"freed": freed, "documents": len(collection)}
+
+
+@dataclass(frozen=True)
+class Search:
+    """Find the documents nearest to texts or vectors.
+
+    Attributes
+    ----------
+    excerpts : whether the part of each text that is nearest is to be found, too.
+    columns : names of the user's own, several of them with commas, that are to be there.
+    """
+
+    texts: Sequence[str] | None = None
+    vectors: Matrix | Sequence[Sequence[float]] | None = None
+    limit: int = 10
+    where: str | None = None
+    candidates: int | None = None
+    per: str = DOCUMENT
+    min_score: float = -2.0
+    excerpts: bool = False
+    columns: Sequence[str] = ()
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
+        columns = chosen_columns(self.columns, list(collection._store.columns))
+        asked: Any = self.texts
+        if self.texts is None:
+            asked = np.asarray(self.vectors, dtype=np.float32)
+        found = collection.search_many(
+            asked, self.limit, self.where, candidates=self.candidates, per=self.per
+        )
+        found = [[hit for hit in hits if hit.score >= self.min_score] for hits in found]
+        texts = None
+        if self.excerpts and self.texts is None:
+            texts = [[beginning(hit) for hit in hits] for hits in found]
+        elif self.excerpts and self.texts is not None:
+            texts = nearest_passages(collection.encoder, self.texts, found)
+        chance = None if self.candidates == 0 else collection.chance_score(self.where)
+        return {
+            "hits": [[hit_json(hit) for hit in hits] for hits in found],
+            "excerpts": texts,
+            "chance_score": chance,
+            "columns": columns,
+        }
+
+
+def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The columns that `--show` names, each a name or several with commas between them.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
+
+    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
+    ['year', 'kind', 'a,b']
+    """
+    by_lower = {name.lower(): name for name in known}
+    names = []
+    for word in asked:
+        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
+    if unknown := [name for name in names if name.lower() not in by_lower]:
+        there = ", ".join(known) or "none: this index has no columns"
+        raise InputError(f"--show {unknown[0]!r}: no such column; expected {there}")
+    return [by_lower[name.lower()] for name in names]
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A whole document, by its id or, if that is none, by the path of one document alone."""
+
+    id: str
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """The document, as JSON has it."""
+        return document_json(collection.get(self._known_by(collection)))
+
+    def _known_by(self, collection: Collection) -> str:
+        if self.id in collection or "path" not in collection._store.columns:
+            return self.id
+        where = f"path = '{self.id.replace(chr(39), 2 * chr(39))}'"
+        view = collection._view(collection._snapshot)
+        found = view.rows_where(where).tolist()
+        return view.documents(found)[found[0]].id if len(found) == 1 else self.id
+
+
+@dataclass(frozen=True)
+class Info:
+    """What an index holds, how it was made and what it costs."""
+
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """As `Collection.info`."""
+        return collection.info()
+
+
+COMMANDS: Mapping[str, type[Command]] = {
+    "add": Add,
+    "sync": Sync,
+    "delete": Delete,
+    "compact": Compact,
+    "search": Search,
+    "open": Fetch,
+    "info": Info,
+}
+_NAMES = {command: name for name, command in COMMANDS.items()}
+
+
+def command_json(command: Command) -> dict[str, Any]:
+    """A command as JSON has it, for another process to do.
+
+    >>> command_json(Delete(["7"]))
+    {'name': 'delete', 'asked': {'ids': ['7'], 'where': None}}
+    """
+    asked: Any = command
+    if isinstance(command, Add | Sync):
+        asked = replace(command, sources=command.sources.from_anywhere())
+    if isinstance(command, Search) and isinstance(command.vectors, np.ndarray):
+        asked = replace(command, vectors=command.vectors.tolist())
+    return {"name": _NAMES[type(command)], "asked": asdict(asked)}
+
+
+def command_of(said: Mapping[str, Any]) -> Command:
+    """The command that JSON says.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+
+    >>> command_of(command_json(Delete(["7"])))
+    Delete(ids=['7'], where=None)
+    """
+    try:
+        asked = dict(said["asked"])
+        if "sources" in asked:
+            asked["sources"] = AskedSources(**asked["sources"])
+        return COMMANDS[said["name"]](**asked)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"command {str(said)[:100]}: none that is known ({error})") from error

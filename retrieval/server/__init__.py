@@ -1,0 +1,8 @@
+"""The service: indexes that programs, people and agents ask over HTTP, while others write.
+
+`running` listens, `gate` looks at who comes, `app` puts the routes together; `served_index` is
+what they ask.
+Files import only what is above them: limits, batching, metrics, tokens, hosts, bodies,
+openai_filters, served_index, service, failures, gate, bulk, routes_search, routes_change,
+routes_openai, routes_status, app, address, running.
+"""

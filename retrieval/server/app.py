@@ -1,0 +1,53 @@
+"""The application: routes, errors as one line of JSON, and the life of what is served."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from slimdex.indexes.errors import SlimdexError
+
+from . import routes_change, routes_openai, routes_search, routes_status
+from .failures import first_line, headers_of, told_of
+from .service import Service
+
+ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
+
+
+def application(service: Service) -> FastAPI:
+    """What answers requests, without the gate in front of it."""
+    app = FastAPI(
+        title="slimdex",
+        version=version("slimdex"),
+        description=ABOUT,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.state.service = service
+    for routes in (routes_search, routes_change, routes_openai, routes_status):
+        app.include_router(routes.routes)
+    app.add_exception_handler(RequestValidationError, _misread)
+    for kind in (HTTPException, SlimdexError, Exception):
+        app.add_exception_handler(kind, _failed)
+    return app
+
+
+async def _misread(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return _answer(request, 422, first_line([*error.errors()]))
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    return _answer(request, *told_of(error, request.app.state.service))
+
+
+def _answer(request: Request, status: int, line: str) -> JSONResponse:
+    """One line; OpenAI's clients look for it one step deeper."""
+    told: object = line
+    if request.url.path.startswith("/v1/"):
+        told = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
+    return JSONResponse({"error": told}, status, headers_of(status))

@@ -1,0 +1,132 @@
+"""Batching: what is asked at about the same time is done together, in a thread of its own.
+
+Nobody waits for company: what comes while the thread is busy is the next batch, so that batches
+grow with the load and one caller alone is answered at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .limits import LimitError
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class _Waiting(Generic[Asked, Answer]):
+    asked: Asked
+    size: int
+    answer: asyncio.Future[Answer]
+
+
+class Batcher(Generic[Asked, Answer]):
+    """Runs what callers ask for in batches, one batch at a time.
+
+    Parameters
+    ----------
+    run : what is asked -> the answers, in the same order. Where it raises, each is run alone, and
+        only who asked for what is wrong gets the error.
+    most : in one batch; an item that is larger than that is a batch by itself.
+    waiting : that may wait; beyond that `ask` refuses.
+    seen : is called with the size of each batch.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Asked]], Sequence[Answer]],
+        *,
+        most: int,
+        waiting: int,
+        name: str = "batches",
+        seen: Callable[[int], object] = lambda size: None,
+    ) -> None:
+        self._run, self._most, self._limit, self._seen = run, most, waiting, seen
+        self._waiting = deque[_Waiting[Asked, Answer]]()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._worker: asyncio.Task[None] | None = None
+        self.size = 0
+
+    async def ask(self, asked: Asked, size: int = 1) -> Answer:
+        """The answer, once its batch has been run; if the caller is cancelled it is not run.
+
+        Parameters
+        ----------
+        size : how much of a batch it is.
+
+        Raises
+        ------
+        LimitError
+            503, if too much is waiting.
+        """
+        if self.size and self.size + size > self._limit:
+            raise LimitError(503, f"{self.size:,} queries are waiting; expected to be asked later")
+        own = _Waiting(asked, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(own)
+        self.size += size
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        try:
+            return await own.answer
+        finally:
+            self.size -= size
+
+    async def close(self) -> None:
+        """Finish what was begun; what still waits is run, too."""
+        while self._worker is not None:
+            with suppress(asyncio.CancelledError):
+                await self._worker
+        self._thread.shutdown()
+
+    async def _work(self) -> None:
+        """Batch after batch, until nothing waits."""
+        loop = asyncio.get_running_loop()
+        try:
+            while batch := self._next():
+                self._seen(sum(one.size for one in batch))
+                answers = await loop.run_in_executor(
+                    self._thread, self._answers, [one.asked for one in batch]
+                )
+                for one, answer in zip(batch, answers, strict=True):
+                    if one.answer.done():
+                        continue  # who asked has gone
+                    if isinstance(answer, BaseException):
+                        one.answer.set_exception(answer)
+                    else:
+                        one.answer.set_result(answer)
+        finally:
+            self._worker = None
+
+    def _next(self) -> list[_Waiting[Asked, Answer]]:
+        batch, size = list[_Waiting[Asked, Answer]](), 0
+        while self._waiting:
+            one = self._waiting[0]
+            if batch and size + one.size > self._most:
+                break
+            self._waiting.popleft()
+            if not one.answer.done():
+                batch.append(one)
+                size += one.size
+        return batch
+
+    def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | BaseException]:
+        try:
+            return self._run(asked)
+        except Exception as error:
+            if len(asked) == 1:
+                return [error]
+        return [self._alone(one) for one in asked]
+
+    def _alone(self, asked: Asked) -> Answer | BaseException:
+        try:
+            (answer,) = self._run([asked])
+            return answer
+        except Exception as error:
+            return error

@@ -1,0 +1,119 @@
+"""Bulk: documents as lines of JSON that come as fast as they are made durable, and no faster.
+
+While some are committed, no more is read: the connection fills up, and the caller waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import parsed
+
+from ..collection.collection import Collection
+from ..collection.writer import Added
+from .limits import LimitError, Limits
+from .served_index import ServedIndex
+
+Line = tuple[int, bytes]
+"""A line's number, from 1 on, and what stands in it."""
+
+
+@dataclass(frozen=True)
+class Durable:
+    """What is committed of a stream so far.
+
+    Attributes
+    ----------
+    lines : read, empty ones included.
+    """
+
+    lines: int = 0
+    documents: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    encoded: int = 0
+
+    def and_then(self, added: Added, lines: int) -> Durable:
+        """With one more commit, which ends at a line."""
+        return Durable(
+            lines,
+            self.documents + added.documents,
+            self.replaced + added.replaced,
+            self.unchanged + added.unchanged,
+            self.encoded + added.encoded,
+        )
+
+
+async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[Durable]:
+    """What is durable after each commit of a body's lines.
+
+    Raises
+    ------
+    InputError
+        For a line that is no document, with its number. What was told before stays.
+    LimitError
+        For a line that is too long.
+    """
+    done = Durable()
+    async for lines in _parts(body, index.limits):
+        added = await index.change(partial(_add, lines=lines))
+        done = done.and_then(added, lines[-1][0])
+        yield done
+    if not done.lines:
+        raise InputError("no documents; expected lines of JSON, each with an id and a text")
+
+
+def _add(collection: Collection, lines: Sequence[Line]) -> Added:
+    documents = {}
+    for number, line in lines:
+        try:
+            found = parsed(line.decode())
+        except ValueError as error:
+            raise InputError(f"line {number:,}: {error}; expected a JSON object") from error
+        if not isinstance(found, dict) or "id" not in found or "text" not in found:
+            raise InputError(f"line {number:,}: expected a JSON object with an id and a text")
+        documents[str(found["id"])] = found  # the last of an id, as if one came after the other
+    try:
+        return collection.add([*documents.values()])
+    except InputError as error:
+        raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
+
+
+async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[list[Line]]:
+    """Lines that are not empty, as many as are committed together."""
+    part, size = list[Line](), 0
+    async for number, line in _lines(body, limits.line):
+        if line.strip():
+            part.append((number, line))
+            size += len(line)
+        if len(part) >= limits.commit or size >= limits.commit_bytes:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+async def _lines(body: AsyncIterator[bytes], longest: int) -> AsyncIterator[Line]:
+    number, rest = 0, bytearray()
+    async for chunk in body:
+        first, *others = chunk.split(b"\n")
+        rest += first
+        for other in others:
+            number += 1
+            yield number, _within(bytes(rest), number, longest)
+            rest = bytearray(other)
+        _within(rest, number + 1, longest)
+    if rest:
+        yield number + 1, bytes(rest)
+
+
+def _within(line: Any, number: int, longest: int) -> Any:
+    if len(line) > longest:
+        raise LimitError(
+            413, f"line {number:,}: {len(line):,} bytes; expected {longest:,} or fewer"
+        )
+    return line

@@ -1,0 +1,65 @@
+"""Failures: the status and the one line that an error is answered with."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
+
+from .limits import LimitError
+from .service import Service
+
+LOG = logging.getLogger("slimdex.server")
+UNKNOWN_ID = "unknown id "
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def told_of(error: Exception, service: Service) -> tuple[int, str]:
+    """An HTTP status, and a line that names no file of the server's.
+
+    What its caller can't mend is written to the log, whole.
+    """
+    status, line = _told(error)
+    if status >= 500 and not isinstance(error, LimitError):
+        LOG.error("%s", error, exc_info=error)
+    return status, service.without_paths(" ".join(line.split()))
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """What goes with a status."""
+    return {"Retry-After": "1"} if status == 503 else {}
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    match error:
+        case HTTPException():
+            return error.status_code, str(error.detail)
+        case LimitError():
+            return error.status, str(error)
+        case InUseError():
+            return 503, str(error)
+        case InputError():
+            return (404 if str(error).startswith(UNKNOWN_ID) else 400), str(error)
+        case CorruptError():
+            return 500, "the index is damaged; the server's log says where"
+        case OSError() if error.errno in FULL or "No space left" in str(error):
+            return 507, "the server's disk is full; nothing of this was kept"
+    return 500, "an error of the server's own; its log says more"
+
+
+def first_line(errors: list[Any]) -> str:
+    """What pydantic finds wrong with a request, its first fault as one line.
+
+    >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x"}])
+    "limit='x': Input should be an integer"
+    """
+    fault = errors[0]
+    place = ".".join(str(part) for part in fault["loc"] if part not in ("body", "path", "query"))
+    given = repr(fault.get("input"))
+    shown = given if len(given) <= 100 else f"{given[:100]}..."
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place or 'the body'}={shown}: {fault['msg']}{more}"

@@ -1,0 +1,163 @@
+"""Gate: what every request passes: its host, its origin, its token, its size, its clock.
+
+It stands in front of the application and reads no more than the head of a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .hosts import Hosts
+from .limits import Limits
+from .metrics import Metrics
+from .tokens import Right, Tokens
+
+RIGHT = "slimdex_right"
+"""Where a request's scope says what its caller may do."""
+OPEN = ("/", "/health", "/ready", "/favicon.ico")
+"""Paths that tell nothing of what is served, and take no token; and those under `PAGE`."""
+PAGE = "/page/"
+STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+"""Types of bodies that are read line by line, with a limit on each line."""
+UNKNOWN = "unknown"
+"""What metrics call a path that is no route's."""
+
+
+class Refusal(Exception):
+    """A request that is answered here."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers
+
+
+class Gate:
+    """Lets a request through to the application, or answers it.
+
+    Parameters
+    ----------
+    tokens : None where every caller may do all but have files read.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._tokens = app, hosts, tokens
+        self._limits, self._metrics = limits, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = perf_counter(), 0
+        headers = _headers(scope)
+        cross = self._cross(headers)
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *cross]
+            await send(message)
+
+        try:
+            scope[RIGHT] = self._right(scope, headers)
+            await self._app(scope, self._bounded(scope, headers, receive), counted)
+        except Refusal as refusal:
+            answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+            await answer(scope, receive, counted)
+        finally:
+            route = getattr(scope.get("route"), "path", UNKNOWN)
+            self._metrics.requests.labels(route, scope["method"], status).inc()
+            self._metrics.seconds.labels(route).observe(perf_counter() - start)
+
+    def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
+        """What the caller may do; raises `Refusal` if that is nothing here."""
+        host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+        if not self._hosts.knows(host):
+            raise Refusal(
+                403,
+                f"Host {host[:100]!r}; expected an address, localhost or a name of --allow-host",
+            )
+        if origin and not self._hosts.allows(origin, host):
+            raise Refusal(
+                403, f"Origin {origin[:100]!r}; expected this page's own, or one of --cors"
+            )
+        if origin and scope["method"] == "OPTIONS":
+            raise Refusal(200, "", {"Access-Control-Max-Age": "600"})  # a browser asks first
+        right = Right.WRITE
+        if self._tokens is not None:
+            right = self._tokens.right_of(headers.get(b"authorization", b""))
+        if not right and scope["path"] not in OPEN and not scope["path"].startswith(PAGE):
+            raise Refusal(
+                401,
+                "expected a header Authorization: Bearer TOKEN with a token of this service",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return right
+
+    def _cross(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """What a browser has to be told before it gives an answer to a page of another origin."""
+        origin = headers.get(b"origin", b"")
+        if not origin or not self._hosts.names_page(origin.decode("latin-1")):
+            return []
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+            (b"vary", b"origin"),
+        ]
+
+    def _bounded(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
+        """What the application reads the body by: no more than a limit, and not for ever."""
+        most = self._limits.body
+        type_ = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
+        is_streamed = type_ in STREAMED and scope["method"] == "POST"
+        said = headers.get(b"content-length", b"0")
+        if not is_streamed and said.isdigit() and int(said) > most:
+            raise Refusal(413, f"a body of {int(said):,} bytes; expected {most:,} or fewer")
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            try:
+                async with asyncio.timeout(self._limits.idle):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"nothing for {self._limits.idle:g} s; expected the rest of the body"
+                ) from None
+            read += len(message.get("body", b""))
+            if read > most and not is_streamed:
+                raise HTTPException(413, f"a body of over {most:,} bytes; expected fewer")
+            return message
+
+        return bounded
+
+
+def needs(right: Right) -> Callable[[Request], None]:
+    """A dependency of routes: callers need a right.
+
+    Raises
+    ------
+    HTTPException
+        403 where they have less.
+    """
+
+    def check(request: Request) -> None:
+        if request.scope[RIGHT] < right:
+            raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
+
+    return check
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    return dict(scope["headers"])

@@ -1,0 +1,85 @@
+"""Hosts: which names a service may be called by, and which pages may call it.
+
+A page of another site can have its own name point here (DNS rebinding), and its browser then
+takes this service for that site's. The name stands in the Host header: whoever is called by an
+address, or by a name that is its own, was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from slimdex.indexes.errors import InputError
+
+LOCAL = "localhost"
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can call a service that listens at a host.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == LOCAL
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The names and the pages that are known.
+
+    Attributes
+    ----------
+    names : by which it may be called, beside addresses and localhost.
+    pages : origins of pages of others that may call it, as "https://example.org"; "*" for any.
+    """
+
+    names: Sequence[str] = ()
+    pages: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for page in self.pages:
+            parts = urlsplit(page)
+            if page != "*" and page != f"{parts.scheme}://{parts.netloc}":
+                raise InputError(f"page {page!r}; expected an origin as https://example.org, or *")
+
+    def knows(self, host: str) -> bool:
+        """Whether a Host header names this service.
+
+        >>> hosts = Hosts(["search.example.org"])
+        >>> asked = ("127.0.0.1:8000", "[::1]:8000", "LOCALHOST", "search.example.org", "evil.org")
+        >>> [hosts.knows(host) for host in asked]
+        [True, True, True, True, False]
+        """
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found[1].strip("[]").lower()
+        try:
+            ip_address(name)
+        except ValueError:
+            return name == LOCAL or name in [own.lower() for own in self.names]
+        return True
+
+    def allows(self, origin: str, host: str) -> bool:
+        """Whether a page of an origin may call: the service's own, or one that was named.
+
+        >>> hosts = Hosts(pages=["https://example.org"])
+        >>> origins = ("http://localhost:8000", "https://example.org", "http://evil.org", "null")
+        >>> [hosts.allows(origin, "localhost:8000") for origin in origins]
+        [True, True, False, False]
+        """
+        parts = urlsplit(origin)
+        own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        return own or self.names_page(origin)
+
+    def names_page(self, origin: str) -> bool:
+        """Whether a page of another origin was named."""
+        return "*" in self.pages or origin in self.pages

@@ -1,0 +1,161 @@
+"""Routes that change an index: documents come and go; sync, compact, reduce."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from slimdex.indexes.choices import AUTO
+from slimdex.indexes.errors import InputError
+
+from ..as_json import json_of
+from ..collection.collection import Collection
+from ..commands import AskedSources, Compact, Delete, Sync, Talk
+from ..documents import Document
+from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
+from .bulk import Durable, commits
+from .failures import told_of
+from .gate import STREAMED, needs
+from .limits import LimitError
+from .routes_search import Index, service_of
+from .served_index import ServedIndex
+from .tokens import Right
+
+routes = APIRouter(dependencies=[Depends(needs(Right.WRITE))])
+
+
+@routes.put("/indexes/{name}/documents/{id:path}")
+async def put(index: Index, id: str, body: DocumentBody) -> dict[str, Any]:
+    """Add a document, or replace the one of this id. It is durable when this is answered."""
+    if not id.strip():
+        raise InputError("an empty id; expected one")
+    await index.put(Document(id, body.text, body.title, body.model_extra or {}))
+    return {"id": id, "documents": len(index.collection)}
+
+
+@routes.delete("/indexes/{name}/documents/{id:path}")
+async def delete(index: Index, id: str) -> dict[str, Any]:
+    """Delete a document."""
+    return await _deleted(index, Delete([id]))
+
+
+@routes.post("/indexes/{name}/delete")
+async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
+    """Delete documents by their ids, all or none, or by a condition."""
+    return await _deleted(index, Delete(body.ids, body.where))
+
+
+async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
+    found = await index.change(lambda collection: command.run(collection, Talk()))
+    return {name: found[name] for name in ("deleted", "documents")}
+
+
+@routes.post(
+    "/indexes/{name}/documents",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                STREAMED[0]: {
+                    "schema": {"type": "string"},
+                    "example": '{"id": "1", "text": "The cat sat on the mat.", "year": 1990}\n'
+                    '{"id": "2", "text": "Stocks fell.", "year": 2001}\n',
+                }
+            },
+        }
+    },
+)
+async def add(index: Index, request: Request) -> Response:
+    """Add documents in bulk: lines of JSON, each with an id, a text and perhaps a title; other
+    names are metadata. Any number of lines: they are committed some at a time.
+
+    With `Accept: application/x-ndjson` each commit is told as a line of JSON when it is durable.
+    """
+    type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if type_ not in STREAMED:
+        raise LimitError(415, f"a body of type {type_!r}; expected {STREAMED[0]}")
+    if index.senders >= index.limits.senders:
+        raise LimitError(
+            503, f"{index.senders} callers are sending documents; expected to be asked later"
+        )
+    told = _told(index, request)
+    first = await anext(told)
+    if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
+        return StreamingResponse(_lines(first, told), media_type=STREAMED[0])
+    last = [first, *[one async for one in told]][-1]
+    return JSONResponse(last, last.pop("status", 200))
+
+
+async def _told(index: ServedIndex, request: Request) -> AsyncGenerator[dict[str, Any]]:
+    """What is durable after each commit; at the end, what went wrong, and its status."""
+    durable = Durable()
+    index.senders += 1
+    try:
+        async with aclosing(commits(index, request.stream())) as committed:
+            async for durable in committed:
+                yield asdict(durable)
+    except Exception as error:
+        status, line = told_of(error, service_of(request))
+        yield {"error": line, "status": status, "durable": asdict(durable)}
+    finally:
+        index.senders -= 1
+
+
+async def _lines(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+    yield json_of(first) + "\n"
+    async for one in rest:
+        yield json_of(one) + "\n"
+
+
+@routes.post("/indexes/{name}/sync")
+async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]:
+    """Bring the index in step with files and folders of the server's, as `slimdex sync` does.
+
+    Only with what is below a folder that the service was started with (`--files`).
+    """
+    _check_places(body.sources, service_of(request).folders)
+    notes = list[str]()
+    command = Sync(AskedSources(**body.model_dump(exclude={"refit"})), body.refit)
+    found = await index.change(lambda collection: command.run(collection, Talk(note=notes.append)))
+    return found | {"notes": notes}
+
+
+def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
+    """Raise a 403 for what is no file below the folders."""
+    for source in sources:
+        place = Path(source)
+        inside = place.is_absolute() and any(
+            place.resolve().is_relative_to(folder) for folder in folders
+        )
+        if not inside or ":" in source.split("/")[0]:
+            raise HTTPException(
+                403, f"source {source[:200]!r}; expected a path in a folder of --files"
+            )
+
+
+@routes.post("/indexes/{name}/compact")
+async def compact(index: Index) -> dict[str, Any]:
+    """Free what deleted and replaced documents take, on disk and in memory."""
+    return await index.change(lambda collection: Compact().run(collection, Talk()))
+
+
+@routes.post("/indexes/{name}/reduce")
+async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
+    """Reduce the vectors anew, without encoding. What is not given stays as it is."""
+    return await index.change(lambda collection: _reduced(collection, body))
+
+
+def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
+    asked = body.model_dump(exclude_unset=True)
+    if asked.get("candidates") == AUTO:
+        asked["candidates"] = None
+    state = collection._state
+    notes = collection.reduce(state.requested.changed(asked, state.dim))
+    return {"requested": collection._state.requested.as_dict(), "notes": notes}

@@ -1,0 +1,143 @@
+"""Routes in the shapes of OpenAI's API, for programs that speak it already.
+
+`/v1/embeddings` has the index's name for a model: texts are encoded by its encoder, and where
+`dimensions` is what the index keeps, reduced as its vectors are. `/v1/vector_stores/NAME/search`
+searches it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.reduced_index import reduced
+
+from ..documents import OWN_COLUMNS, Hit
+from .openai_filters import condition
+from .routes_search import service_of
+from .served_index import How, ServedIndex
+
+routes = APIRouter(prefix="/v1")
+
+
+class EmbeddingsBody(BaseModel):
+    """Texts to be encoded; what else clients send is not looked at."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]},
+    )
+    input: str | list[str] = Field(description="A text, or several; tokens are not taken.")
+    model: str = Field(description="The name of an index.")
+    dimensions: int | None = Field(
+        None, description="The encoder's own, the default, or as many as the index keeps."
+    )
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+class RankingOptions(BaseModel):
+    """What counts as a hit."""
+
+    model_config = ConfigDict(extra="allow")
+    score_threshold: float | None = None
+
+
+class VectorStoreBody(BaseModel):
+    """A search; what else clients send is not looked at."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"examples": [{"query": "a pet on a rug", "max_num_results": 3}]},
+    )
+    query: str | list[str]
+    max_num_results: int = Field(10, ge=1)
+    filters: dict[str, Any] | None = None
+    ranking_options: RankingOptions | None = None
+
+
+@routes.get("/models")
+async def models(request: Request) -> dict[str, Any]:
+    """The indexes, as models that embed."""
+    names = service_of(request).indexes
+    data = [{"id": n, "object": "model", "created": 0, "owned_by": "slimdex"} for n in names]
+    return {"object": "list", "data": data}
+
+
+@routes.post("/embeddings")
+async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
+    """Vectors of texts, by an index's encoder."""
+    index = service_of(request).named(body.model)
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    vectors = await index.embed(texts)
+    if body.dimensions is not None and body.dimensions != vectors.shape[1]:
+        vectors = _cut(index, vectors, body.dimensions)
+    read = index.tokens(texts)
+    return {
+        "object": "list",
+        "model": index.name,
+        "data": [
+            {"object": "embedding", "index": i, "embedding": _written(row, body.encoding_format)}
+            for i, row in enumerate(vectors)
+        ],
+        "usage": {"prompt_tokens": read, "total_tokens": read},
+    }
+
+
+def _cut(index: ServedIndex, vectors: Matrix, dimensions: int) -> Matrix:
+    state = index.collection._state
+    reducer = None if state.settings is None else index.collection._index.reducer
+    kept = [] if reducer is None else [reducer.n_components]
+    if reducer is None or dimensions not in kept:
+        known = " or ".join(map(str, [state.dim, *kept]))
+        raise InputError(f"dimensions={dimensions}; expected {known}")
+    return reduced(reducer, vectors)
+
+
+def _written(row: Matrix, encoding: str) -> str | list[float]:
+    if encoding == "base64":
+        return b64encode(row.astype("<f4").tobytes()).decode()
+    found: list[float] = row.tolist()
+    return found
+
+
+@routes.post("/vector_stores/{name}/search")
+async def search_store(name: str, body: VectorStoreBody, request: Request) -> dict[str, Any]:
+    """The documents nearest to a query; of several, the best of all of them together."""
+    index = service_of(request).named(name)
+    texts = [body.query] if isinstance(body.query, str) else body.query
+    columns = [*OWN_COLUMNS[1:4], *index.collection._store.columns]
+    where = condition(body.filters, columns) if body.filters else None
+    found = await index.search(texts, How(body.max_num_results, where))
+    best: dict[str, Hit] = {}
+    for hit in sorted((hit for hits in found.hits for hit in hits), key=lambda h: -h.score):
+        best.setdefault(hit.id, hit)
+    options = body.ranking_options
+    least = -2.0 if options is None or options.score_threshold is None else options.score_threshold
+    hits = [hit for hit in best.values() if hit.score >= least][: body.max_num_results]
+    return {
+        "object": "vector_store.search_results.page",
+        "search_query": texts,
+        "data": [_result(hit) for hit in hits],
+        "has_more": False,
+        "next_page": None,
+    }
+
+
+def _result(hit: Hit) -> dict[str, Any]:
+    plain = (str, int, float, bool)
+    return {
+        "file_id": hit.id,
+        "filename": hit.title or hit.id,
+        "score": round(hit.score, 6),
+        "attributes": {
+            name: value if isinstance(value, plain) else str(value)
+            for name, value in hit.metadata.items()
+            if value is not None
+        },
+        "content": [{"type": "text", "text": hit.text}],
+    }

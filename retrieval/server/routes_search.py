@@ -1,0 +1,112 @@
+"""Routes that read: searches, documents, what an index holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+
+from ..as_json import document_json, hit_json, json_of
+from ..collection.collection import Collection
+from .bodies import FoundBody, SearchBody
+from .served_index import How, ServedIndex
+from .service import Service
+
+routes = APIRouter()
+ONE_OF = "expected one of query, queries, vector and vectors"
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request is for."""
+    service: Service = request.app.state.service
+    return service
+
+
+def index_of(name: str, request: Request) -> ServedIndex:
+    """The index that a request names."""
+    return service_of(request).named(name)
+
+
+Index = Annotated[ServedIndex, Depends(index_of)]
+
+
+class Json(Response):
+    """An answer as `as_json` writes it."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Bytes in UTF-8."""
+        return json_of(content).encode("utf-8", "backslashreplace")
+
+
+@routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
+async def search(index: Index, body: SearchBody) -> Response:
+    """The documents nearest in meaning to a query, or to each of several."""
+    names, queries = _queries(body)
+    found = await index.search(queries, How(body.limit, body.where, body.candidates, body.per))
+    least = -2.0 if body.min_score is None else body.min_score
+    chance = None
+    if body.candidates != 0:
+        chance = await index.chance_score(body.where)
+    return Json(
+        {
+            "queries": [
+                {"query": name, "hits": [hit_json(hit) for hit in hits if hit.score >= least]}
+                for name, hits in zip(names, found.hits, strict=True)
+            ],
+            "chance_score": chance,
+            "milliseconds": {
+                "encode": round(1000 * found.encode_s, 3),
+                "search": round(1000 * found.search_s, 3),
+            },
+        }
+    )
+
+
+def _queries(body: SearchBody) -> tuple[list[str], list[str] | Matrix]:
+    """What each query is called in the answer, and what is searched for."""
+    ways = (body.query, body.queries, body.vector, body.vectors)
+    if sum(way is not None for way in ways) != 1:
+        raise InputError(ONE_OF)
+    if body.query is not None or body.queries is not None:
+        texts = body.queries or [body.query or ""]
+        return texts, texts
+    rows = body.vectors or [body.vector or []]
+    if len(lengths := {len(row) for row in rows}) > 1:
+        raise InputError(f"vectors of {sorted(lengths)} dimensions; expected as many in each")
+    return [f"vector {i + 1}" for i in range(len(rows))], np.array(rows, dtype=np.float32)
+
+
+@routes.get("/indexes")
+async def indexes(request: Request) -> dict[str, list[dict[str, Any]]]:
+    """The names of all indexes, and how many documents each has."""
+    return {
+        "indexes": [
+            {"name": name, "documents": len(index.collection)}
+            for name, index in service_of(request).indexes.items()
+        ]
+    }
+
+
+@routes.get("/indexes/{name}")
+async def info(index: Index) -> Response:
+    """What an index holds, how it was made and what it costs."""
+    facts = await index.read(Collection.info)
+    facts["path"] = index.name
+    encoder = facts["encoder"]
+    if "model" in encoder:  # where it lies is nobody's business
+        facts["encoder"] = encoder | {"model": Path(str(encoder["model"])).name}
+    return Json(facts)
+
+
+@routes.get("/indexes/{name}/documents/{id:path}")
+async def get(index: Index, id: str) -> Response:
+    """A whole document."""
+    return Json(document_json(await index.read(lambda collection: collection.get(id))))

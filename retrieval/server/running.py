@@ -1,0 +1,173 @@
+"""Running: sockets, certificates, and one process that serves until it is told to stop.
+
+One process holds an index and answers all callers. The work is done by threads of libraries that
+use all cores (OpenVINO, FAISS, DuckDB), and queries that come together are one batch: several
+processes would each have the model and the codes in memory, split the batches, and have to follow
+the one that writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from slimdex.indexes.errors import InputError
+
+from ..address import Addresses
+from .app import application
+from .gate import Gate
+from .hosts import Hosts, is_loopback
+from .owner import for_owner
+from .service import Service
+from .tokens import Tokens
+
+BACKLOG = 2048
+GRACE_S = 3600
+"""Seconds for what was begun when the service is told to stop; a second signal ends it at once."""
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a service listens, and to whom.
+
+    Attributes
+    ----------
+    port : 0 takes a free one.
+    certificate, key : files of TLS, in PEM.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    tokens: Tokens | None = None
+    hosts: Hosts = field(default_factory=Hosts)
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens is None and not is_loopback(self.host):
+            raise InputError(
+                f"--host {self.host}: other machines could read and write; expected --token-file, "
+                "or a host of this machine's own, as 127.0.0.1"
+            )
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"--port {self.port}; expected 0 to 65535")
+        if self.key is not None and self.certificate is None:
+            raise InputError("--tls-key without --tls-certificate; expected both")
+        if self.certificate is not None:
+            self._check_certificate(self.certificate)
+
+    def _check_certificate(self, certificate: Path) -> None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                certificate, self.key, password=lambda: b""
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{certificate}: no certificate with its key ({error}); expected PEM files"
+            ) from error
+
+    def listen(self) -> socket.socket:
+        """A socket that listens there.
+
+        Raises
+        ------
+        InputError
+            If it can't.
+        """
+        try:
+            family, *_, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise InputError(
+                f"{self.host}, port {self.port}: {error.strerror or error}; expected an address of "
+                "this machine and a port that is free"
+            ) from error
+
+    def url(self, listening: socket.socket) -> str:
+        """What to call it by."""
+        scheme = "http" if self.certificate is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+
+def run(
+    service: Service,
+    listening: Listening,
+    started: Callable[[str], None] = lambda url: None,
+    log_level: str = "warning",
+) -> None:
+    """Answer until SIGINT or SIGTERM, then finish what was begun and let go of the indexes.
+
+    Parameters
+    ----------
+    started : called with the address once callers may come.
+    """
+    app = application(service)
+    gate = Gate(app, listening.hosts, listening.tokens, service.limits, service.metrics)
+    public = uvicorn.Config(
+        gate,
+        log_level=log_level,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+        timeout_graceful_shutdown=GRACE_S,
+        lifespan="off",
+    )
+    tcp = listening.listen()
+    places = [index.collection.path for index in service.indexes.values()]
+    with Addresses.told(places) as addresses:
+        private = uvicorn.Config(
+            for_owner(service),
+            uds=addresses.path,
+            log_level=log_level,
+            access_log=False,
+            timeout_graceful_shutdown=GRACE_S,
+            lifespan="off",
+        )
+        servers = [(_Server(public), tcp), (_Server(private), addresses.socket)]
+        asyncio.run(_run(service, servers, lambda: started(listening.url(tcp))))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to `_run`, which has two of them."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+
+async def _run(
+    service: Service,
+    servers: Sequence[tuple[_Server, socket.socket]],
+    started: Callable[[], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for server, _ in servers:
+            server.force_exit = server.should_exit
+            server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    async with service.life():
+        running = [asyncio.create_task(server.serve([own])) for server, own in servers]
+        while not all(server.started for server, _ in servers):
+            if any(task.done() for task in running):
+                break
+            await asyncio.sleep(0.01)
+        else:
+            started()
+        await asyncio.gather(*running)

@@ -1,0 +1,278 @@
+"""A served index: one collection, its queries in batches, its changes one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+
+from ..collection.asked_queries import encoded_by
+from ..collection.collection import Collection
+from ..collection.view import DOCUMENT
+from ..collection.writer import Added
+from ..documents import Document, Hit
+from ..encoders.base import CountingEncoder
+from .batching import Batcher
+from .limits import LimitError, Limits
+from .metrics import Metrics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class How:
+    """What a search asks for beside its queries, as `Collection.search` has it."""
+
+    limit: int = 10
+    where: str | None = None
+    candidates: int | None = None
+    per: str = DOCUMENT
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for each query, and what it cost.
+
+    Attributes
+    ----------
+    encode_s, search_s : seconds from the question to the vectors, and from there to the hits; of
+        all that was asked together, waiting included.
+    """
+
+    hits: Sequence[Sequence[Hit]]
+    encode_s: float
+    search_s: float
+
+
+class ServedIndex:
+    """A collection that is open for changes, asked by any number of callers at a time.
+
+    Texts are encoded in batches, and vectors searched in batches, each in a thread of its own, so
+    that one batch is encoded while the one before is searched. A search with a condition may take
+    any time: it has threads of another kind, and an end.
+
+    Parameters
+    ----------
+    filtering : where searches with conditions run, for all indexes of a service.
+
+    Attributes
+    ----------
+    senders : callers who are sending documents in bulk.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        collection: Collection,
+        limits: Limits,
+        metrics: Metrics,
+        filtering: Executor,
+    ) -> None:
+        self.name, self.collection, self.limits = name, collection, limits
+        self._filtering, self._filtered = filtering, 0
+        self.senders = 0
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-reader")
+        self._chance: tuple[tuple[int, int], float | None] | None = None
+        self._queries = self._batcher(self._encode_queries, "encode", metrics)
+        self._texts = self._batcher(self._encode_texts, "embed", metrics)
+        self._searches = self._batcher(self._search, "search", metrics)
+        self._puts = self._batcher(self._put, "put", metrics)
+
+    def _batcher(
+        self, run: Callable[[Sequence[Any]], Sequence[Any]], step: str, metrics: Metrics
+    ) -> Batcher[Any, Any]:
+        limits, seen = self.limits, metrics.batches.labels(self.name, step).observe
+        return Batcher(
+            run, most=limits.batch, waiting=limits.waiting, name=f"{self.name}-{step}", seen=seen
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Queries that wait, or are under way."""
+        return self._queries.size + self._searches.size + self._filtered
+
+    async def search(self, queries: Sequence[str] | Matrix, how: How) -> Found:
+        """The nearest documents of each query.
+
+        Raises
+        ------
+        InputError
+            As `Collection.search` does.
+        LimitError
+            If too much is asked, or waits, or it takes too long.
+        """
+        self._check(queries, how.limit)
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await self._found(queries, how)
+        except TimeoutError:
+            raise LimitError(
+                504, f"no answer after {self.limits.seconds:g} s; expected one by then"
+            ) from None
+
+    async def _found(self, queries: Sequence[str] | Matrix, how: How) -> Found:
+        start = perf_counter()
+        vectors: Matrix
+        if isinstance(queries, np.ndarray):
+            vectors = queries
+        else:
+            vectors = await self._queries.ask(queries, len(queries))
+        encoded = perf_counter()
+        if how.where is None:
+            hits = await self._searches.ask((vectors, how), len(vectors))
+        else:
+            hits = await self._with_condition(vectors, how)
+        return Found(hits, encoded - start, perf_counter() - encoded)
+
+    async def _with_condition(self, vectors: Matrix, how: How) -> Sequence[Sequence[Hit]]:
+        if self._filtered and self._filtered + len(vectors) > self.limits.waiting:
+            raise LimitError(503, f"{self._filtered:,} searches wait; expected to be asked later")
+        self._filtered += len(vectors)
+        try:
+            loop = asyncio.get_running_loop()
+            answers = await loop.run_in_executor(self._filtering, self._search, [(vectors, how)])
+            return answers[0]
+        finally:
+            self._filtered -= len(vectors)
+
+    async def embed(self, texts: Sequence[str]) -> Matrix:
+        """Vectors (n, dim) of texts as the index's encoder encodes documents.
+
+        Raises
+        ------
+        InputError
+            If the index has no encoder.
+        LimitError
+            If too much is asked, or waits.
+        """
+        self._check(texts, 1)
+        found: Matrix = await self._texts.ask(texts, len(texts))
+        return found
+
+    async def chance_score(self, where: str | None) -> float | None:
+        """As `Collection.chance_score`, known once for each state of the index."""
+        if where is not None:
+            return None
+        state = self.collection._snapshot.state
+        known = state.generation, state.rows
+        if self._chance is None or self._chance[0] != known:
+            self._chance = known, await self.read(Collection.chance_score)
+        return self._chance[1]
+
+    def tokens(self, texts: Sequence[str]) -> int:
+        """Tokens of texts, where the encoder counts them; 0 where it does not."""
+        encoder = self.collection.encoder
+        return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+
+    async def load(self) -> None:
+        """Load the encoder and the codes, as the first query would have to."""
+        collection = self.collection
+        if collection._is_empty:
+            return
+        if not collection._has_no_encoder:
+            await self.search(["slimdex"], How(1))
+        else:
+            await self.read(lambda collection: collection._index)
+
+    async def read(self, function: Callable[[Collection], T]) -> T:
+        """What a function makes of the collection, which it does not change."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reader, partial(function, self.collection))
+
+    async def change(self, function: Callable[[Collection], T]) -> T:
+        """What a function that changes the collection makes of it; others wait for it.
+
+        It is finished even if who asked has gone.
+        """
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._writer, partial(function, self.collection))
+        return await asyncio.shield(running)
+
+    async def put(self, document: Document) -> Added:
+        """Add a document, or replace the one of its id; those that come together are one commit.
+
+        What is told of the addition is of all of them.
+        """
+        added: Added = await self._puts.ask(document)
+        return added
+
+    async def close(self) -> None:
+        """Finish what was begun, and let go of the folder."""
+        for batcher in (self._queries, self._texts, self._searches, self._puts):
+            await batcher.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._writer.shutdown)
+        await loop.run_in_executor(None, self._reader.shutdown)
+        await loop.run_in_executor(None, self.collection.close)
+
+    def _check(self, queries: Sequence[str] | Matrix, limit: int) -> None:
+        limits = self.limits
+        if not len(queries):
+            raise InputError("no queries; expected one or more")
+        if len(queries) > limits.queries:
+            raise LimitError(413, f"{len(queries):,} texts; expected {limits.queries:,} or fewer")
+        if limit > limits.hits:
+            raise LimitError(413, f"limit={limit:,}; expected {limits.hits:,} or less")
+        if isinstance(queries, np.ndarray):
+            return
+        if any(not text.strip() for text in queries):
+            raise InputError("a text without words; expected some")
+        if (longest := max(map(len, queries))) > limits.text:
+            raise LimitError(
+                413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"
+            )
+
+    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
+        texts = [text for own in asked for text in own]
+        vectors = encoded_by(lambda: self.collection.encoder, texts)
+        return _parted(vectors, asked)
+
+    def _encode_texts(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
+        texts = [text for own in asked for text in own]
+        return _parted(self.collection.encoder.encode(texts), asked)
+
+    def _put(self, documents: Sequence[Document]) -> list[Added]:
+        last = {document.id: document for document in documents}  # as if one came after the other
+        return [self.collection.add([*last.values()])] * len(documents)
+
+    def _search(self, asked: Sequence[tuple[Matrix, How]]) -> list[list[list[Hit]]]:
+        """Searches that ask for the same are one search."""
+        order = sorted(range(len(asked)), key=lambda i: hash(asked[i][1]))
+        answers: dict[int, list[list[Hit]]] = {}
+        for how, group in groupby(order, key=lambda i: asked[i][1]):
+            numbers = list(group)
+            vectors = [asked[i][0] for i in numbers]
+            found = self.collection.search_many(
+                np.concatenate(vectors),
+                how.limit,
+                how.where,
+                candidates=how.candidates,
+                per=how.per,
+            )
+            for i, own in zip(numbers, _parted(found, vectors), strict=True):
+                answers[i] = own
+        return [answers[i] for i in range(len(asked))]
+
+
+def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
+    """Rows, as many for each part as it has.
+
+    >>> _parted("abcde", ["..", "..."])
+    ['ab', 'cde']
+    """
+    found, start = [], 0
+    for part in parts:
+        found.append(rows[start : start + len(part)])
+        start += len(part)
+    return found

@@ -1,0 +1,143 @@
+"""Service: the indexes that one process serves, by their names."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from slimdex.indexes.errors import InputError, SlimdexError
+
+from ..collection.collection import Collection
+from .limits import Limits
+from .metrics import Metrics
+from .served_index import ServedIndex
+
+FILTERING = 4
+"""Threads for searches with conditions, of all indexes together."""
+_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
+
+
+@dataclass
+class Service:
+    """What is served.
+
+    Attributes
+    ----------
+    indexes : by name.
+    folders : that callers may have read, with all that is below them.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    folders: Sequence[Path] = ()
+    indexes: dict[str, ServedIndex] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+    is_ready: bool = False
+
+    @classmethod
+    def open(
+        cls,
+        places: Mapping[str, Path],
+        limits: Limits | None = None,
+        folders: Sequence[Path] = (),
+        *,
+        wait: float = 0.0,
+        opened: Callable[[str, Collection], None] = lambda name, collection: None,
+    ) -> Service:
+        """Open all of them for changes, or none.
+
+        Raises
+        ------
+        InputError, CorruptError
+            As `Collection.open` does.
+        """
+        service = cls(limits or Limits(), [folder.resolve() for folder in folders])
+        filtering = ThreadPoolExecutor(FILTERING, thread_name_prefix="conditions")
+        with ExitStack() as undo:
+            for name, place in places.items():
+                collection = Collection.open(place, wait=wait)
+                undo.callback(collection.close)
+                opened(name, collection)
+                service.indexes[name] = ServedIndex(
+                    name, collection, service.limits, service.metrics, filtering
+                )
+            undo.pop_all()
+        service._add_gauges()
+        return service
+
+    def named(self, name: str) -> ServedIndex:
+        """An index; raises a 404 if there is none of that name."""
+        if name not in self.indexes:
+            known = ", ".join(sorted(self.indexes))
+            raise HTTPException(404, f"index {name[:100]!r}; expected one of {known}")
+        return self.indexes[name]
+
+    def without_paths(self, message: str) -> str:
+        """A message that names indexes in place of their folders."""
+        for name, index in self.indexes.items():
+            message = message.replace(str(index.collection.path), name)
+        return message
+
+    async def load(self) -> None:
+        """Load what the first query to each index would have to; `is_ready` is true then."""
+        for index in self.indexes.values():
+            await index.load()
+        self.is_ready = True
+
+    @asynccontextmanager
+    async def life(self) -> AsyncGenerator[None]:
+        """Load, and when all is over finish what was begun and let go of the folders."""
+        loading = asyncio.create_task(self.load())
+        try:
+            yield
+        finally:
+            loading.cancel()
+            with suppress(asyncio.CancelledError, SlimdexError):
+                await loading
+            for index in self.indexes.values():
+                await index.close()
+
+    def _add_gauges(self) -> None:
+        def gauge(value: Callable[[ServedIndex], float]) -> Callable[[], list[tuple[str, float]]]:
+            return lambda: [(name, value(index)) for name, index in self.indexes.items()]
+
+        self.metrics.add_gauge(
+            "slimdex_documents", "Documents of an index.", gauge(lambda i: len(i.collection))
+        )
+        self.metrics.add_gauge(
+            "slimdex_waiting_queries",
+            "Queries that wait, or are under way.",
+            gauge(lambda i: i.waiting),
+        )
+
+
+def named_places(words: Sequence[str]) -> dict[str, Path]:
+    """Folders by the names that they are served by: NAME=DIR, or DIR, called as the folder is.
+
+    Raises
+    ------
+    InputError
+        If a name can't stand in an address, or stands twice.
+
+    >>> named_places(["/srv/news.index", "old=/srv/2019"])
+    {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
+    """
+    places = dict[str, Path]()
+    for word in words:
+        given, _, rest = word.partition("=")
+        is_named = bool(rest) and not Path(word).exists()
+        place = Path(rest if is_named else word)
+        name = given if is_named else place.resolve().name.removesuffix(".index")
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{word}: index name {name!r}; expected {EXPECTED}")
+        if name in places:
+            raise InputError(f"{word}: a second index {name!r}; expected another name: {EXPECTED}")
+        places[name] = place
+    return places
