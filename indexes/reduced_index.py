@@ -18,6 +18,7 @@ from .ranking import best_of, compacted, top_k
 from .reducer import Reducer
 from .rescoring import Metric, Probes, Rescorer
 from .search_costs import Costs
+from .stages import stage
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
 from .workers import HERE, Workers
@@ -134,13 +135,17 @@ class ReducedIndex:
         if not k or not len(queries):
             return best_of([], len(queries), k)
         if rows is not None:
-            return self._among(queries, k, without(rows, exclude), metric, candidates)
+            with stage("scan"):
+                return self._among(queries, k, without(rows, exclude), metric, candidates)
         if metric is None:
-            return self._nearest_codes(queries, k, exclude)
+            with stage("scan"):
+                return self._nearest_codes(queries, k, exclude)
         candidates = min(max(candidates, k), len(self))
-        _, found = self._nearest_codes(queries, candidates, exclude)
-        each = zip(metric.probes(queries).each(), found, strict=True)
-        return _stack([_rescored(metric, probe, rows, k) for probe, rows in each], k)
+        with stage("scan"):
+            _, found = self._nearest_codes(queries, candidates, exclude)
+        with stage("rescore"):
+            each = zip(metric.probes(queries).each(), found, strict=True)
+            return _stack([_rescored(metric, probe, rows, k) for probe, rows in each], k)
 
     def filtered(self, candidates: int | None = None) -> FilteredSearch:
         """The search among given rows, for an index that rescores."""

@@ -290,6 +290,17 @@ class Info:
         return collection.info()
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What stands in the documents' columns."""
+
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """As `ColumnValues.facts`."""
+        return {"columns": collection._store.column_values.facts()}
+
+
 COMMANDS: Mapping[str, type[Command]] = {
     "add": Add,
     "sync": Sync,
@@ -298,6 +309,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "search": Search,
     "open": Fetch,
     "info": Info,
+    "columns": Columns,
 }
 _NAMES = {command: name for name, command in COMMANDS.items()}
 

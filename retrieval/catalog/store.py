@@ -20,6 +20,7 @@ from ..documents import OWN_COLUMNS, Document, content
 from ..passages import Passage
 from ..sql import identifier
 from .database import DISK_ERRORS, Database, is_damage, one_line
+from .column_values import ColumnValues
 from .document_origins import LIVE, DocumentOrigins
 from .document_rows import DocumentRows
 from .metadata_columns import MetadataColumns
@@ -65,6 +66,7 @@ class DocumentStore:
     ----------
     passages : the table of how documents are cut.
     origins : where documents came from.
+    column_values : what stands in the user's columns.
     """
 
     def __init__(self, database: Database) -> None:
@@ -72,6 +74,7 @@ class DocumentStore:
         self._columns = MetadataColumns(database)
         self.passages = PassagesTable(database)
         self.origins = DocumentOrigins(database)
+        self.column_values = ColumnValues(database, self._columns)
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:

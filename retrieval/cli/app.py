@@ -418,6 +418,7 @@ def reduce(
 
 
 app.command()(serving.serve)
+app.command()(serving.mcp)
 app.command()(measuring.tune)
 app.command()(exporting.export)
 

@@ -1,18 +1,23 @@
-"""Serving: indexes over HTTP, until Ctrl-C."""
+"""Serving commands: indexes over HTTP, and to agents, until Ctrl-C."""
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import console
-from .options import Wait
+from .options import Model, Wait
 
-MODULES = ("fastapi", "uvicorn", "prometheus_client")
-"""Of the extra serve."""
+if TYPE_CHECKING:
+    from ..commands import Command
+
+Dirs = typer.Argument(
+    metavar="DIR...", help="Indexes; NAME=DIR for another name than the folder's."
+)
 
 
 def serve(
@@ -49,6 +54,7 @@ def serve(
     wait: Wait = 0,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
+    from ..collection.collection import Collection
     from ..server.hosts import Hosts
     from ..server.running import Listening, run
     from ..server.service import Service, named_places
@@ -59,6 +65,44 @@ def serve(
     hosts = Hosts([*(allow_host or []), host], cors or [])
     listening = Listening(host, port, tokens, hosts, tls_certificate, tls_key)
     places = named_places(indexes)
-    service = Service.open(places, folders=files or [], wait=wait)
+    service = Service.open(
+        places, folders=files or [], open_one=partial(Collection.open, wait=wait)
+    )
     console.note(f"{', '.join(places)}: Ctrl-C ends it")
     run(service, listening, lambda url: console.line(url))
+
+
+def mcp(
+    indexes: Annotated[list[str], Dirs],
+    http: Annotated[
+        bool, typer.Option("--http", help="Streamable HTTP at /mcp, in place of stdin and stdout.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="With --http; 0 takes a free one.")] = 8001,
+    model: Model = None,
+    wait: Wait = 30,
+) -> None:
+    """Give agents the tools search, fetch and info, by the Model Context Protocol.
+
+    An index is open no longer than a call takes, so that others may write; or the service that
+    holds it is asked.
+    """
+    import anyio
+
+    from ..commands import Info
+    from ..server.agents import agents_server
+    from ..server.service import named_places
+    from .performing import Index
+
+    places = named_places(indexes)
+    opened = {name: Index(place, wait, model=model) for name, place in places.items()}
+    for at in opened.values():
+        at.do(Info())  # what is wrong should be said now, not to the agent
+
+    async def do(name: str, command: Command) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(opened[name].do, command)
+
+    server = agents_server([*places], do)
+    if http:
+        server.run("streamable-http", port=port)
+    else:
+        server.run()

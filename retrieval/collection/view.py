@@ -9,6 +9,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.stages import stage
 
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
@@ -62,8 +63,9 @@ class View:
         snapshot, allowed = self.snapshot, None
         rows = snapshot.document_rows
         if where is not None:
-            found = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
-            allowed = rows.all_rows(found)
+            with stage("filter"):
+                found = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+                allowed = rows.all_rows(found)
 
         def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
             return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
@@ -77,7 +79,8 @@ class View:
         """Hits of each query from scores and rows (q, k), padded with -1."""
         firsts = self.snapshot.document_rows.documents(rows)
         found = sorted({int(row) for row in firsts.flat if row >= 0})
-        documents = self.documents(found)
+        with stage("fetch"):
+            documents = self.documents(found)
         return [
             [
                 hit_of(documents[int(first)], int(row - first), float(score))

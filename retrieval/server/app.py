@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import SlimdexError
 
-from . import routes_change, routes_openai, routes_search, routes_status
+from . import routes_change, routes_openai, routes_page, routes_search, routes_status
 from .failures import first_line, headers_of, told_of
 from .service import Service
 
@@ -24,11 +24,12 @@ def application(service: Service) -> FastAPI:
         title="slimdex",
         version=version("slimdex"),
         description=ABOUT,
+        docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
     )
     app.state.service = service
-    for routes in (routes_search, routes_change, routes_openai, routes_status):
+    for routes in (routes_search, routes_change, routes_openai, routes_status, routes_page):
         app.include_router(routes.routes)
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, Exception):

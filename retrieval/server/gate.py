@@ -21,9 +21,9 @@ from .tokens import Right, Tokens
 
 RIGHT = "slimdex_right"
 """Where a request's scope says what its caller may do."""
-OPEN = ("/", "/health", "/ready", "/favicon.ico")
-"""Paths that tell nothing of what is served, and take no token; and those under `PAGE`."""
-PAGE = "/page/"
+OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
+BELOW = ("/page/", "/docs/")
+"""Paths, and beginnings of paths, that tell nothing of what is served, and take no token."""
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 """Types of bodies that are read line by line, with a limit on each line."""
 UNKNOWN = "unknown"
@@ -96,7 +96,7 @@ class Gate:
         right = Right.WRITE
         if self._tokens is not None:
             right = self._tokens.right_of(headers.get(b"authorization", b""))
-        if not right and scope["path"] not in OPEN and not scope["path"].startswith(PAGE):
+        if not right and not _is_open(scope["path"]):
             raise Refusal(
                 401,
                 "expected a header Authorization: Bearer TOKEN with a token of this service",
@@ -157,6 +157,10 @@ def needs(right: Right) -> Callable[[Request], None]:
             raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
 
     return check
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith(BELOW)
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
@@ -88,9 +89,20 @@ async def add(index: Index, request: Request) -> Response:
     told = _told(index, request)
     first = await anext(told)
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
-        return StreamingResponse(_lines(first, told), media_type=STREAMED[0])
+        return _Answering(_lines(first, told), media_type=STREAMED[0])
     last = [first, *[one async for one in told]][-1]
     return JSONResponse(last, last.pop("status", 200))
+
+
+class _Answering(StreamingResponse):
+    """An answer that begins before the request has ended: what still comes is read by its lines.
+
+    Starlette's own would read it, too, to see whether the caller has gone.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        await self.stream_response(send)
 
 
 async def _told(index: ServedIndex, request: Request) -> AsyncGenerator[dict[str, Any]]:
@@ -122,7 +134,8 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     """
     _check_places(body.sources, service_of(request).folders)
     notes = list[str]()
-    command = Sync(AskedSources(**body.model_dump(exclude={"refit"})), body.refit)
+    asked = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
+    command = Sync(AskedSources(body.sources, **asked), body.refit)
     found = await index.change(lambda collection: command.run(collection, Talk(note=notes.append)))
     return found | {"notes": notes}
 

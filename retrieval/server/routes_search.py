@@ -62,10 +62,7 @@ async def search(index: Index, body: SearchBody) -> Response:
                 for name, hits in zip(names, found.hits, strict=True)
             ],
             "chance_score": chance,
-            "milliseconds": {
-                "encode": round(1000 * found.encode_s, 3),
-                "search": round(1000 * found.search_s, 3),
-            },
+            "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
         }
     )
 
@@ -104,6 +101,12 @@ async def info(index: Index) -> Response:
     if "model" in encoder:  # where it lies is nobody's business
         facts["encoder"] = encoder | {"model": Path(str(encoder["model"])).name}
     return Json(facts)
+
+
+@routes.get("/indexes/{name}/columns")
+async def columns(index: Index) -> Response:
+    """The documents' columns, and what stands in them: values that are few, or a range."""
+    return Json({"columns": await index.columns()})
 
 
 @routes.get("/indexes/{name}/documents/{id:path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.stages import spent
 
 from ..collection.asked_queries import encoded_by
 from ..collection.collection import Collection
@@ -27,6 +28,8 @@ from .limits import LimitError, Limits
 from .metrics import Metrics
 
 T = TypeVar("T")
+_Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
+"""Of each query, and the seconds of their batch by stage."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,11 @@ class Found:
 
     Attributes
     ----------
-    encode_s, search_s : seconds from the question to the vectors, and from there to the hits; of
-        all that was asked together, waiting included.
+    seconds : by stage: wait, encode, filter, scan, rescore, fetch; of all that was asked together.
     """
 
     hits: Sequence[Sequence[Hit]]
-    encode_s: float
-    search_s: float
+    seconds: Mapping[str, float]
 
 
 class ServedIndex:
@@ -83,6 +84,7 @@ class ServedIndex:
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-reader")
+        self._columns: tuple[tuple[int, int], list[dict[str, Any]]] | None = None
         self._chance: tuple[tuple[int, int], float | None] | None = None
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
@@ -122,20 +124,21 @@ class ServedIndex:
             ) from None
 
     async def _found(self, queries: Sequence[str] | Matrix, how: How) -> Found:
-        start = perf_counter()
+        start, encode_s = perf_counter(), 0.0
         vectors: Matrix
         if isinstance(queries, np.ndarray):
             vectors = queries
         else:
-            vectors = await self._queries.ask(queries, len(queries))
-        encoded = perf_counter()
+            vectors, encode_s = await self._queries.ask(queries, len(queries))
         if how.where is None:
-            hits = await self._searches.ask((vectors, how), len(vectors))
+            hits, seconds = await self._searches.ask((vectors, how), len(vectors))
         else:
-            hits = await self._with_condition(vectors, how)
-        return Found(hits, encoded - start, perf_counter() - encoded)
+            hits, seconds = await self._with_condition(vectors, how)
+        seconds = {"encode": encode_s} | seconds
+        wait_s = perf_counter() - start - sum(seconds.values())
+        return Found(hits, {"wait": max(wait_s, 0.0)} | seconds)
 
-    async def _with_condition(self, vectors: Matrix, how: How) -> Sequence[Sequence[Hit]]:
+    async def _with_condition(self, vectors: Matrix, how: How) -> _Hits:
         if self._filtered and self._filtered + len(vectors) > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; expected to be asked later")
         self._filtered += len(vectors)
@@ -199,6 +202,15 @@ class ServedIndex:
         running = loop.run_in_executor(self._writer, partial(function, self.collection))
         return await asyncio.shield(running)
 
+    async def columns(self) -> list[dict[str, Any]]:
+        """What stands in the documents' columns, known once for each state of the index."""
+        state = self.collection._snapshot.state
+        known = state.generation, state.rows
+        if self._columns is None or self._columns[0] != known:
+            values = self.collection._store.column_values
+            self._columns = known, await self.read(lambda collection: values.facts())
+        return self._columns[1]
+
     async def put(self, document: Document) -> Added:
         """Add a document, or replace the one of its id; those that come together are one commit.
 
@@ -233,10 +245,12 @@ class ServedIndex:
                 413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"
             )
 
-    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
+    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, float]]:
+        start = perf_counter()
         texts = [text for own in asked for text in own]
         vectors = encoded_by(lambda: self.collection.encoder, texts)
-        return _parted(vectors, asked)
+        seconds = perf_counter() - start
+        return [(own, seconds) for own in _parted(vectors, asked)]
 
     def _encode_texts(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
         texts = [text for own in asked for text in own]
@@ -246,22 +260,23 @@ class ServedIndex:
         last = {document.id: document for document in documents}  # as if one came after the other
         return [self.collection.add([*last.values()])] * len(documents)
 
-    def _search(self, asked: Sequence[tuple[Matrix, How]]) -> list[list[list[Hit]]]:
+    def _search(self, asked: Sequence[tuple[Matrix, How]]) -> list[_Hits]:
         """Searches that ask for the same are one search."""
         order = sorted(range(len(asked)), key=lambda i: hash(asked[i][1]))
-        answers: dict[int, list[list[Hit]]] = {}
+        answers: dict[int, _Hits] = {}
         for how, group in groupby(order, key=lambda i: asked[i][1]):
             numbers = list(group)
             vectors = [asked[i][0] for i in numbers]
-            found = self.collection.search_many(
-                np.concatenate(vectors),
-                how.limit,
-                how.where,
-                candidates=how.candidates,
-                per=how.per,
-            )
+            with spent() as seconds:
+                found = self.collection.search_many(
+                    np.concatenate(vectors),
+                    how.limit,
+                    how.where,
+                    candidates=how.candidates,
+                    per=how.per,
+                )
             for i, own in zip(numbers, _parted(found, vectors), strict=True):
-                answers[i] = own
+                answers[i] = own, seconds
         return [answers[i] for i in range(len(asked))]
 
 

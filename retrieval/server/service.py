@@ -48,10 +48,13 @@ class Service:
         limits: Limits | None = None,
         folders: Sequence[Path] = (),
         *,
-        wait: float = 0.0,
-        opened: Callable[[str, Collection], None] = lambda name, collection: None,
+        open_one: Callable[[Path], Collection] = Collection.open,
     ) -> Service:
         """Open all of them for changes, or none.
+
+        Parameters
+        ----------
+        open_one : opens the collection of a folder for changes.
 
         Raises
         ------
@@ -62,9 +65,8 @@ class Service:
         filtering = ThreadPoolExecutor(FILTERING, thread_name_prefix="conditions")
         with ExitStack() as undo:
             for name, place in places.items():
-                collection = Collection.open(place, wait=wait)
+                collection = open_one(place)
                 undo.callback(collection.close)
-                opened(name, collection)
                 service.indexes[name] = ServedIndex(
                     name, collection, service.limits, service.metrics, filtering
                 )

@@ -52,7 +52,8 @@ class Tokens:
         for number, line in enumerate(lines, start=1):
             words = line.split("#")[0].split()
             if words:
-                rights[_token(path, number, words)] = Right[words[0].upper()]
+                token = _token(path, number, words)
+                rights[token] = Right[words[0].upper()]
         if not rights:
             raise InputError(f"{path}: no tokens; expected {EXPECTED}")
         return cls(rights)

@@ -1,0 +1,150 @@
+"""Agents: tools of the Model Context Protocol, with answers that are short and can be quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from slimdex.indexes.errors import InputError
+
+from ..commands import Columns, Command, Fetch, Info, Search
+from ..excerpts import shortened
+
+Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
+"""What does a command with the index of a name."""
+QUOTED = 1200
+"""Characters of a passage that an answer has."""
+READ = 8000
+"""Characters of a document that are read at a time."""
+MOST = 50
+"""Hits that a search may ask for."""
+READS = ToolAnnotations(readOnlyHint=True, idempotentHint=True, openWorldHint=False)
+
+IndexName = Annotated[
+    str | None, Field(description="Which index; not needed where there is one.")
+]
+
+
+class Passage(BaseModel):
+    """A passage that was found."""
+
+    id: str = Field(description="Of its document, for fetch.")
+    title: str
+    text: str
+    score: float = Field(description="A cosine: higher is nearer.")
+    start: int = Field(description="Where it begins in the document, in characters.")
+    page: int | None
+    headings: list[str]
+    metadata: dict[str, Any]
+
+
+class Passages(BaseModel):
+    """Passages, nearest first."""
+
+    passages: list[Passage]
+    note: str = Field("", description="What to know of them.")
+
+
+class Text(BaseModel):
+    """A document, or a part of it."""
+
+    id: str
+    title: str
+    text: str
+    start: int
+    characters: int = Field(description="Of the whole document.")
+    metadata: dict[str, Any]
+
+
+class About(BaseModel):
+    """What an index holds."""
+
+    name: str
+    documents: int
+    columns: list[dict[str, Any]] = Field(description="What `where` may name, with values.")
+    encoder: str
+
+
+def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
+    """A server with the tools search, fetch and info over indexes of these names."""
+    server = MCPServer[Any](
+        "slimdex",
+        instructions="Search documents by meaning: ask in whole phrases. `search` gives passages "
+        f"to quote, `fetch` the document around them. Indexes: {', '.join(names)}.",
+        version=version("slimdex"),
+        log_level="WARNING",
+    )
+
+    def chosen(name: str | None) -> str:
+        if name is None and len(names) == 1:
+            return names[0]
+        if name not in names:
+            raise InputError(f"index {name!r}; expected one of {', '.join(names)}")
+        return str(name)
+
+    @server.tool(annotations=READS)
+    async def search(
+        query: Annotated[str, Field(description="What is looked for, in words.")],
+        index: IndexName = None,
+        limit: Annotated[int, Field(ge=1, le=MOST)] = 5,
+        where: Annotated[
+            str | None,
+            Field(description="A condition on the columns that `info` tells, as SQL has it."),
+        ] = None,
+    ) -> Passages:
+        """Find the passages nearest in meaning to a query."""
+        command = Search([query], limit=limit, where=where)
+        found = await do(chosen(index), command)
+        hits, chance = found["hits"][0], found["chance_score"]
+        is_chance = bool(hits) and chance is not None and hits[0]["score"] < chance
+        note = "The best is no nearer than a random document would be." if is_chance else ""
+        return Passages(passages=[_passage(hit) for hit in hits], note=note)
+
+    @server.tool(annotations=READS)
+    async def fetch(
+        id: Annotated[str, Field(description="Of a document that was found.")],
+        index: IndexName = None,
+        start: Annotated[int, Field(ge=0, description="The first character to read.")] = 0,
+    ) -> Text:
+        """Read a document, some thousand characters at a time."""
+        found = await do(chosen(index), Fetch(id))
+        return Text(
+            id=found["id"],
+            title=found["title"],
+            text=found["text"][start : start + READ],
+            start=start,
+            characters=len(found["text"]),
+            metadata=found["metadata"],
+        )
+
+    @server.tool(annotations=READS)
+    async def info(index: IndexName = None) -> About:
+        """What an index holds: how many documents, and which columns conditions may name."""
+        name = chosen(index)
+        facts, columns = await do(name, Info()), await do(name, Columns())
+        return About(
+            name=name,
+            documents=facts["documents"],
+            columns=columns["columns"],
+            encoder=str(facts["encoder"].get("model", facts["encoder"]["type"])).rsplit("/")[-1],
+        )
+
+    return server
+
+
+def _passage(hit: dict[str, Any]) -> Passage:
+    return Passage(
+        id=hit["id"],
+        title=hit["title"],
+        text=shortened(hit["text"], QUOTED),
+        score=hit["score"],
+        start=hit["start"],
+        page=hit["page"],
+        headings=hit["headings"],
+        metadata=hit["metadata"],
+    )

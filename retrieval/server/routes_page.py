@@ -1,0 +1,59 @@
+"""Routes of the page: a search box in the browser, and a page of the API. No outside request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import FileResponse, HTMLResponse, Response
+from starlette.exceptions import HTTPException
+
+routes = APIRouter(include_in_schema=False)
+PAGE = Path(__file__).parent / "page"
+SAFE = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+"""Headers of the page: it runs no script but its own, and no other page can hold it."""
+SWAGGER = ("swagger-ui-bundle.js", "swagger-ui.css")
+
+
+@routes.get("/")
+async def page() -> Response:
+    """The page."""
+    return FileResponse(PAGE / "index.html", headers=SAFE)
+
+
+@routes.get("/page/{name}")
+async def part(name: str) -> Response:
+    """What the page is made of."""
+    if name not in {path.name for path in PAGE.iterdir()}:
+        raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
+    return FileResponse(PAGE / name, headers=SAFE)
+
+
+@routes.get("/docs")
+async def docs() -> HTMLResponse:
+    """The API, to be tried out."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="slimdex",
+        swagger_js_url=f"docs/{SWAGGER[0]}",
+        swagger_css_url=f"docs/{SWAGGER[1]}",
+        swagger_favicon_url="page/icon.svg",
+    )
+
+
+@routes.get("/docs/{name}")
+async def docs_part(name: str) -> Response:
+    """What the page of the API is made of."""
+    from swagger_ui_bundle import swagger_ui_path
+
+    if name not in SWAGGER:
+        raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
+    return FileResponse(Path(swagger_ui_path) / name)

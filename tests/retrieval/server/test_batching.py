@@ -1,0 +1,120 @@
+"""What is asked together is done together, and one caller's fault is no other's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from threading import Event
+
+import pytest
+
+from slimdex.retrieval.server.batching import Batcher
+from slimdex.retrieval.server.limits import LimitError
+
+
+class Doubling:
+    """Doubles numbers, once it is let; remembers its batches."""
+
+    def __init__(self) -> None:
+        self.may, self.batches = Event(), list[list[int]]()
+
+    def __call__(self, asked: Sequence[int]) -> list[int]:
+        assert self.may.wait(10)
+        self.batches.append([*asked])
+        if -1 in asked:
+            raise ValueError("minus one")
+        return [2 * number for number in asked]
+
+
+def batcher(run: Callable[[Sequence[int]], list[int]], waiting: int = 100) -> Batcher[int, int]:
+    return Batcher(run, most=4, waiting=waiting)
+
+
+def test_what_waits_is_the_next_batch() -> None:
+    async def ask() -> list[int]:
+        own = batcher(run)
+        first = asyncio.create_task(own.ask(0))
+        await asyncio.sleep(0.05)  # it is under way, alone
+        others = [asyncio.create_task(own.ask(number)) for number in range(1, 8)]
+        await asyncio.sleep(0)
+        run.may.set()
+        found = [await first, *await asyncio.gather(*others)]
+        await own.close()
+        return found
+
+    run = Doubling()
+    assert asyncio.run(ask()) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert run.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
+
+
+def test_a_large_one_is_a_batch_by_itself() -> None:
+    async def ask() -> None:
+        own = batcher(run)
+        tasks = [asyncio.create_task(own.ask(n, size)) for n, size in enumerate((3, 9, 1, 3, 1))]
+        run.may.set()
+        assert await asyncio.gather(*tasks) == [0, 2, 4, 6, 8]
+        assert own.size == 0
+
+    run = Doubling()
+    asyncio.run(ask())
+    assert run.batches == [[0], [1], [2, 3], [4]]
+
+
+def test_only_who_asked_for_what_is_wrong_gets_the_error() -> None:
+    async def ask() -> list[int | BaseException]:
+        own = batcher(run)
+        run.may.set()
+        return await asyncio.gather(*(own.ask(n) for n in (1, -1, 3)), return_exceptions=True)
+
+    run = Doubling()
+    one, error, three = asyncio.run(ask())
+    assert (one, three, str(error)) == (2, 6, "minus one")
+    assert run.batches == [[1, -1, 3], [1], [-1], [3]]
+
+
+def test_what_nobody_waits_for_any_more_is_not_run() -> None:
+    async def ask() -> None:
+        own = batcher(run)
+        first = asyncio.create_task(own.ask(0))
+        await asyncio.sleep(0.05)
+        gone, stays = (asyncio.create_task(own.ask(n)) for n in (1, 2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        run.may.set()
+        assert (await first, await stays) == (0, 4)
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        assert own.size == 0
+
+    run = Doubling()
+    asyncio.run(ask())
+    assert run.batches == [[0], [2]]
+
+
+def test_too_many_are_refused_and_those_before_them_answered() -> None:
+    async def ask() -> None:
+        own = batcher(run, waiting=3)
+        tasks = [asyncio.create_task(own.ask(n)) for n in range(3)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(LimitError, match="3 queries are waiting") as refused:
+            await own.ask(9)
+        assert refused.value.status == 503
+        run.may.set()
+        assert await asyncio.gather(*tasks) == [0, 2, 4]
+        assert await own.ask(9) == 18  # there is room again
+
+    run = Doubling()
+    asyncio.run(ask())
+
+
+def test_closing_waits_for_what_was_asked() -> None:
+    async def ask() -> None:
+        own = batcher(run)
+        tasks = [asyncio.create_task(own.ask(n)) for n in range(6)]
+        await asyncio.sleep(0.05)
+        run.may.set()
+        await own.close()
+        assert [task.result() for task in tasks] == [0, 2, 4, 6, 8, 10]
+
+    run = Doubling()
+    asyncio.run(ask())

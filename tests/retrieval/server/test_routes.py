@@ -1,0 +1,404 @@
+"""Each route: what it answers, and the one line for what it can't do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from slimdex.retrieval.as_json import hit_json
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.server.hosts import Hosts
+from slimdex.retrieval.server.limits import Limits
+from slimdex.retrieval.server.service import Service
+from slimdex.retrieval.server.tokens import Right, Tokens
+from tests.conftest import Copies
+from tests.encoders import WordEncoder
+
+from .asking import DOCUMENTS, asked, made
+
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> dict[str, Path]:
+    return {"notes": made(tmp_path / "secret-place" / "notes.index")}
+
+
+def lines(documents: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(document) + "\n" for document in documents)
+
+
+def assert_same(hits: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """The same hits; sums of a batch round otherwise than those of one query."""
+    assert [hit | {"score": 0} for hit in hits] == [hit | {"score": 0} for hit in expected]
+    scores = [hit["score"] for hit in expected]
+    assert [hit["score"] for hit in hits] == pytest.approx(scores, abs=2e-6)
+
+
+def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) -> None:
+    """Of 1,200 documents, by text and by vector, alone and at once, with conditions and without."""
+    path = copied(tmp_path / "i")
+    texts = ["sort a list", "open a file", "parse a date", "send mail", "compress data"]
+    vectors = WordEncoder().encode(texts)
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        expected = {
+            where: [
+                [hit_json(hit) for hit in hits]
+                for hits in collection.search_many(texts, 5, where)
+            ]
+            for where in (None, "id < 'json'")
+        }
+        chance = collection.chance_score()
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        bodies: list[dict[str, Any]] = []
+        for where in expected:
+            bodies += [{"query": text, "where": where} for text in texts]
+            bodies += [{"vector": row.tolist(), "where": where} for row in vectors]
+        answers = await asyncio.gather(
+            *(client.post("/indexes/i/search", json=body | {"limit": 5}) for body in bodies)
+        )
+        for body, answer in zip(bodies, answers, strict=True):
+            assert answer.status_code == 200, answer.text
+            found = answer.json()
+            number = bodies.index(body) % 5
+            assert_same(found["queries"][0]["hits"], expected[body["where"]][number])
+            assert found["milliseconds"]["scan"] >= 0
+        several = {"queries": texts, "limit": 5}
+        found = (await client.post("/indexes/i/search", json=several)).json()
+        for one, hits in zip(found["queries"], expected[None], strict=True):
+            assert_same(one["hits"], hits)
+        assert [one["query"] for one in found["queries"]] == texts
+        assert found["chance_score"] == pytest.approx(chance)
+        sizes = (await client.get("/metrics")).text
+        assert 'slimdex_batch_queries_count{index="i",step="encode"}' in sizes
+
+    asked({"i": path}, ask)
+
+
+def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        at = "/indexes/notes/documents/"
+        put = await client.put(f"{at}new", json={"text": "rain fell", "title": "T", "year": 7})
+        assert put.json() == {"id": "new", "documents": 4}
+        new = (await client.get(f"{at}new")).json()
+        assert (new["text"], new["title"], new["metadata"]) == (
+            "rain fell",
+            "T",
+            {"year": 7, "kind": None},
+        )
+        again = await client.put(f"{at}new", json={"text": "snow fell"})
+        assert again.json() == {"id": "new", "documents": 4}
+        odd = await client.get(f"{at}a%2Fb%20c%3F")
+        assert odd.json()["text"] == DOCUMENTS[2]["text"]
+        assert (await client.delete(f"{at}1")).json() == {"deleted": 1, "documents": 3}
+        gone = await client.get(f"{at}1")
+        assert (gone.status_code, gone.json()["error"]) == (
+            404,
+            "unknown id '1'; expected the id of a document",
+        )
+        body = {"where": "year > 2000"}
+        some = await client.post("/indexes/notes/delete", json=body)
+        assert some.json() == {"deleted": 2, "documents": 1}
+        assert (await client.post("/indexes/notes/compact")).json() == {"freed": 4, "documents": 1}
+        both = await client.post("/indexes/notes/delete", json={"ids": ["new"], "where": "true"})
+        assert both.status_code == 400
+
+    asked(notes, ask)
+    with Collection.open(notes["notes"], read_only=True) as collection:
+        assert [document.text for document in collection] == ["snow fell"]
+
+
+def test_many_come_as_lines(notes: dict[str, Path]) -> None:
+    body = lines([{"id": i, "text": f"text number {i}", "year": i} for i in range(5)])
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        at = "/indexes/notes/documents"
+        plain = await client.post(at, content=body, headers=NDJSON)
+        assert plain.json() == {
+            "lines": 5,
+            "documents": 5,
+            "replaced": 1 + 1,
+            "unchanged": 0,
+            "encoded": 5,
+        }
+        told = await client.post(at, content=body, headers=NDJSON | {"Accept": NDJSON["Content-Type"]})
+        each = [json.loads(line) for line in told.text.splitlines()]
+        assert [(one["lines"], one["unchanged"]) for one in each] == [(2, 2), (4, 4), (5, 5)]
+        wrong = await client.post(at, content=body + "{}\n", headers=NDJSON)
+        assert wrong.status_code == 400
+        assert wrong.json()["error"].startswith("line 6: expected a JSON object")
+        assert wrong.json()["durable"]["lines"] == 4
+        untyped = await client.post(at, json={})
+        assert untyped.status_code == 415
+        service.indexes["notes"].senders = 8
+        full = await client.post(at, content=body, headers=NDJSON)
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        service.indexes["notes"].senders = 0
+
+    asked(notes, ask, limits=Limits(commit=2))
+
+
+def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> None:
+    places = notes | {"empty": made(tmp_path / "empty", None)}
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        names = (await client.get("/indexes")).json()["indexes"]
+        assert names == [{"name": "notes", "documents": 3}, {"name": "empty", "documents": 0}]
+        info = (await client.get("/indexes/notes")).json()
+        assert (info["path"], info["documents"], info["dimensions"]) == ("notes", 3, 48)
+        columns = (await client.get("/indexes/notes/columns")).json()["columns"]
+        assert columns[1] == {
+            "name": "kind",
+            "type": "VARCHAR",
+            "values": [{"value": "pets", "documents": 2}, {"value": "money", "documents": 1}],
+        }
+        assert (await client.get("/health")).json() == {"status": "alive"}
+        ready = await client.get("/ready")
+        assert ready.json()["status"] in ("ready", "loading")
+        none = await client.post("/indexes/empty/search", json={"query": "x"})
+        assert (none.status_code, none.json()["error"]) == (400, "empty holds no documents yet")
+        assert (await client.get("/openapi.json")).json()["info"]["title"] == "slimdex"
+
+    asked(places, ask)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "line"),
+    [
+        ({}, 400, "expected one of query, queries, vector and vectors"),
+        ({"query": "a", "vector": [1.0]}, 400, "expected one of query"),
+        ({"query": " "}, 400, "a text without words; expected some"),
+        ({"query": "a", "limit": 0}, 422, "limit=0: Input should be greater than or equal to 1"),
+        ({"query": "a", "limit": 2000}, 413, "limit=2,000; expected 1,000 or less"),
+        ({"query": "a", "limit": "3"}, 422, "limit='3': "),
+        ({"query": "a", "k": 3}, 422, "k=3: Extra inputs are not permitted"),
+        ({"query": "a" * 200_000}, 413, "a text of 200,000 characters; expected 100,000"),
+        ({"queries": ["a"] * 300}, 413, "300 texts; expected 256 or fewer"),
+        ({"query": "a", "where": "yer > 3"}, 400, "where 'yer > 3': "),
+        ({"query": "a", "where": "1; DROP TABLE x"}, 400, "where '1; DROP TABLE x': "),
+        ({"vector": [1.0, 2.0]}, 400, "2 dimensions; expected 48"),
+        ({"vectors": [[1.0], [1.0, 2.0]]}, 400, "vectors of [1, 2] dimensions"),
+        ({"query": "a", "candidates": -1}, 422, "candidates=-1: "),
+        ({"query": "a", "per": "word"}, 422, "per='word': "),
+    ],
+)
+def test_searches_that_are_none(
+    body: dict[str, Any], status: int, line: str, notes: dict[str, Path]
+) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> httpx.Response:
+        return await client.post("/indexes/notes/search", json=body)
+
+    answer = asked(notes, ask)
+    said = answer.json()["error"]
+    assert (answer.status_code, line in said) == (status, True), said
+    assert "\n" not in said
+    assert "secret-place" not in said
+
+
+def test_requests_that_are_none(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        search = "/indexes/notes/search"
+        for request, status, line in (
+            (client.get("/nowhere"), 404, "Not Found"),
+            (client.get("/indexes/other"), 404, "index 'other'; expected one of notes"),
+            (client.get(search), 405, "Method Not Allowed"),
+            (client.post(search, content=b"{", headers=JSON), 422, "JSON decode error"),
+            (client.post(search, content=b"[]", headers=JSON), 422, "the body=[]: "),
+            (client.post(search, content=b"x" * 3000), 413, "a body of 3,000 bytes"),
+            (client.put("/indexes/notes/documents/%20", json={"text": "x"}), 400, "an empty id"),
+            (client.put("/indexes/notes/documents/x", json={}), 422, "text="),
+            (client.post("/indexes/notes/reduce", json={"k": 99}), 400, "k=99; expected 1 to"),
+            (client.post("/indexes/notes/reduce", json={"kind": "no"}), 400, "kind"),
+        ):
+            answer = await request
+            said = answer.json()["error"]
+            assert (answer.status_code, line in said) == (status, True), said
+            assert "secret-place" not in said
+
+        async def endless() -> Any:
+            for _ in range(5):
+                yield b'{"query": "' + b"x" * 900
+
+        long = await client.post(search, content=endless())
+        assert (long.status_code, "over 2,000 bytes" in long.text) == (413, True)
+
+    asked(notes, ask, limits=Limits(body=2000))
+
+
+def test_settings_are_changed_for_all_who_search(tmp_path: Path, copied: Copies) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        before = (await client.get("/indexes/i")).json()["settings"]
+        assert before["k"] == 24
+        answer = await client.post("/indexes/i/reduce", json={"k": 8, "gamma": 1.0})
+        assert answer.json()["requested"]["k"] == 8
+        settings = (await client.get("/indexes/i")).json()["settings"]
+        assert (settings["k"], settings["gamma"], settings["beta"]) == (8, 1.0, before["beta"])
+
+    asked({"i": copied(tmp_path / "i")}, ask)
+
+
+def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "one.txt").write_text("A file of the server's.")
+    (tmp_path / "other.txt").write_text("Not for everybody.")
+    (shared / "link.txt").symlink_to(tmp_path / "other.txt")
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for source in (
+            "/etc/hostname",
+            str(tmp_path / "other.txt"),
+            str(shared / ".." / "other.txt"),
+            str(shared / "link.txt"),
+            "shared",
+            "sql:SELECT 1",
+            "python:json",
+            "-",
+        ):
+            answer = await client.post("/indexes/notes/sync", json={"sources": [source]})
+            assert answer.status_code == 403, (source, answer.text)
+        answer = await client.post("/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]})
+        assert answer.json()["added"] == 1, answer.text
+
+    asked(notes, ask, folders=(shared,))
+
+
+def test_who_may(notes: dict[str, Path]) -> None:
+    read, write = "r" * 20, "w" * 20
+    tokens = Tokens({read.encode(): Right.READ, write.encode(): Right.WRITE})
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for token in (None, "x" * 20, read[:-1]):
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            answers = [
+                await client.get(place, headers=headers)
+                for place in ("/indexes", "/indexes/notes", "/indexes/none", "/nowhere", "/metrics")
+            ]
+            assert {(a.status_code, a.text) for a in answers} == {(401, answers[0].text)}
+            for place in ("/", "/health", "/ready", "/docs", "/page/page.js"):
+                assert (await client.get(place, headers=headers)).status_code == 200
+        reader = {"Authorization": f"Bearer {read}"}
+        body = {"query": "a cat"}
+        found = await client.post("/indexes/notes/search", json=body, headers=reader)
+        assert found.status_code == 200
+        for method, place in (
+            ("PUT", "/indexes/notes/documents/9"),
+            ("DELETE", "/indexes/notes/documents/1"),
+            ("POST", "/indexes/notes/documents"),
+            ("POST", "/indexes/notes/delete"),
+            ("POST", "/indexes/notes/compact"),
+            ("POST", "/indexes/notes/reduce"),
+            ("POST", "/indexes/notes/sync"),
+        ):
+            refused = await client.request(method, place, json={"text": "x"}, headers=reader)
+            assert (refused.status_code, place) == (403, place), refused.text
+        writer = {"Authorization": f"Bearer {write}"}
+        put = await client.put("/indexes/notes/documents/9", json={"text": "x"}, headers=writer)
+        assert put.status_code == 200
+
+    asked(notes, ask, tokens=tokens)
+
+
+def test_names_and_pages_that_are_not_known(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for host, status in (
+            ("127.0.0.1:8000", 200),
+            ("[::1]", 200),
+            ("search.example.org", 200),
+            ("evil.example.org", 403),
+            ("localhost.evil.org", 403),
+            ("", 403),
+        ):
+            answer = await client.get("/indexes", headers={"Host": host})
+            assert (answer.status_code, host) == (status, host)
+        for origin, status in (
+            ("http://localhost", 200),
+            ("https://page.example.org", 200),
+            ("http://evil.org", 403),
+            ("null", 403),
+        ):
+            answer = await client.get("/indexes", headers={"Origin": origin})
+            assert (answer.status_code, origin) == (status, origin)
+            allowed = answer.headers.get("access-control-allow-origin")
+            assert allowed == (origin if "page." in origin else None)
+        page = {"Origin": "https://page.example.org", "Access-Control-Request-Method": "POST"}
+        first = await client.options("/indexes/notes/search", headers=page)
+        assert (first.status_code, first.headers["access-control-allow-origin"]) == (
+            200,
+            "https://page.example.org",
+        )
+
+    hosts = Hosts(["search.example.org"], ["https://page.example.org"])
+    asked(notes, ask, hosts=hosts)
+
+
+def test_a_fault_of_ours_is_told_to_the_log_alone(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError(f"at {notes['notes']}")
+
+    monkeypatch.setattr(Collection, "info", broken)
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> httpx.Response:
+        return await client.get("/indexes/notes")
+
+    answer = asked(notes, ask)
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"error": "an error of the server's own; its log says more"},
+    )
+    assert "RuntimeError: at " in caplog.text
+
+
+def test_a_long_condition_holds_up_nobody(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other searches are answered meanwhile, and it is given up when its time is over."""
+    let_go = threading.Event()
+    search_many = Collection.search_many
+
+    def slow(self: Collection, queries: Any, limit: int, where: Any, **how: Any) -> Any:
+        if where is not None:
+            assert let_go.wait(60)
+        return search_many(self, queries, limit, where, **how)
+
+    monkeypatch.setattr(Collection, "search_many", slow)
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        body = {"query": "a cat", "where": "year > 1"}
+        long = [asyncio.create_task(client.post("/indexes/notes/search", json=body)) for _ in "12345"]
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            found = await client.post("/indexes/notes/search", json={"query": "a cat"})
+            assert found.status_code == 200
+        assert not any(task.done() for task in long)
+        for answer in await asyncio.gather(*long):
+            assert (answer.status_code, answer.json()["error"]) == (
+                504,
+                "no answer after 1 s; expected one by then",
+            )
+        let_go.set()
+
+    asked(notes, ask, limits=Limits(seconds=1))
+
+
+def test_vectors_come_as_float32(notes: dict[str, Path]) -> None:
+    vector = np.float32(WordEncoder().encode(["the cat sat on the mat"])[0])
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        body = {"vector": vector.tolist(), "limit": 1}
+        found = (await client.post("/indexes/notes/search", json=body)).json()
+        assert found["queries"][0]["query"] == "vector 1"
+        assert found["queries"][0]["hits"][0]["id"] == "1"
+
+    asked(notes, ask)

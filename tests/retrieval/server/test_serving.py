@@ -1,0 +1,204 @@
+"""`slimdex serve` in processes of its own: what it takes over from commands, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from slimdex.retrieval.address import FILE, socket_of
+from slimdex.retrieval.collection.collection import Collection
+
+from .running import Running, says, serving, slimdex, word_vectors
+
+TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    source = tmp_path / "notes.jsonl"
+    lines = [json.dumps({"id": str(i), "text": t, "n": i}) for i, t in enumerate(TEXTS)]
+    source.write_text("\n".join(lines))
+    index = tmp_path / "notes.index"
+    model = word_vectors(tmp_path)
+    built = slimdex("build", source, "--out", index, "--model", model)
+    assert built.returncode == 0, built
+    return index
+
+
+def found(running: Running, query: str) -> list[str]:
+    answer = running.client.post("/indexes/notes/search", json={"query": query, "limit": 3})
+    assert answer.status_code == 200, answer.text
+    return [hit["id"] for hit in answer.json()["queries"][0]["hits"]]
+
+
+def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) -> None:
+    """While it holds the index, they work as they do without it, and it sees what they did."""
+    alone = slimdex("search", notes, "dog on a rug", "-n", "2", "--json")
+    told = slimdex("info", notes, "--json")
+    with serving([notes]) as running:
+        assert found(running, "dog on a rug")[0] == "2"
+        held = slimdex("search", notes, "dog on a rug", "-n", "2", "--json")
+        assert json.loads(held.stdout) == json.loads(alone.stdout)
+        info = json.loads(slimdex("info", notes, "--json").stdout)
+        without_files = {name: fact for name, fact in info.items() if name != "files"}
+        assert without_files == {k: v for k, v in json.loads(told.stdout).items() if k != "files"}
+        shown = slimdex("search", notes, "dog on a rug", "-n", "1", "--show", "n")
+        assert "a dog slept on a rug" in shown.stdout
+
+        more = tmp_path / "more.jsonl"
+        more.write_text('{"id": "x", "text": "rain fell"}\n')
+        added = slimdex("add", notes, more)
+        assert "4 documents in" in added.stdout, added
+        piped = slimdex("add", notes, "-", stdin='{"id": "y", "text": "snow fell"}\n')
+        assert "5 documents in" in piped.stdout, piped
+        assert found(running, "rain fell")[0] == "x"
+        assert "snow fell" in slimdex("open", notes, "y").stdout
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "a.txt").write_text("a cat slept")
+        synced = slimdex("sync", notes, folder, "--json")
+        assert json.loads(synced.stdout)["added"] == 1, synced
+        assert json.loads(slimdex("delete", notes, "x", "y", "--json").stdout)["documents"] == 4
+        assert "2 rows freed" in slimdex("compact", notes).stdout
+        assert says(slimdex("delete", notes, "x")) == (
+            "error: unknown id 'x'; expected the id of a document"
+        )
+        assert "no such file" in says(slimdex("add", notes, tmp_path / "none.jsonl"))
+        assert "yer" in says(slimdex("search", notes, "cat", "--where", "yer > 3"))
+        assert running.stop() == 0
+    assert not (notes / FILE).exists()
+    assert slimdex("verify", notes).returncode == 0
+    assert json.loads(slimdex("info", notes, "--json").stdout)["documents"] == 4
+
+
+def test_its_address_is_its_owners_alone(notes: Path) -> None:
+    with serving([notes]) as running:
+        assert stat.S_IMODE((notes / FILE).stat().st_mode) == 0o600
+        place = socket_of(notes)
+        assert place is not None
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+        assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+        running.process.kill()
+        running.process.wait()
+    # It had no time to take the address back: commands see that nobody listens.
+    assert (notes / FILE).exists()
+    assert slimdex("delete", notes, "0").returncode == 0
+    with serving([notes]):
+        assert socket_of(notes) != place
+
+
+def test_what_was_acknowledged_outlives_a_kill(notes: Path) -> None:
+    """kill -9 in the middle of a stream: each commit that was told is there, and no half of one."""
+    told: list[dict[str, int]] = []
+
+    def lines() -> list[bytes]:
+        made = [{"id": f"k{i}", "text": f"rain on monday {i}"} for i in range(200_000)]
+        return [json.dumps(one).encode() + b"\n" for one in made]
+
+    with serving([notes]) as running:
+        sent = iter(lines())
+
+        def send() -> None:
+            with running.client.stream(
+                "POST",
+                "/indexes/notes/documents",
+                content=sent,
+                headers=NDJSON | {"Accept": NDJSON["Content-Type"]},
+            ) as answer:
+                told.extend(json.loads(line) for line in answer.iter_lines())
+
+        acknowledged = len(told)
+        thread = threading.Thread(target=_quietly, args=(send,))
+        thread.start()
+        end = time.monotonic() + 120
+        while running.client.get("/indexes").json()["indexes"][0]["documents"] < 3000:
+            assert time.monotonic() < end
+        put = running.client.put("/indexes/notes/documents/last", json={"text": "a cat"})
+        acknowledged = put.json()["documents"]
+        running.process.kill()
+        thread.join()
+    with serving([notes]) as running:
+        there = running.client.get("/indexes").json()["indexes"][0]["documents"]
+        assert there >= acknowledged > 3000
+        assert (there - len(TEXTS) - 1) % 1024 == 0  # whole commits
+        assert running.client.get("/indexes/notes/documents/last").status_code == 200
+    assert slimdex("verify", notes).returncode == 0
+
+
+def _quietly(send: object) -> None:
+    try:
+        assert callable(send)
+        send()
+    except httpx.HTTPError:
+        pass
+
+
+def test_it_ends_when_what_was_begun_is_done(notes: Path) -> None:
+    body = "".join(json.dumps({"id": i, "text": f"rain {i}"}) + "\n" for i in range(20_000))
+    answers = []
+    with serving([notes]) as running:
+        thread = threading.Thread(
+            target=lambda: answers.append(
+                running.client.post("/indexes/notes/documents", content=body, headers=NDJSON)
+            )
+        )
+        thread.start()
+        while running.client.get("/indexes").json()["indexes"][0]["documents"] < 1000:
+            time.sleep(0.01)
+        assert running.stop() == 0
+        thread.join()
+    assert answers[0].json()["documents"] == 20_000
+    with Collection.open(notes, read_only=True) as collection:
+        assert len(collection) == 20_000 + len(TEXTS) - 3  # ids 0, 1 and 2 were replaced
+
+
+def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read 0123456789abcdef\n")
+    assert "other machines could read and write; expected --token-file" in says(
+        slimdex("serve", notes, "--host", "0.0.0.0")
+    )
+    assert "expected mode 600" in says(slimdex("serve", notes, "--token-file", tokens))
+    assert "none.index" in says(slimdex("serve", tmp_path / "none.index"))
+    assert "a second index 'notes'" in says(slimdex("serve", notes, notes))
+    assert "no certificate with its key" in says(
+        slimdex("serve", notes, "--tls-certificate", tokens)
+    )
+    assert "--port 70000; expected 0 to 65535" in says(slimdex("serve", notes, "--port", 70000))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = says(slimdex("serve", notes, "--port", port))
+        assert f"127.0.0.1, port {port}: Address already in use" in said
+    with serving([notes]) as running:
+        assert f"process {running.process.pid} is writing to it" in says(slimdex("serve", notes))
+        assert "is writing to it" in says(slimdex("health", notes))
+
+
+def test_over_tls_with_a_token(notes: Path, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]
+        + ["/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key]
+        + ["-out", certificate],
+        check=True,
+        capture_output=True,
+    )
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read 0123456789abcdef\n")
+    tokens.chmod(0o600)
+    words = ["--token-file", tokens, "--tls-certificate", certificate, "--tls-key", key]
+    with serving([notes], *words, verify=str(certificate)) as running:
+        assert running.url.startswith("https://127.0.0.1:")
+        assert running.client.get("/indexes").status_code == 401
+        running.client.headers["Authorization"] = "Bearer 0123456789abcdef"
+        assert found(running, "dog on a rug")[0] == "2"
+        assert json.loads(slimdex("search", notes, "cat", "--json").stdout)["queries"]
