@@ -22,6 +22,7 @@ COMMANDS = (
     over_indexes.updates,
     over_indexes.sizes,
     over_clusters.ray,
+    over_indexes.serve,
     over_indexes.passages,
     over_sets.chance,
     results.report,

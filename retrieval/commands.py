@@ -194,6 +194,22 @@ class Compact:
 
 
 @dataclass(frozen=True)
+class Reduce:
+    """Reduce the vectors anew, with some settings changed."""
+
+    settings: Mapping[str, Any]
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """What the index holds then, as `Collection.info` has it."""
+        state = collection._state
+        wanted = state.requested.changed(self.settings, state.dim)
+        for line in collection.reduce(wanted, progress=talk.progress):
+            talk.note(line)
+        return collection.info()
+
+
+@dataclass(frozen=True)
 class Search:
     """Find the documents nearest to texts or vectors.
 
@@ -291,6 +307,19 @@ class Info:
 
 
 @dataclass(frozen=True)
+class Health:
+    """How far the documents are from those that the index was fitted on."""
+
+    sample: int
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """As `Collection.health`, and what it counts, as "noun"."""
+        report = collection.health(sample=self.sample, progress=talk.progress)
+        return report | {"noun": collection._snapshot.noun}
+
+
+@dataclass(frozen=True)
 class Columns:
     """What stands in the documents' columns."""
 
@@ -306,9 +335,11 @@ COMMANDS: Mapping[str, type[Command]] = {
     "sync": Sync,
     "delete": Delete,
     "compact": Compact,
+    "reduce": Reduce,
     "search": Search,
     "open": Fetch,
     "info": Info,
+    "health": Health,
     "columns": Columns,
 }
 _NAMES = {command: name for name, command in COMMANDS.items()}

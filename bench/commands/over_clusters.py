@@ -10,7 +10,7 @@ import typer
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
-from .shared import Out, tell
+from .shared import Out, tell, whole_numbers
 
 
 def ray(
@@ -35,7 +35,7 @@ def ray(
     from ..machine import provenance
     from ..rows import ResultsFile
 
-    counts, killed = _numbers("--workers", workers, 1), _numbers("--kills", kills, 0)
+    counts, killed = whole_numbers("--workers", workers, 1), whole_numbers("--kills", kills, 0)
     if len(killed) != 2:
         raise InputError(f"--kills {kills!r}; expected two numbers, of workers and of builds")
     if not source.exists():
@@ -49,10 +49,3 @@ def ray(
         kills_of = (killed[0], killed[1])
         measure_ray(source, model, counts, kills_of, results, about, folder, progress)
     tell(results)
-
-
-def _numbers(option: str, words: str, least: int) -> list[int]:
-    found = [int(word) if word.isdecimal() else -1 for word in words.split(",")]
-    if min(found) < least:
-        raise InputError(f"{option} {words!r}; expected whole numbers from {least} on")
-    return found

@@ -11,7 +11,7 @@ from slimdex.indexes import choices
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
-from .shared import Data, Models, Out, tell
+from .shared import Data, Models, Out, tell, whole_numbers
 
 LEAST_ROWS = 1000
 """Of an index whose size is measured: fewer can't train every kind."""
@@ -77,6 +77,32 @@ def index(
         times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
         table.append([f"{row['candidates']:,}", f"{row['recall@10']:.4f}", *times])
     console.show_table(heads, table)
+
+
+def serve(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
+    queries: Annotated[Path, typer.Option(help="A file of them, as for `slimdex search`.")],
+    callers: Annotated[str, typer.Option(help="At a time, with commas.")] = "1,8,64",
+    seconds: Annotated[float, typer.Option(help="That each number of them asks.")] = 10,
+    out: Out = MEASURED,
+) -> None:
+    """A service under load (by wrk), beside the same index asked in process."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.sources.source import read_pairs
+
+    from ..experiments.serve_study import measure_serve
+    from ..machine import provenance
+    from ..rows import ResultsFile
+
+    counts = whole_numbers("--callers", callers, 1)
+    if not seconds >= 1:  # also refuses NaN
+        raise InputError(f"--seconds {seconds:g}; expected 1 or more")
+    texts = [text for _, text in read_pairs(str(queries))]
+    about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
+    results = ResultsFile(out / "serve-load.jsonl")
+    with console.progress() as progress:
+        measure_serve(path, texts, counts, seconds, results, about, progress)
+    tell(results)
 
 
 def updates(

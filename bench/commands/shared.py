@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slimdex.indexes.errors import InputError
+
 from ..extras import install_command
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ def tell(results: ResultsFile, *lines: str) -> None:
 
     for line in (f"{len(results.rows)} rows in {results.path}", *lines):
         console.out.print(line, soft_wrap=True, markup=False)
+
+
+def whole_numbers(option: str, words: str, least: int) -> list[int]:
+    """The numbers that an option has, with commas between them; none is less than `least`."""
+    found = [int(word) if word.isdecimal() else -1 for word in words.split(",")]
+    if min(found) < least:
+        raise InputError(f"{option} {words!r}; expected whole numbers from {least} on")
+    return found
 
 
 def datasets(data: Path | None, sets: str, models: str) -> list[Dataset]:

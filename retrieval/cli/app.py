@@ -394,8 +394,9 @@ def reduce(
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors anew, without encoding. What is not given stays as it is."""
-    from ..collection.collection import Collection
+    from ..commands import Reduce
     from . import console
+    from .performing import Index
 
     given = {
         "k": k,
@@ -407,14 +408,7 @@ def reduce(
     changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
     if candidates is not None:
         changes["candidates"] = candidates_asked(candidates)
-    with Collection.open(index, wait=wait) as collection:
-        state = collection._state
-        settings = state.requested.changed(changes, state.dim)
-        with console.progress() as progress:
-            notes = collection.reduce(settings, progress=progress)
-        for line in notes:
-            console.note(line)
-        console.show_index(collection.info(), as_json)
+    console.show_index(Index(index, wait).do(Reduce(changes)), as_json)
 
 
 app.command()(serving.serve)

@@ -76,16 +76,14 @@ def health(
     as_json: Json = False,
 ) -> None:
     """How far the documents are from those that the index was fitted on, and what that costs."""
-    from ..collection.collection import Collection
+    from ..commands import Health
     from . import console
+    from .performing import Index
     from .reports import health_lines
 
-    opened = Collection.open(
-        index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
-    )
-    with opened as collection, console.progress() as progress:
-        report = collection.health(sample=sample, progress=progress)
-        noun = collection._snapshot.noun
+    at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
+    report = at.do(Health(sample))
+    noun = report.pop("noun")
     if as_json:
         console.print_json(report)
     else:

@@ -7,8 +7,10 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
+from starlette.routing import BaseRoute
 
 from slimdex.indexes.errors import InputError
 
@@ -135,6 +137,18 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         )
 
     return server
+
+
+def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
+    """Routes of its tools at /mcp, for an application that looks at hosts and tokens itself.
+
+    Its `session_manager` has to run beside them.
+    """
+    own = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(
+        json_response=True, stateless_http=True, transport_security=own
+    )
+    return app.routes
 
 
 def _passage(hit: dict[str, Any]) -> Passage:

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import SlimdexError
 
 from . import routes_change, routes_openai, routes_page, routes_search, routes_status
+from .agents import agents_routes, agents_server
 from .failures import first_line, headers_of, told_of
 from .service import Service
 
@@ -31,6 +32,8 @@ def application(service: Service) -> FastAPI:
     app.state.service = service
     for routes in (routes_search, routes_change, routes_openai, routes_status, routes_page):
         app.include_router(routes.routes)
+    app.state.agents = agents_server([*service.indexes], service.do)
+    app.router.routes.extend(agents_routes(app.state.agents))
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, Exception):
         app.add_exception_handler(kind, _failed)

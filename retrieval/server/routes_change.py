@@ -18,7 +18,7 @@ from slimdex.indexes.errors import InputError
 
 from ..as_json import json_of
 from ..collection.collection import Collection
-from ..commands import AskedSources, Compact, Delete, Sync, Talk
+from ..commands import AskedSources, Compact, Delete, Reduce, Sync, Talk
 from ..documents import Document
 from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
 from .bulk import Durable, commits
@@ -169,6 +169,6 @@ def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
     asked = body.model_dump(exclude_unset=True)
     if asked.get("candidates") == AUTO:
         asked["candidates"] = None
-    state = collection._state
-    notes = collection.reduce(state.requested.changed(asked, state.dim))
-    return {"requested": collection._state.requested.as_dict(), "notes": notes}
+    notes = list[str]()
+    found = Reduce(asked).run(collection, Talk(note=notes.append))
+    return {name: found[name] for name in ("requested", "settings")} | {"notes": notes}

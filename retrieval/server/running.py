@@ -13,7 +13,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,7 +136,8 @@ def run(
             lifespan="off",
         )
         servers = [(_Server(public), tcp), (_Server(private), addresses.socket)]
-        asyncio.run(_run(service, servers, lambda: started(listening.url(tcp))))
+        beside = [service.life, app.state.agents.session_manager.run]
+        asyncio.run(_run(beside, servers, lambda: started(listening.url(tcp))))
 
 
 class _Server(uvicorn.Server):
@@ -149,7 +150,7 @@ class _Server(uvicorn.Server):
 
 
 async def _run(
-    service: Service,
+    beside: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     servers: Sequence[tuple[_Server, socket.socket]],
     started: Callable[[], None],
 ) -> None:
@@ -162,7 +163,9 @@ async def _run(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    async with service.life():
+    async with AsyncExitStack() as lives:
+        for life in beside:
+            await lives.enter_async_context(life())
         running = [asyncio.create_task(server.serve([own])) for server, own in servers]
         while not all(server.started for server, _ in servers):
             if any(task.done() for task in running):

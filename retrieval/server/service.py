@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import InputError, SlimdexError
 
 from ..collection.collection import Collection
+from ..commands import Command, Talk
 from .limits import Limits
 from .metrics import Metrics
 from .served_index import ServedIndex
@@ -80,6 +82,10 @@ class Service:
             known = ", ".join(sorted(self.indexes))
             raise HTTPException(404, f"index {name[:100]!r}; expected one of {known}")
         return self.indexes[name]
+
+    async def do(self, name: str, command: Command) -> dict[str, Any]:
+        """What a command that only reads gives of the index of a name."""
+        return await self.named(name).read(lambda collection: command.run(collection, Talk()))
 
     def without_paths(self, message: str) -> str:
         """A message that names indexes in place of their folders."""

@@ -69,6 +69,9 @@ def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) ->
         assert json.loads(synced.stdout)["added"] == 1, synced
         assert json.loads(slimdex("delete", notes, "x", "y", "--json").stdout)["documents"] == 4
         assert "2 rows freed" in slimdex("compact", notes).stdout
+        reduced = slimdex("reduce", notes, "--gamma", "1", "--json")
+        assert json.loads(reduced.stdout)["requested"]["gamma"] == 1, reduced
+        assert "documents" in slimdex("health", notes, "--sample", "10").stdout
         assert says(slimdex("delete", notes, "x")) == (
             "error: unknown id 'x'; expected the id of a document"
         )
@@ -180,7 +183,7 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
         assert f"127.0.0.1, port {port}: Address already in use" in said
     with serving([notes]) as running:
         assert f"process {running.process.pid} is writing to it" in says(slimdex("serve", notes))
-        assert "is writing to it" in says(slimdex("health", notes))
+        assert "is writing to it" in says(slimdex("repair", notes))
 
 
 def test_over_tls_with_a_token(notes: Path, tmp_path: Path) -> None:

@@ -1,0 +1,210 @@
+"""`slimdex bench serve`: a service under load, beside the same index asked in process.
+
+Callers ask and wait for the answer, as fast as they get it; more callers make batches larger. In
+process one thread asks as fast as it can. Beside it Chroma's own server, which takes vectors: both
+are asked by vectors then, encoded before.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, sleep
+from typing import Any
+
+import psutil
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import Progress, silent
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.evaluation import latency
+
+from ..engines.load_generator import load
+from ..machine import version_of
+from ..rows import ResultsFile, Row, key_of
+
+LIMIT = 10
+WARM_UP_S = 3.0
+PATIENCE_S = 120.0
+IN_PROCESS, SERVICE, CHROMA = "in process", "slimdex serve", "Chroma's server"
+TEXTS, VECTORS = "texts", "vectors"
+
+
+def measure_serve(
+    index: Path,
+    queries: Sequence[str],
+    callers: Sequence[int],
+    seconds: float,
+    results: ResultsFile,
+    about: Row,
+    progress: Progress = silent,
+) -> None:
+    """Write a row for each way of asking, and each number of callers.
+
+    Parameters
+    ----------
+    seconds : that each is asked for.
+
+    Raises
+    ------
+    InputError
+        If a request fails.
+    """
+    study = _Study(index, queries, callers, seconds)
+    total = 2 + len(callers) * (3 if study.chroma else 2)
+    for done, row in enumerate(study.rows(), start=1):
+        results.append(row | about)
+        progress("measuring", done, total)
+
+
+class _Study:
+    def __init__(
+        self, index: Path, queries: Sequence[str], callers: Sequence[int], seconds: float
+    ) -> None:
+        self._index, self._callers, self._seconds = index, callers, seconds
+        self._texts = list(queries)
+        self.chroma = version_of("chromadb") is not None
+        with Collection.open(index, read_only=True) as collection:
+            self._vectors = encode_queries(collection.encoder, self._texts)
+            self._facts: Row = {
+                "what": "serve",
+                "documents": len(collection),
+                "dim": collection._state.dim,
+                "model": Path(str(collection._state.encoder.get("model"))).name,
+            }
+
+    def rows(self) -> Iterator[Row]:
+        with Collection.open(self._index, read_only=True) as collection:
+            yield self._alone(collection, TEXTS, self._texts)
+            yield self._alone(collection, VECTORS, self._vectors)
+        with served(self._index) as (url, process):
+            place = f"{url}/indexes/served/search"
+            texts = [json.dumps({"query": text, "limit": LIMIT}) for text in self._texts]
+            vectors = [
+                json.dumps({"vector": row, "limit": LIMIT}) for row in self._vectors.tolist()
+            ]
+            for asked, bodies in ((TEXTS, texts), (VECTORS, vectors)):
+                yield from self._loaded(SERVICE, asked, place, bodies, process)
+        if self.chroma:
+            with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+                self._fill_chroma(Path(folder))
+                with chroma_served(Path(folder)) as (place, process):
+                    bodies = [
+                        json.dumps({"query_embeddings": [row], "n_results": LIMIT})
+                        for row in self._vectors.tolist()
+                    ]
+                    yield from self._loaded(CHROMA, VECTORS, place, bodies, process)
+
+    def _alone(self, collection: Collection, asked: str, queries: Any) -> Row:
+        times = list[float]()
+        end = monotonic() + WARM_UP_S + self._seconds
+        for query in cycle(queries):
+            start = perf_counter()
+            collection.search(query, LIMIT)
+            times.append(perf_counter() - start)
+            if monotonic() > end:
+                break
+        kept = times[len(times) // 10 :]  # the first ones load what the others need
+        own = {"searches_per_s": len(kept) / sum(kept), **latency(kept)}
+        return self._row(IN_PROCESS, asked, 1, own, psutil.Process())
+
+    def _loaded(
+        self, method: str, asked: str, url: str, bodies: Sequence[str], process: psutil.Process
+    ) -> Iterator[Row]:
+        for callers in self._callers:
+            load(url, bodies, callers, WARM_UP_S)
+            found = load(url, bodies, callers, self._seconds)
+            if found.failed:
+                raise InputError(f"{method}: {found.failed} requests failed; expected none")
+            own = {"searches_per_s": found.requests_per_s}
+            own |= {"p50_ms": found.p50_ms, "p99_ms": found.p99_ms}
+            yield self._row(method, asked, callers, own, process)
+
+    def _row(
+        self, method: str, asked: str, callers: int, own: Row, process: psutil.Process
+    ) -> Row:
+        row = self._facts | {"method": method, "way": asked, "callers": callers}
+        memory = {"memory_bytes": process.memory_info().rss}
+        return {"key": key_of(row)} | row | own | memory
+
+    def _fill_chroma(self, folder: Path) -> None:
+        """The same documents with the same vectors."""
+        import chromadb
+
+        quiet = chromadb.Settings(anonymized_telemetry=False)
+        client = chromadb.PersistentClient(str(folder), settings=quiet)
+        made = client.create_collection(
+            "documents", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+        )
+        with Collection.open(self._index, read_only=True) as collection:
+            documents = list(collection)
+            rows = collection._snapshot.live_documents()
+            for part in batches(len(rows), client.get_max_batch_size()):
+                made.add(
+                    ids=[document.id for document in documents[part]],
+                    documents=[document.text or " " for document in documents[part]],
+                    embeddings=collection._vectors.take(rows[part]),
+                )
+
+
+@contextmanager
+def served(index: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """A service over an index, called "served", in a process of its own: its address."""
+    command = [sys.executable, "-m", "slimdex", "serve", f"served={index}", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            url = process.stdout.readline().strip()
+            if not url:
+                raise InputError(f"slimdex serve: {process.stderr.read().strip()}")
+            _await(f"{url}/ready")
+            yield url, psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def chroma_served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """Chroma's server over a folder: where its collection is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["chroma", "run", "--path", str(folder), "--port", str(port)]
+    tool = Path(sys.executable).parent / command[0]
+    with subprocess.Popen(
+        [str(tool), *command[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            url = f"http://127.0.0.1:{port}/api/v2"
+            _await(f"{url}/heartbeat")
+            at = f"{url}/tenants/default_tenant/databases/default_database/collections"
+            with urllib.request.urlopen(at) as answer:
+                (found,) = json.load(answer)
+            yield f"{at}/{found['id']}/query", psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def _await(url: str) -> None:
+    """Wait until it answers with 200."""
+    end = monotonic() + PATIENCE_S
+    while True:
+        try:
+            with urllib.request.urlopen(url):
+                return
+        except OSError as error:
+            if monotonic() > end:
+                raise InputError(f"{url}: {error}; expected a server within 2 minutes") from error
+        sleep(0.1)

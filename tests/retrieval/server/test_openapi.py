@@ -1,0 +1,83 @@
+"""What the OpenAPI description says is what is done: its examples run, and nothing gives a 500."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+
+from slimdex.retrieval.server.service import Service
+
+from .asking import asked, made
+from .running import serving, slimdex, word_vectors
+
+
+def test_examples_run(tmp_path: Path) -> None:
+    places = {"notes": made(tmp_path / "notes.index")}
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        described = (await client.get("/openapi.json")).json()
+        tried = []
+        for path, methods in described["paths"].items():
+            for method, route in methods.items():
+                assert route.get("description"), (method, path)
+                content = route.get("requestBody", {}).get("content", {})
+                for type_, media in content.items():
+                    body = _example(described, media)
+                    place = path.replace("{name}", "notes").replace("{id}", "7")
+                    text = body if isinstance(body, str) else json.dumps(body)
+                    answer = await client.request(
+                        method, place, content=text, headers={"Content-Type": type_}
+                    )
+                    expected = 403 if path.endswith("/sync") else 200  # no folder is shared
+                    assert answer.status_code == expected, (path, answer.text)
+                    tried.append(path)
+        assert len(tried) >= 8
+
+    asked(places, ask)
+
+
+def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
+    if "example" in media:
+        return media["example"]
+    schema = media["schema"]
+    if "$ref" in schema:
+        schema = described["components"]["schemas"][schema["$ref"].rsplit("/")[-1]]
+    return schema["examples"][0]
+
+
+@pytest.mark.slow
+def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
+    """schemathesis makes requests of the description, good ones and bad ones."""
+    source, index = tmp_path / "notes.jsonl", tmp_path / "notes.index"
+    rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
+    source.write_text("\n".join(map(json.dumps, rows)))
+    built = slimdex("build", source, "--out", index, "--model", word_vectors(tmp_path))
+    assert built.returncode == 0, built
+    with serving([index]) as running:
+        described = running.client.get("/openapi.json").json()
+        schema = schemathesis.openapi.from_dict(described)
+        seen = set[int]()
+
+        for operation in schema.get_all_operations():
+            found = operation.ok()
+            assert found is not None
+            _try(found.as_strategy(), running.url, seen)
+        assert {200, 422} <= seen
+        assert running.client.get("/health").status_code == 200
+
+
+def _try(strategy: Any, url: str, seen: set[int]) -> None:
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(strategy)
+    def tried(case: Any) -> None:
+        answer = case.call(base_url=url)
+        seen.add(answer.status_code)
+        assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+
+    tried()
