@@ -1,7 +1,8 @@
 """Commands: what is done with an open index, by whoever has it open: a command line or a service.
 
 Each is made of plain values, so that a command line can send it to the service that holds the
-index, and gives a result that JSON can hold.
+index, and gives a result that JSON can hold. What only some of them need is imported by those: a
+search must not wait for it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -18,18 +19,16 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
 from .as_json import document_json, hit_json
-from .building import Sources
-from .building import add as add_sources
 from .collection.collection import Collection
 from .collection.refitting import check_refit
 from .collection.view import DOCUMENT
 from .collection.writer import Added
 from .excerpts import beginning, nearest_passages
-from .sources.duckdb_readers import checked_types
-from .sources.tables import ColumnNames
-from .sources.text_files import STANDARD_INPUT, FileFormat, standard_input_from
-from .syncing import counts
-from .syncing import sync as sync_sources
+
+if TYPE_CHECKING:
+    from .building import Sources
+
+STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,11 @@ class AskedSources:
         InputError
             As `Sources.open` does.
         """
+        from .building import Sources  # with the readers of all that can be a source
+        from .sources.duckdb_readers import checked_types
+        from .sources.tables import ColumnNames
+        from .sources.text_files import FileFormat, standard_input_from
+
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format)
         with standard_input_from(self.standard_input):
@@ -118,6 +122,8 @@ class Add:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """What the index holds then, as `Collection.info` has it, and what was done."""
+        from .building import add as add_sources
+
         check_refit(self.refit)
         opened = self.sources.opened(talk.note)
         added = add_sources(collection, opened, talk.progress, refit=self.refit)
@@ -152,6 +158,9 @@ class Sync:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """What was done, see `syncing.counts`; and rows that still take space, "gone"."""
+        from .syncing import counts
+        from .syncing import sync as sync_sources
+
         check_refit(self.refit)
         notes = list[str]()
         opened = self.sources.opened(notes.append)

@@ -26,8 +26,13 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self._path))
+        own = socket.socket(socket.AF_UNIX)
+        try:
+            own.connect(str(self._path))
+        except BaseException:
+            own.close()
+            raise
+        self.sock = own
 
 
 def done_by_holder(index: Path, command: Command, talk: Talk) -> dict[str, Any] | None:

@@ -7,12 +7,13 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.routing import BaseRoute
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import SlimdexError
 
 from ..commands import Columns, Command, Fetch, Info, Search
 from ..excerpts import shortened
@@ -82,12 +83,15 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         log_level="WARNING",
     )
 
-    def chosen(name: str | None) -> str:
+    async def done(name: str | None, command: Command) -> dict[str, Any]:
         if name is None and len(names) == 1:
-            return names[0]
+            name = names[0]
         if name not in names:
-            raise InputError(f"index {name!r}; expected one of {', '.join(names)}")
-        return str(name)
+            raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
+        try:
+            return await do(name, command) | {"index": name}
+        except SlimdexError as error:
+            raise ToolError(str(error)) from error
 
     @server.tool(annotations=READS)
     async def search(
@@ -101,7 +105,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
     ) -> Passages:
         """Find the passages nearest in meaning to a query."""
         command = Search([query], limit=limit, where=where)
-        found = await do(chosen(index), command)
+        found = await done(index, command)
         hits, chance = found["hits"][0], found["chance_score"]
         is_chance = bool(hits) and chance is not None and hits[0]["score"] < chance
         note = "The best is no nearer than a random document would be." if is_chance else ""
@@ -114,7 +118,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         start: Annotated[int, Field(ge=0, description="The first character to read.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
-        found = await do(chosen(index), Fetch(id))
+        found = await done(index, Fetch(id))
         return Text(
             id=found["id"],
             title=found["title"],
@@ -127,10 +131,9 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
         """What an index holds: how many documents, and which columns conditions may name."""
-        name = chosen(index)
-        facts, columns = await do(name, Info()), await do(name, Columns())
+        facts, columns = await done(index, Info()), await done(index, Columns())
         return About(
-            name=name,
+            name=facts["index"],
             documents=facts["documents"],
             columns=columns["columns"],
             encoder=str(facts["encoder"].get("model", facts["encoder"]["type"])).rsplit("/")[-1],

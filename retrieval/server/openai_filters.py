@@ -7,14 +7,14 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from ..sql import identifier, literal
+from ..conditions import compared, joined
 
-COMPARISONS = {"eq": "=", "ne": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-MEMBERSHIPS = {"in": "IN", "nin": "NOT IN"}
-JOINED = {"and": " AND ", "or": " OR "}
+OPERATORS = {"eq": "=", "ne": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+OPERATORS |= {"in": "IN", "nin": "NOT IN"}
+JOINED = {"and": "AND", "or": "OR"}
 DEEPEST = 20
 """Filters inside filters."""
-EXPECTED = f"a filter of type {', '.join([*COMPARISONS, *MEMBERSHIPS, *JOINED])}"
+EXPECTED = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
 
 
 def condition(filter: Any, columns: Names[str], depth: int = 0) -> str:
@@ -39,25 +39,10 @@ def condition(filter: Any, columns: Names[str], depth: int = 0) -> str:
         parts = filter.get("filters")
         if not isinstance(parts, list) or not parts:
             raise InputError(f"filter of type {kind!r} without filters; expected some")
-        joined = JOINED[kind].join(condition(part, columns, depth + 1) for part in parts)
-        return f"({joined})"
+        return joined(JOINED[kind], [condition(part, columns, depth + 1) for part in parts])
     key, value = filter.get("key"), filter.get("value")
-    if not isinstance(kind, str) or kind not in COMPARISONS | MEMBERSHIPS:
+    if not isinstance(kind, str) or kind not in OPERATORS:
         raise InputError(f"filter of type {kind!r}; expected {EXPECTED}")
     if not isinstance(key, str) or key not in columns:
         raise InputError(f"filter key {key!r}; expected one of {', '.join(columns)}")
-    if kind in COMPARISONS:
-        return f"{identifier(key)} {COMPARISONS[kind]} {_constant(value)}"
-    if not isinstance(value, list) or not value:
-        raise InputError(f"filter of type {kind!r}, value {value!r}; expected a list of values")
-    return f"{identifier(key)} {MEMBERSHIPS[kind]} ({', '.join(map(_constant, value))})"
-
-
-def _constant(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, int | float) and value == value and abs(value) != float("inf"):
-        return repr(value)
-    if isinstance(value, str):
-        return literal(value)
-    raise InputError(f"filter value {value!r}; expected a text, a number or a truth")
+    return compared(key, OPERATORS[kind], value)

@@ -85,7 +85,10 @@ class Service:
 
     async def do(self, name: str, command: Command) -> dict[str, Any]:
         """What a command that only reads gives of the index of a name."""
-        return await self.named(name).read(lambda collection: command.run(collection, Talk()))
+        try:
+            return await self.named(name).read(lambda found: command.run(found, Talk()))
+        except SlimdexError as error:
+            raise type(error)(self.without_paths(str(error))) from error
 
     def without_paths(self, message: str) -> str:
         """A message that names indexes in place of their folders."""

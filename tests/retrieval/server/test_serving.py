@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import stat
 import subprocess
 import threading
@@ -199,7 +200,7 @@ def test_over_tls_with_a_token(notes: Path, tmp_path: Path) -> None:
     tokens.write_text("read 0123456789abcdef\n")
     tokens.chmod(0o600)
     words = ["--token-file", tokens, "--tls-certificate", certificate, "--tls-key", key]
-    with serving([notes], *words, verify=str(certificate)) as running:
+    with serving([notes], *words, verify=ssl.create_default_context(cafile=certificate)) as running:
         assert running.url.startswith("https://127.0.0.1:")
         assert running.client.get("/indexes").status_code == 401
         running.client.headers["Authorization"] = "Bearer 0123456789abcdef"

@@ -1,0 +1,231 @@
+"""Haystack: an index as its document store, and a component that searches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
+
+from ..collection.collection import Collection
+from ..conditions import compared, joined
+from ..documents import Document as OwnDocument
+from ..encoders.opened import open_encoder
+from ..sources.given_vectors import GivenEncoder
+from ..sql import identifier
+from .metadata import as_columns, as_metadata, column_of
+
+OPERATORS = {"==": "=", "!=": "<>", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
+OPERATORS |= {"in": "IN", "not in": "NOT IN"}
+ORDERED = (">", ">=", "<", "<=")
+META = "meta."
+
+
+class SlimdexDocumentStore:
+    """An index of slimdex's as a document store of Haystack's.
+
+    Parameters
+    ----------
+    path : the index's folder; a new one if there is none.
+    model : the encoder of a new index, as for `slimdex build --model`.
+    dim : in place of a model: documents come with embeddings of so many dimensions.
+    """
+
+    def __init__(self, path: str, model: str | None = None, dim: int | None = None) -> None:
+        self._asked = {"path": path, "model": model, "dim": dim}
+        if Path(path).exists():
+            self.collection = Collection.open(path)
+        elif dim is not None:
+            self.collection = Collection.create(path, GivenEncoder(dim))
+        else:
+            self.collection = Collection.create(path, None if model is None else open_encoder(model))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What Haystack writes of it into a pipeline's file."""
+        return default_to_dict(self, **self._asked)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The store that `to_dict` was asked of."""
+        store: Self = default_from_dict(cls, data)
+        return store
+
+    def count_documents(self) -> int:
+        """How many there are."""
+        return len(self.collection)
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents for which filters hold; all without any."""
+        if not len(self.collection):
+            return []
+        view = self.collection._view(self.collection._snapshot)
+        rows = view.rows_where(self._where(filters) or "true").tolist()
+        found = view.documents(rows)
+        return [_document(found[row].id, found[row].text, found[row].metadata) for row in rows]
+
+    def write_documents(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """Write documents; returns how many.
+
+        Raises
+        ------
+        DuplicateDocumentError
+            If one is there already, and the policy is to fail then, as it is by default.
+        """
+        if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
+            raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
+        new = dict[str, Document]()
+        for document in documents:
+            if document.id not in new and document.id not in self.collection:
+                new[document.id] = document
+            elif policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL):
+                raise DuplicateDocumentError(f"document {document.id!r} is there already")
+            elif policy == DuplicatePolicy.OVERWRITE:
+                new[document.id] = document
+        if new:
+            own = [
+                OwnDocument(d.id, d.content or "", metadata=as_columns(d.meta)) for d in new.values()
+            ]
+            self.collection.add(own, vectors=self._vectors([*new.values()]))
+        return len(new)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete documents by their ids, those that there are."""
+        if known := [id for id in dict.fromkeys(document_ids) if id in self.collection]:
+            self.collection.delete(known)
+
+    def search(
+        self, query: str | list[float], top_k: int = 10, filters: dict[str, Any] | None = None
+    ) -> list[Document]:
+        """The documents nearest to a text, or to a vector, with their cosines."""
+        if not len(self.collection):
+            return []
+        asked = query if isinstance(query, str) else np.array(query, dtype=np.float32)
+        hits = self.collection.search(asked, top_k, self._where(filters))
+        return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
+
+    def _vectors(self, documents: list[Document]) -> Any:
+        if not self.collection._has_no_encoder:
+            return None
+        if lacking := [d.id for d in documents if d.embedding is None]:
+            raise DocumentStoreError(
+                f"document {lacking[0]!r} has no embedding; expected one, or a store with a model"
+            )
+        return np.array([d.embedding for d in documents], dtype=np.float32)
+
+    def _where(self, filters: dict[str, Any] | None) -> str | None:
+        if not filters:
+            return None
+        return condition(filters, self.collection._store.columns)
+
+
+def condition(filters: Mapping[str, Any], columns: Any) -> str:
+    """A condition that holds where Haystack's filters do.
+
+    Raises
+    ------
+    FilterError
+        If they are none.
+    """
+    operator = filters.get("operator")
+    if operator is None:
+        raise FilterError(f"{filters!r:.200}: no operator; expected one")
+    if "field" in filters:
+        return _compared(filters, str(operator), columns)
+    if not filters.get("conditions"):
+        raise FilterError(f"{filters!r:.200}: no conditions; expected some")
+    parts = [condition(part, columns) for part in filters["conditions"]]
+    if operator == "NOT":
+        return f"NOT {joined('AND', parts)}"
+    if operator not in ("AND", "OR"):
+        raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
+    return joined(operator, parts)
+
+
+def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> str:
+    if "value" not in filters or operator not in OPERATORS:
+        raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
+    value, name = filters["value"], str(filters["field"])
+    column = column_of(name.removeprefix(META)) if name.startswith(META) else name
+    column = {"content": "text"}.get(column, column)
+    there = column in columns or column in ("id", "text")
+    _check(operator, value)
+    if value is None:
+        held = {"==": "IS NULL", "!=": "IS NOT NULL"}.get(operator)
+        if held is None or not there:
+            return "true" if operator == "==" and not there else "false"
+        return f"{identifier(column)} {held}"
+    opposite = operator in ("!=", "not in")
+    if not there or value == []:
+        return "true" if opposite else "false"
+    found = compared(column, OPERATORS[operator], value)
+    return f"({found} OR {identifier(column)} IS NULL)" if opposite else found
+
+
+def _check(operator: str, value: Any) -> None:
+    """Raise `FilterError` for a value that the operator can't have."""
+    if operator in ("in", "not in") and not isinstance(value, list):
+        raise FilterError(f"{operator} {value!r:.100}; expected a list")
+    if operator not in ORDERED:
+        return
+    if isinstance(value, list):
+        raise FilterError(f"{operator} {value!r:.100}; expected a number or a date")
+    if isinstance(value, str):
+        try:
+            datetime.fromisoformat(value)
+        except ValueError as error:
+            raise FilterError(f"{operator} {value!r:.100}; expected a number or a date") from error
+
+
+def _document(id: str, text: str, columns: Any, score: float | None = None) -> Document:
+    return Document(id=id, content=text or None, meta=as_metadata(columns), score=score)
+
+
+@component
+class SlimdexRetriever:
+    """Finds the documents nearest to a query.
+
+    Parameters
+    ----------
+    document_store : that it searches.
+    top_k : how many it gives.
+    """
+
+    def __init__(self, document_store: SlimdexDocumentStore, top_k: int = 10) -> None:
+        self.document_store, self.top_k = document_store, top_k
+
+    def to_dict(self) -> dict[str, Any]:
+        """What Haystack writes of it into a pipeline's file."""
+        return default_to_dict(
+            self, document_store=self.document_store.to_dict(), top_k=self.top_k
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The component that `to_dict` was asked of."""
+        told = data["init_parameters"]
+        told["document_store"] = SlimdexDocumentStore.from_dict(told["document_store"])
+        made: Self = default_from_dict(cls, data)
+        return made
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str | None = None,
+        query_embedding: list[float] | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """The documents nearest to a text, or to a vector where documents came with some."""
+        asked = query if query_embedding is None else query_embedding
+        if asked is None:
+            raise ValueError("neither query nor query_embedding; expected one")
+        count = self.top_k if top_k is None else top_k
+        return {"documents": self.document_store.search(asked, count, filters)}
