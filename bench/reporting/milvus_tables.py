@@ -24,8 +24,9 @@ def _name(row: Row) -> tuple[str, str, str]:
 def _table(name: tuple[str, str, str], rows: Sequence[Row]) -> Table:
     version, set_, model = name
     whole = [row for row in rows if "condition" not in row]
+    server = version.replace("milvus_lite-", "Lite ")
     return Table(
-        f"Milvus {version}: {set_}, {model}",
+        f"Milvus {server}: {set_}, {model}",
         f"{whole[0]['documents']:,} documents; recall by brute force in each way's own metric, "
         "without a condition and under conditions on 1, 10 and 50 of 100 documents",
         [*HEADS, *(f"recall, {share:.0%}" for share in SHARES)],

@@ -221,7 +221,7 @@ class Server:
             )
 
     def load(self, name: str) -> None:
-        """Have a collection in memory, so that it can be asked; it may take long, and is no failure.
+        """Have a collection in memory, so that it can be asked; that may take long.
 
         A server begins to load and says how far it is; the embedded one answers when it has.
         """
