@@ -2,9 +2,9 @@
 
 The index is built with a byte a dimension (kind sq8), as IVF_SQ8 has it in Milvus, so that both
 hold candidates in the same bytes; both rescore as many of them by the same vectors. Milvus' own
-kinds index the encoder's vectors, unreduced. Recall under a condition is of brute force among the
-documents that it holds for, as in `filter_study`. A query is timed from its vector to hits; of
-Milvus' own kinds, to keys.
+kinds index the encoder's vectors, unreduced, and their recall is by the cosines of those. Recall
+under a condition is of brute force among the documents that it holds for, as in `filter_study`. A
+query is timed from its vector to hits; of Milvus' own kinds, to keys.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Study:
         k = self._collection._index.reducer.n_components
         held = k if method == LOCAL else k + HELD_BYTES
         known = {"candidates": self._collection._index.candidates}
-        row = self._row(method, kind, search, held) | known
+        row = self._row(method, kind, search, held, self._cosines) | known
         if method == PUSHED:
             row["build_s"] = self._build_s
         yield row
@@ -134,8 +134,8 @@ class _Study:
         for condition, share in conditions.items():
             yield self._filtered(method, kind, condition, share, search) | known
 
-    def _row(self, method: str, kind: str, search: Search, held: float) -> Row:
-        """Quality of all queries, recall in the index's own metric, time and bytes."""
+    def _row(self, method: str, kind: str, search: Search, held: float, cosines: Matrix) -> Row:
+        """Quality of all queries, recall by the cosines (q, rows) of its metric, time and bytes."""
         depth = depth_for(self._task.dataset)
         parts = [
             search(self._queries[p], depth) for p in batches(len(self._queries), ASKED_AT_ONCE)
@@ -143,8 +143,7 @@ class _Study:
         scores, found = (np.concatenate(own) for own in zip(*parts, strict=True))
         row = self._facts(method, kind) | self._judge.columns(scores, found)
         every = np.arange(len(self._task.vectors))
-        nearest = found[: len(self._cosines), :ANSWERS]
-        row["recall@10_total"] = recall(nearest, self._cosines, every)
+        row["recall@10_total"] = recall(found[: len(cosines), :ANSWERS], cosines, every)
         row |= self._times(search)
         return row | {"ram_row_bytes": held, "process_row_bytes": self._growth.get(method)}
 
@@ -176,6 +175,7 @@ class _Study:
             )
             progress(f"Milvus' own {kind}", part.stop, len(vectors))
         server.settle(name, ["vector"])
+        server.reload(name)
         build_s = perf_counter() - start
         method = f"{OWN} {kind}"
         self._growth[method] = self._grown(before)
@@ -188,9 +188,16 @@ class _Study:
                 [[(hit["distance"], hit["key"]) for hit in hits] for hits in found], count
             )
 
-        row = self._row(method, kind, search, held_bytes(index)) | {"build_s": build_s}
+        row = self._row(method, kind, search, held_bytes(index), self._plain_cosines())
+        row["build_s"] = build_s
         server.drop(name)
         return row
+
+    def _plain_cosines(self) -> Matrix:
+        """Cosines (q, rows) of the encoder's vectors, by which Milvus' own kinds search."""
+        queries = normalize_rows(self._queries[: len(self._cosines)])
+        chunks = [queries @ normalize_rows(chunk).T for chunk in self._task.vectors.scan()]
+        return np.concatenate(chunks, axis=1)
 
     def _arrays(self, found: Sequence[Sequence[Hit]], count: int) -> tuple[Matrix, Rows]:
         return _padded(

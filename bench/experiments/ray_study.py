@@ -31,7 +31,9 @@ QUERIES, NEAREST = 500, 10
 WORKER = "ray::_comp"
 """How the name of a process of `RayWorkers` begins, cut to the 15 letters that Linux keeps."""
 PAUSE_S = 0.5
-"""Seconds between kills, at most as many times as there are to be."""
+"""Seconds between kills at most, in a build that is short."""
+START_S = 30
+"""Seconds in which Ray and the models of its workers have started."""
 
 
 def measure_ray(
@@ -63,7 +65,8 @@ def measure_ray(
         path = folder / f"{workers}{'-killed' if any(killed) else ''}.index"
         command = build_command(source, path, model, workers)
         start = perf_counter()
-        builders = build_with_kills(command, *killed, Random(0), path.with_suffix(".log"))
+        pause = max(PAUSE_S, (alone - START_S) / max(sum(killed), 1))  # they are all through it
+        builders = build_with_kills(command, *killed, Random(0), path.with_suffix(".log"), pause)
         row = facts | {"workers": workers, "worker_kills": killed[0], "builder_kills": killed[1]}
         row |= {"key": key_of(row), "build_s": perf_counter() - start, "builders": builders}
         alone = alone or row["build_s"]
@@ -79,11 +82,20 @@ def build_command(source: Path, path: Path, model: str, workers: int) -> list[st
 
 
 def build_with_kills(
-    command: Sequence[str], workers: int, builders: int, random: Random, log: Path
+    command: Sequence[str],
+    workers: int,
+    builders: int,
+    random: Random,
+    log: Path,
+    pause: float = PAUSE_S,
 ) -> int:
     """Run a command until it ends by itself; kill -9 so many workers, and itself so many times.
 
     Returns how often it was begun.
+
+    Parameters
+    ----------
+    pause : seconds from one kill to the next, at most.
 
     Raises
     ------
@@ -94,7 +106,7 @@ def build_with_kills(
     for turn in range(builders + 1):
         with log.open("a") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
             share = (workers - killed) // (builders + 1 - turn)
-            killed += kill_workers(process, share, random)
+            killed += kill_workers(process, share, random, pause)
             if turn < builders and process.poll() is None:
                 process.kill()
         if process.returncode == 0:
@@ -110,11 +122,13 @@ def build_with_kills(
     return turn + 1
 
 
-def kill_workers(builder: subprocess.Popen[Any], count: int, random: Random) -> int:
+def kill_workers(
+    builder: subprocess.Popen[Any], count: int, random: Random, pause: float = PAUSE_S
+) -> int:
     """Kill so many of its workers at random times while it runs; returns how many."""
     killed = 0
     while killed < count and builder.poll() is None:
-        time.sleep(random.uniform(0.05, PAUSE_S))
+        time.sleep(random.uniform(0.05, pause))
         with suppress(psutil.NoSuchProcess):
             below = psutil.Process(builder.pid).children(recursive=True)
             if found := [process for process in below if process.name().startswith(WORKER)]:

@@ -10,6 +10,7 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
+from .milvus_tables import served
 from .passage_tables import passages
 from .ray_tables import builds
 from .search_tables import (
@@ -91,6 +92,7 @@ EXPERIMENTS = (
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
     Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
     Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), "ray", "Ray"),
+    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), "milvus", "Milvus"),
 )
 
 

@@ -87,6 +87,10 @@ class Abilities:
         return cls(version, (*_EVER, *more), number >= _FLOAT16, number >= _SECOND_VECTOR)
 
 
+LOADING_SECONDS = 3600.0
+"""In which the embedded server makes the graph of a large collection."""
+
+
 class Server:
     """A connection to Milvus; every call ends within `SECONDS` or raises `InputError`.
 
@@ -217,9 +221,24 @@ class Server:
             )
 
     def load(self, name: str) -> None:
-        """Have a collection in memory, so that it can be asked."""
+        """Have a collection in memory, so that it can be asked; that may take long.
+
+        A server begins to load and says how far it is; the embedded one answers when it has.
+        """
+        seconds = self.seconds if self._embedded is None else LOADING_SECONDS
         with self.answering():
-            self.client.load_collection(name, timeout=self.seconds)
+            self.client.load_collection(name, timeout=seconds, _async=True)
+        while not self._is_loaded(name):
+            sleep(POLL_SECONDS)
+
+    def _is_loaded(self, name: str) -> bool:
+        from pymilvus.client.types import LoadState
+
+        with self.answering():
+            state = self.client.get_load_state(name, timeout=self.seconds)["state"]
+        if state not in (LoadState.Loading, LoadState.Loaded):
+            raise RefusedError(f"milvus {self.uri}: {name} could not be loaded")
+        return bool(state == LoadState.Loaded)
 
     def reload(self, name: str) -> None:
         """Have a collection in memory anew: with its indexes, not what is searched meanwhile.

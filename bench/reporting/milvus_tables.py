@@ -1,0 +1,56 @@
+"""Milvus tables: a pushed index beside the local one, and beside Milvus' own kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..rows import Row
+from .tables import Cell, Table, number, text
+
+HEADS = ["where", "kind", "bytes a row", "nDCG@10", "recall@10", "p50 ms"]
+SHARES = (0.01, 0.1, 0.5)
+
+
+def served(rows: Sequence[Row]) -> list[Table]:
+    """A table for each server, set and model: a line for each way of searching."""
+    names = dict.fromkeys((row["versions"]["milvus"], row["set"], row["model"]) for row in rows)
+    return [_table(name, [row for row in rows if _name(row) == name]) for name in names]
+
+
+def _name(row: Row) -> tuple[str, str, str]:
+    return row["versions"]["milvus"], row["set"], row["model"]
+
+
+def _table(name: tuple[str, str, str], rows: Sequence[Row]) -> Table:
+    version, set_, model = name
+    whole = [row for row in rows if "condition" not in row]
+    server = version.replace("milvus_lite-", "Lite ")
+    return Table(
+        f"Milvus {server}: {set_}, {model}",
+        f"{whole[0]['documents']:,} documents; recall by brute force in each way's own metric, "
+        "without a condition and under conditions on 1, 10 and 50 of 100 documents",
+        [*HEADS, *(f"recall, {share:.0%}" for share in SHARES)],
+        [_line(row, rows) for row in whole],
+    )
+
+
+def _line(row: Row, rows: Sequence[Row]) -> list[Cell]:
+    return [
+        text(row["method"]),
+        text(row["kind"]),
+        number(row["ram_row_bytes"], ",.0f"),
+        number(row["ndcg@10"], ".2f"),
+        number(row["recall@10_total"], ".4f"),
+        number(row["p50_ms"], ".2f"),
+        *(number(_under(share, row, rows), ".4f") for share in SHARES),
+    ]
+
+
+def _under(share: float, row: Row, rows: Sequence[Row]) -> float | None:
+    """The recall of the same way under a condition that holds for that share."""
+    found = [
+        own["recall@10_total"]
+        for own in rows
+        if own["method"] == row["method"] and own.get("share") == share
+    ]
+    return found[0] if found else None
