@@ -44,6 +44,15 @@ def joined(operator: str, parts: Sequence[str]) -> str:
     return f"({f' {operator} '.join(parts)})"
 
 
+def negated(condition: str) -> str:
+    """A condition that holds where another one does not, also where that is not known.
+
+    >>> negated("a > 1")
+    'NOT coalesce(a > 1, false)'
+    """
+    return f"NOT coalesce({condition}, false)"
+
+
 def constant(value: Any) -> str:
     """A text, a number, a truth or a date as SQL has it.
 

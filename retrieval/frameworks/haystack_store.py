@@ -14,7 +14,7 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from ..collection.collection import Collection
-from ..conditions import compared, joined
+from ..conditions import compared, joined, negated
 from ..documents import Document as OwnDocument
 from ..encoders.opened import open_encoder
 from ..sources.given_vectors import GivenEncoder
@@ -143,7 +143,7 @@ def condition(filters: Mapping[str, Any], columns: Any) -> str:
         raise FilterError(f"{filters!r:.200}: no conditions; expected some")
     parts = [condition(part, columns) for part in filters["conditions"]]
     if operator == "NOT":
-        return f"NOT {joined('AND', parts)}"
+        return negated(joined("AND", parts))
     if operator not in ("AND", "OR"):
         raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
     return joined(operator, parts)

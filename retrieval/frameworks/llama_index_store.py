@@ -25,7 +25,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
-from ..conditions import compared, joined
+from ..conditions import compared, joined, negated
 from ..documents import Document
 from ..sources.given_vectors import GivenEncoder
 from ..sql import identifier, literal
@@ -159,7 +159,7 @@ def condition(filters: MetadataFilters, columns: Any) -> str:
         for one in filters.filters
     ]
     if filters.condition == FilterCondition.NOT:
-        return f"NOT {joined('OR', parts)}"
+        return negated(joined("OR", parts))
     return joined("OR" if filters.condition == FilterCondition.OR else "AND", parts)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from haystack import Document, Pipeline
-from haystack.document_stores.errors import DocumentStoreError
+from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
 from haystack.testing.document_store import (
     CountDocumentsTest,
     DeleteDocumentsTest,
@@ -41,6 +41,14 @@ class TestHaystack(
 
         assert plain(received) == plain(expected)
 
+    def test_write_documents(self, document_store: SlimdexDocumentStore) -> None:
+        """Without a policy one that is there already is refused, and stays."""
+        document = Document(content="a cat")
+        assert document_store.write_documents([document]) == 1
+        with pytest.raises(DuplicateDocumentError, match="is there already"):
+            document_store.write_documents([document])
+        assert document_store.count_documents() == 1
+
 
 def test_a_pipeline(tmp_path: Path) -> None:
     store = SlimdexDocumentStore(str(tmp_path / "i"), model=str(word_vectors(tmp_path)))
@@ -56,19 +64,19 @@ def test_a_pipeline(tmp_path: Path) -> None:
     assert sorted(document.meta["n"] for document in some) == [0, 1]
     text = pipeline.dumps()
     store.collection.close()
-    again = Pipeline.loads(text)
+    again = Pipeline.loads(text, allowed_modules=["slimdex.*"])
     found = again.run({"retriever": {"query": "stocks"}})["retriever"]["documents"]
     assert found[0].content == TEXTS[1]
     again.get_component("retriever").document_store.collection.close()
 
 
 def test_embeddings_of_haystacks(tmp_path: Path) -> None:
-    store = SlimdexDocumentStore(str(tmp_path / "i"), dim=3)
-    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    store = SlimdexDocumentStore(str(tmp_path / "i"), dim=8)
+    rows = [[float(i == j) for j in range(8)] for i in range(3)]
     store.write_documents(
         [Document(content=t, embedding=row) for t, row in zip(TEXTS, rows, strict=True)]
     )
-    found = SlimdexRetriever(store, 1).run(query_embedding=[0.0, 0.9, 0.1])
+    found = SlimdexRetriever(store, 1).run(query_embedding=[0.0, 0.9, 0.1, *[0.0] * 5])
     assert found["documents"][0].content == TEXTS[1]
     with pytest.raises(DocumentStoreError, match="has no embedding; expected one"):
         store.write_documents([Document(content="x")])
