@@ -52,6 +52,9 @@ PAGES = {
         ],
         "['1']\n['2']\n",
     ),
+    "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
+    "docs/llama-index.md": ([], "The boiler was serviced.\n"),
+    "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""

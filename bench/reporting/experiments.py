@@ -23,6 +23,7 @@ from .search_tables import (
     stored,
     updates,
 )
+from .serve_tables import loads
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
 from .size_tables import sizes
 from .tables import Table
@@ -92,6 +93,7 @@ EXPERIMENTS = (
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
     Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
     Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), "ray", "Ray"),
+    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), "milvus", "Milvus"),
 )
 
