@@ -26,8 +26,10 @@ BELOW = ("/page/", "/docs/")
 """Paths, and beginnings of paths, that tell nothing of what is served, and take no token."""
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 """Types of bodies that are read line by line, with a limit on each line."""
+METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 UNKNOWN = "unknown"
-"""What metrics call a path that is no route's."""
+"""What metrics call a path that is no route's, and a method that is none: callers may make up any
+number of them."""
 
 
 class Refusal(Exception):
@@ -76,7 +78,8 @@ class Gate:
             await answer(scope, receive, counted)
         finally:
             route = getattr(scope.get("route"), "path", UNKNOWN)
-            self._metrics.requests.labels(route, scope["method"], status).inc()
+            method = scope["method"] if scope["method"] in METHODS else UNKNOWN
+            self._metrics.requests.labels(route, method, status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
 
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:

@@ -30,6 +30,8 @@ from .service import Service
 from .tokens import Tokens
 
 BACKLOG = 2048
+CONNECTIONS = 4096
+"""Open at a time; beyond that each is answered with 503 and closed."""
 GRACE_S = 3600
 """Seconds for what was begun when the service is told to stop; a second signal ends it at once."""
 
@@ -121,6 +123,7 @@ def run(
         server_header=False,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
+        limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=GRACE_S,
         lifespan="off",
     )

@@ -28,6 +28,8 @@ from .limits import LimitError, Limits
 from .metrics import Metrics
 
 T = TypeVar("T")
+READERS = 4
+"""Threads for what is neither a search nor a change: documents, facts, commands that read."""
 _Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
 """Of each query, and the seconds of their batch by stage."""
 
@@ -83,7 +85,7 @@ class ServedIndex:
         self._filtering, self._filtered = filtering, 0
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-reader")
+        self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         self._columns: tuple[tuple[int, int], list[dict[str, Any]]] | None = None
         self._chance: tuple[tuple[int, int], float | None] | None = None
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
