@@ -108,6 +108,7 @@ class ReduceBody(Body):
 class SyncBody(Body):
     """Sources to be in step with, as `slimdex sync` has them."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
     sources: list[str] = Field(min_length=1)
     text: str | None = None
     id: str | None = None

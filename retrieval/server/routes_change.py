@@ -166,7 +166,7 @@ async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
 
 
 def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
-    asked = body.model_dump(exclude_unset=True)
+    asked = body.model_dump(exclude_none=True)
     if asked.get("candidates") == AUTO:
         asked["candidates"] = None
     notes = list[str]()

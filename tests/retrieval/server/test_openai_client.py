@@ -16,17 +16,18 @@ from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from .running import serving, slimdex, unit, word_vectors
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
+OTHERS = ["rain fell", "snow was on it", "it was monday", "the cat and the dog"]
 
 
 def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
     model, source = word_vectors(tmp_path), tmp_path / "notes.jsonl"
     rows = [
         {"id": str(i), "title": f"T{i}", "text": t, "n": i, "day": f"2024-01-0{i + 1}"}
-        for i, t in enumerate(TEXTS)
+        for i, t in enumerate([*TEXTS, *OTHERS])
     ]
     source.write_text("\n".join(map(json.dumps, rows)))
     index = tmp_path / "notes.index"
-    built = slimdex("build", source, "--out", index, "--model", model, "--k", 3)
+    built = slimdex("build", source, "--out", index, "--model", model, "--k", 4)
     assert built.returncode == 0, built
     with serving([index]) as running:
         client = openai.OpenAI(api_key="none", base_url=f"{running.url}/v1", max_retries=0)
@@ -39,12 +40,12 @@ def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
         assert answer.usage.prompt_tokens > 0
         plain = client.embeddings.create(model="notes", input=TEXTS[0], encoding_format="float")
         np.testing.assert_allclose(plain.data[0].embedding, expected[0], atol=1e-6)
-        short = client.embeddings.create(model="notes", input=TEXTS, dimensions=3)
+        short = client.embeddings.create(model="notes", input=TEXTS, dimensions=4)
         reduced = np.array([one.embedding for one in short.data])
         with Collection.open(_copied(index, tmp_path), read_only=True) as same:
             transformed = same._index.reducer.transform(expected)
         np.testing.assert_allclose(reduced, unit(transformed), atol=1e-5)
-        with pytest.raises(openai.BadRequestError, match="dimensions=5; expected 24 or 3"):
+        with pytest.raises(openai.BadRequestError, match="dimensions=5; expected 24 or 4"):
             client.embeddings.create(model="notes", input="a cat", dimensions=5)
         with pytest.raises(openai.NotFoundError, match="index 'other'; expected one of notes"):
             client.embeddings.create(model="other", input="a cat")
