@@ -3,8 +3,13 @@
 const PAUSE_MS = 120; // after the last letter, before a question is asked
 const COLUMNS = 12; // that are offered as filters
 const SHORTEST = 3; // letters of a word that is marked
+const COMMON = new Set( // words that are in any text, and tell nothing when they are marked
+  ("a about all an and any are as at be been but by can could do does for from had has have how i if in " +
+    "into is it its me my no not of on or our so some than that the their them then there these they this " +
+    "to was we were what when where which who why will with would you your").split(" "),
+);
 const $ = (id) => document.getElementById(id);
-const state = { index: "", asked: null, timer: 0, hits: [], columns: [] };
+const state = { index: "", asked: null, timer: 0, columns: [] };
 
 /** An element with attributes and children, which are elements or text. */
 function element(name, attributes = {}, ...children) {
@@ -25,25 +30,35 @@ async function ask(path, body, signal) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
   const method = body ? "POST" : "GET";
-  const answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal });
+  const asked = { method, headers, body: body && JSON.stringify(body), signal };
+  const answer = await fetch(path, asked).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("The service does not answer.");
+  });
   if (answer.status === 401) {
-    await askForToken();
+    // Of requests under way together the first asks; a token that came meanwhile is tried.
+    if (token === sessionStorage.getItem("token")) await askForToken(token);
     return ask(path, body, signal);
   }
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(said.error);
+  const said = await answer.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return {}; // what stands between here and the service has answered
+  });
+  if (!answer.ok) throw new Error(said.error ?? `The service answers with ${answer.status}.`);
   return said;
 }
 
 let asking = null;
-function askForToken() {
-  asking ??= new Promise((resolve) => {
+function askForToken(refused) {
+  asking ??= new Promise((resolve, reject) => {
     sessionStorage.removeItem("token");
+    $("token-value").value = "";
+    $("token").returnValue = "";
     $("token").showModal();
-    $("token-form").addEventListener("submit", () => {
-      sessionStorage.setItem("token", $("token-value").value);
-      $("token-value").value = "";
+    $("token-problem").textContent = refused ? "The service does not know this token." : "";
+    $("token").addEventListener("close", () => {
       asking = null;
+      if ($("token").returnValue !== "given") return reject(new Error("This service asks for a token."));
+      sessionStorage.setItem("token", $("token-value").value.trim());
       resolve();
     }, { once: true });
   });
@@ -63,32 +78,39 @@ async function search() {
   clearTimeout(state.timer);
   state.asked?.abort();
   const query = $("query").value.trim();
+  const where = condition();
   remember(query);
   if (!query) {
-    show({ hits: [] }, "", null);
-    $("status").textContent = "";
+    show([], "", null);
+    problem("");
     return;
   }
   const own = new AbortController();
   state.asked = own;
   const start = performance.now();
+  $("hits").ariaBusy = "true";
   try {
-    const body = { query, limit: 10, where: condition() };
-    const found = await ask(place("search"), body, own.signal);
-    show(found.queries[0], query, found);
-    const count = found.queries[0].hits.length;
-    $("status").textContent = count ? `${count} answers` : "nothing found";
-    showCosts(found.milliseconds, performance.now() - start);
+    const found = await ask(place("search"), { query, limit: 10, where }, own.signal);
+    const { hits } = found.queries[0];
+    show(hits, query, found.chance_score);
     problem("");
+    $("status").textContent = counted(hits.length, where);
+    showCosts(found.milliseconds, performance.now() - start);
   } catch (error) {
-    if (error.name !== "AbortError") problem(error.message);
+    if (error.name === "AbortError") return;
+    show([], "", null);
+    problem(error.message);
   }
+}
+
+function counted(count, where) {
+  if (!count) return where ? "Nothing found with these filters." : "Nothing found.";
+  return count === 1 ? "1 answer" : `${count} answers`;
 }
 
 function problem(line) {
   $("problem").textContent = line;
   $("problem").hidden = !line;
-  if (line) $("status").textContent = "";
 }
 
 /** The address keeps the question, so that it can be sent and come back to. */
@@ -101,35 +123,40 @@ function remember(query) {
 
 // ---- answers ----------------------------------------------------------------------------------
 
-function show(answer, query, found) {
-  state.hits = answer.hits;
-  $("hits").replaceChildren(...answer.hits.map((hit) => hitItem(hit, query, found.chance_score)));
-  $("costs").hidden = !answer.hits.length;
+function show(hits, query, chance) {
+  $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance)));
+  $("hits").ariaBusy = "false";
+  $("status").textContent = "";
+  $("costs").hidden = true;
 }
 
 function hitItem(hit, query, chance) {
   const byChance = chance !== null && hit.score < chance;
-  const where = [hit.headings.join(" › "), hit.page && `page ${hit.page}`].filter(Boolean);
-  const score = `${hit.score.toFixed(3)}${byChance ? ", no nearer than chance" : ""}`;
-  const button = element(
-    "button",
-    { type: "button", class: "hit" },
-    element("span", { class: "name" }, hit.title || hit.id),
-    element("span", { class: "place" }, [score, ...where].join(" · ")),
-    element("span", { class: "text" }, ...marked(hit.text, query)),
+  const score = `similarity ${hit.score.toFixed(3)}${byChance ? ", no nearer than chance" : ""}`;
+  const id = hit.title && hit.title !== hit.id ? hit.id : "";
+  const where = [score, id, hit.headings.join(" › "), hit.page && `page ${hit.page}`].filter(Boolean);
+  const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);
+  name.addEventListener("click", () => open(hit, query));
+  return element(
+    "li",
+    { class: byChance ? "hit chance" : "hit" },
+    element("h2", {}, name),
+    element("p", { class: "place" }, where.join(" · ")),
+    element("p", { class: "text" }, ...marked(hit.text, query)),
   );
-  button.addEventListener("click", () => open(hit, query));
-  return element("li", byChance ? { class: "chance" } : {}, button);
 }
 
-/** A text as pieces, the query's words in marks. */
+/** A text as pieces, the query's words in marks, also with other English endings. */
 function marked(text, query) {
   const words = query.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
-  const long = words.filter((word) => word.length >= SHORTEST);
-  if (!long.length) return [text];
-  const pattern = long.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+  const telling = words.filter((word) => word.length >= SHORTEST && !COMMON.has(word));
+  if (!telling.length) return [text];
+  const stems = telling.map((word) => {
+    if (word.length > SHORTEST + 1) return word.replace(/(?:es?|(?<!s)s)$/, "");
+    return word.length > SHORTEST ? word.replace(/(?<!s)s$/, "") : word;
+  });
   return text
-    .split(new RegExp(`(?<![\\p{L}\\p{N}_])((?:${pattern})(?![\\p{L}\\p{N}_]))`, "giu"))
+    .split(new RegExp(`(?<![\\p{L}\\p{N}_])((?:${stems.join("|")})(?:s|e|es|d|ed|ing)?(?![\\p{L}\\p{N}_]))`, "giu"))
     .map((piece, i) => (i % 2 ? element("mark", {}, piece) : piece));
 }
 
@@ -138,7 +165,8 @@ function showCosts(milliseconds, whole) {
   const parts = names
     .filter((name) => name in milliseconds)
     .map((name) => `${name} ${milliseconds[name].toFixed(1)}`);
-  $("costs").textContent = `Milliseconds: ${parts.join(", ")}; ${whole.toFixed(0)} as seen from here.`;
+  $("costs").textContent = `Milliseconds: ${parts.join(" · ")}; ${whole.toFixed(0)} in all, as seen from here`;
+  $("costs").hidden = false;
 }
 
 // ---- a document -------------------------------------------------------------------------------
@@ -153,16 +181,17 @@ async function open(hit, query) {
     const [start, end] = [hit.start, hit.end];
     const passage = element(
       "span",
-      { class: "passage", id: "passage" },
+      { class: "passage" },
       ...marked(letters.slice(start, end).join(""), query),
     );
     $("document-text").replaceChildren(
-      letters.slice(0, start).join(""),
+      letters.slice(0, start).join("").trimEnd(), // the passage has space around it
       passage,
-      letters.slice(end).join(""),
+      letters.slice(end).join("").replace(/^\s*\n/, ""),
     );
     $("document").showModal();
-    passage.scrollIntoView({ block: "center" });
+    $("document-body").scrollTop = 0;
+    if (start > 0) passage.scrollIntoView({ block: "start" }); // else the facts above it are seen too
   } catch (error) {
     problem(error.message);
   }
@@ -177,29 +206,33 @@ function pairs(facts) {
 
 // ---- filters ----------------------------------------------------------------------------------
 
-function filterOf(column) {
+function filterOf(column, number) {
   if (column.values) {
     const options = column.values.map((one, i) =>
       element("option", { value: i }, `${one.value} (${one.documents.toLocaleString("en")})`));
-    const choice = element("select", {}, element("option", { value: "" }, "any"), ...options);
-    return element("label", {}, column.name, choice);
+    const id = `column-${number}`;
+    const choice = element("select", { id }, element("option", { value: "" }, "any"), ...options);
+    return element("div", {}, element("label", { for: id }, column.name), choice);
   }
   if (column.least === undefined || column.least === null) return null;
-  const type = /DATE|TIMESTAMP/.test(column.type) ? "date" : /TIME/.test(column.type) ? "time" : "number";
-  const input = (side, hint) => element("input", {
-    type,
-    step: type === "number" ? "any" : null,
-    placeholder: hint,
-    "aria-label": `${column.name} ${side}`,
-  });
-  const range = element(
-    "div",
-    { class: "range" },
-    input("from", column.least),
-    "to",
-    input("to", column.greatest),
+  const type = isDate(column) ? "date" : column.type.includes("TIME") ? "time" : "number";
+  const input = (side) =>
+    element("input", { type, step: type === "date" ? null : "any", "aria-label": `${column.name} ${side}` });
+  const range = element("span", {}, `${shown(column.least)} – ${shown(column.greatest)}`);
+  return element(
+    "fieldset",
+    {},
+    element("legend", {}, `${column.name} `, range),
+    element("div", { class: "range" }, input("from"), "to", input("to")),
   );
-  return element("fieldset", {}, element("legend", {}, column.name), range);
+}
+
+const isDate = (column) => /DATE|TIMESTAMP/.test(column.type);
+
+/** An end of a range: years have no commas, and of times a day is enough. */
+function shown(value) {
+  if (typeof value === "number") return String(Number.isInteger(value) ? value : Number(value.toPrecision(4)));
+  return String(value).split(" ")[0];
 }
 
 const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
@@ -218,23 +251,23 @@ function condition() {
       parts.push(`${quoted(column.name)} = ${constant(column.values[inputs[0].value].value)}`);
     }
     if (column.values) continue;
+    // Of a moment its day counts: "to" a day includes all of it.
+    const name = isDate(column) ? `CAST(${quoted(column.name)} AS DATE)` : quoted(column.name);
     const value = (input) => (input.type === "number" ? Number(input.value) : input.value);
-    if (inputs[0].value !== "") parts.push(`${quoted(column.name)} >= ${constant(value(inputs[0]))}`);
-    if (inputs[1].value !== "") parts.push(`${quoted(column.name)} <= ${constant(value(inputs[1]))}`);
+    if (inputs[0].value !== "") parts.push(`${name} >= ${constant(value(inputs[0]))}`);
+    if (inputs[1].value !== "") parts.push(`${name} <= ${constant(value(inputs[1]))}`);
   }
   $("filtered").textContent = parts.length ? ` (${parts.length} on)` : "";
   return parts.length ? parts.join(" AND ") : null;
 }
 
-async function showFilters() {
-  const { columns } = await ask(place("columns"));
+function showFilters(columns) {
   state.columns = columns
-    .map((column) => ({ column, field: filterOf(column) }))
+    .map((column, i) => ({ column, field: filterOf(column, i) }))
     .filter(({ field }) => field)
     .slice(0, COLUMNS);
   $("columns").replaceChildren(...state.columns.map(({ field }) => field));
   $("filters").hidden = !state.columns.length;
-  condition();
 }
 
 // ---- facts ------------------------------------------------------------------------------------
@@ -246,41 +279,47 @@ function bytes(count) {
   return `${count.toFixed(unit && count < 10 ? 1 : 0)} ${UNITS[unit]}`;
 }
 
-async function showFacts() {
-  const facts = await ask(place());
+function showFacts(facts) {
   const rows = facts.passages.rows;
   const settings = facts.settings ?? {};
+  const reduced = settings.k && settings.k < facts.dimensions;
   const list = [
+    ["name", state.index],
     ["documents", facts.documents.toLocaleString("en")],
     ["passages", rows === facts.documents ? null : rows.toLocaleString("en")],
     ["encoder", facts.encoder.model ?? facts.encoder.type],
-    ["dimensions", settings.k ? `${facts.dimensions}, reduced to ${settings.k}` : facts.dimensions],
-    ["kept as", settings.kind],
-    ["recall", facts.certificate?.said],
+    ["dimensions", reduced ? `${facts.dimensions}, reduced to ${settings.k}` : facts.dimensions],
+    ["codes", settings.kind],
   ];
   $("fact-list").replaceChildren(...pairs(list.filter(([, value]) => value)));
   const own = rows * facts.memory.ram_bytes_per_vector + facts.memory.ram_bytes_fixed;
   const full = rows * 4 * facts.dimensions;
   const most = Math.max(own, full);
-  const bar = (name, size) => {
+  const bar = (name, said, size, kind) => {
     const inside = element("div", { class: "size" });
     inside.style.width = `${(100 * size) / most}%`;
     return element(
       "div",
-      { class: "bar" },
+      { class: kind },
       element("span", {}, name),
+      element("span", {}, said),
       element("div", { class: "track", "aria-hidden": "true" }, inside),
-      element("span", {}, `${bytes(size)} in memory`),
     );
   };
-  $("memory").replaceChildren(bar("this index", own), bar("as float32", full));
+  const percent = (100 * own) / full;
+  const share = full ? `, ${percent < 10 ? percent.toPrecision(2) : percent.toFixed(0)}%` : "";
+  $("memory").replaceChildren(
+    bar("this index", bytes(own) + share, own, "bar own"),
+    bar("its vectors as float32", bytes(full), full, "bar"),
+  );
+  $("recall").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
   $("facts").hidden = false;
 }
 
 // ---- keys and beginning -----------------------------------------------------------------------
 
 function moveBy(step) {
-  const buttons = [...document.querySelectorAll(".hit")];
+  const buttons = [...document.querySelectorAll(".hit .name")];
   const now = buttons.indexOf(document.activeElement);
   const next = now + step;
   if (next < 0) $("query").focus();
@@ -312,14 +351,16 @@ $("search").addEventListener("reset", (event) => {
   search();
 });
 $("close").addEventListener("click", () => $("document").close());
-$("token").addEventListener("cancel", (event) => event.preventDefault());
 $("index").addEventListener("change", () => choose($("index").value));
 
 async function choose(name) {
   state.index = name;
   $("index").value = name;
   try {
-    await Promise.all([showFilters(), showFacts()]);
+    const [{ columns }, facts] = await Promise.all([ask(place("columns")), ask(place())]);
+    if (state.index !== name) return; // another was chosen meanwhile
+    showFilters(columns);
+    showFacts(facts);
     await search();
   } catch (error) {
     problem(error.message);
@@ -332,7 +373,7 @@ async function begin() {
     const { indexes } = await ask("indexes");
     const names = indexes.map((one) => one.name);
     $("index").replaceChildren(...names.map((name) => element("option", { value: name }, name)));
-    $("index-label").hidden = names.length < 2;
+    $("choice").hidden = names.length < 2;
     $("query").value = asked.get("q") ?? "";
     await choose(names.includes(asked.get("index")) ? asked.get("index") : names[0]);
   } catch (error) {
