@@ -30,6 +30,7 @@ from slimdex.retrieval.sources import origins
 from slimdex.retrieval.sources.files import mailboxes
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.syncing import sync
+from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
 PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
@@ -390,8 +391,8 @@ def _compact() -> None:
         collection.compact()
 
 
-@pytest.mark.slow
-@hypothesis_settings(max_examples=12, deadline=None)
+@sweep
+@hypothesis_settings(max_examples=CHANCE.count(12, 4), deadline=None)
 @given(
     steps=st.lists(st.sampled_from([*STEPS]), min_size=3, max_size=12),
     seed=st.integers(0, 2**32),

@@ -32,6 +32,7 @@ from slimdex.bench.rows import ResultsFile, read_rows
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import ABOUT
 from tests.bench.data.test_pairs import DATA
+from tests.chance import CHANCE, sweep
 from tests.once import once
 
 N, WIDTH = 60, 12
@@ -144,12 +145,15 @@ def test_encoding_goes_on_where_it_was_cut(tiny_bert: Path, tmp_path: Path) -> N
     np.testing.assert_allclose(again.vectors, expected, atol=1e-6)
 
 
+def tried_sets() -> list[Pairs]:
+    """The seven English sets, or the first of them, STS-B."""
+    return CHANCE.sample(read_sets(DATA.parent, "english"), 1)
+
+
 @pytest.fixture(scope="module")
 def minilm(run_folder: Path) -> Layers:
     encoder = TransformerEncoder(precision="fp32", max_length=128)
-    sentences = list(
-        dict.fromkeys(s for p in read_sets(DATA.parent, "english") for s in p.sentences)
-    )
+    sentences = list(dict.fromkeys(s for p in tried_sets() for s in p.sentences))
 
     def encode(folder: Path) -> Layers:
         return encoded_layers(encoder, sentences, "mean", folder)
@@ -157,7 +161,7 @@ def minilm(run_folder: Path) -> Layers:
     return encode(once(run_folder / "layers", encode))  # the second time it only reads
 
 
-@pytest.mark.slow
+@sweep
 @pytest.mark.shared
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}")
 def test_figures_measured_for_the_project(minilm: Layers, tmp_path: Path) -> None:
@@ -178,12 +182,14 @@ def test_figures_measured_for_the_project(minilm: Layers, tmp_path: Path) -> Non
         Way("mean", (1, -1)): 77.88,
     }
     results = ResultsFile(tmp_path / "sts-minilm.jsonl")
-    sets = read_sets(DATA.parent, "english")
+    sets = tried_sets()
     measure_study(list(expected), {"mean": minilm}, sets, [], results, {"model": "m"}, ABOUT)
     rows = list(results.rows.values())
-    assert {name: rows[0][name] for name in plain} == pytest.approx(plain, abs=0.02)
-    found = [row["average"] for row in rows]
-    assert found == pytest.approx(list(expected.values()), abs=0.1)
+    for pairs in sets:
+        assert rows[0][pairs.name] == pytest.approx(plain[pairs.name], abs=0.02)
+    if len(sets) == len(plain):
+        found = [row["average"] for row in rows]
+        assert found == pytest.approx(list(expected.values()), abs=0.1)
     assert len(read_sentences(DATA.parent, "english")) > 20_000
 
 

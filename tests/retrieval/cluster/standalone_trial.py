@@ -18,11 +18,13 @@ from slimdex.retrieval.cluster.milvus_server import Server, await_server
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
 from slimdex.retrieval.cluster.milvus_where import UntranslatedError, translated
 from slimdex.retrieval.collection.collection import Collection
+from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 from tests.retrieval.cluster import test_milvus_where as where
 
 STARTS_SECONDS = 240
-CONDITIONS = 300
+CONDITIONS = CHANCE.count(300, 80)
+KINDS = CHANCE.sample(("IVF_SQ8", "HNSW", "IVF_PQ", "SCANN", "FLAT"), 2)
 
 
 class Standalone:
@@ -81,7 +83,7 @@ def main(package: str, index: str, folder: str, out: str) -> None:
             except InputError as error:
                 said["there"] = str(error)
             said["kinds"] = {}
-            for kind in ("IVF_SQ8", "HNSW", "IVF_PQ", "SCANN", "FLAT"):
+            for kind in KINDS:
                 push(collection, server, options=PushOptions(kind))
                 said["kinds"][kind] = pushed_faults(Path(index), standalone.uri)
             with MilvusCollection(standalone.uri, index=index, encoder=ReadingEncoder()) as found:

@@ -18,13 +18,15 @@ from typing import Any
 import pytest
 
 from slimdex.retrieval.collection.collection import Collection
+from tests.chance import sweep
 from tests.encoders import ReadingEncoder
+
+from .standalone_trial import CONDITIONS, KINDS
 
 PACKAGE = "milvus==2.3.5"
 NAMESPACE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 SECONDS = 900
 TRIAL = Path(__file__).with_name("standalone_trial.py")
-CONDITIONS = 250
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@sweep
 def test_pushed_searched_verified_and_killed(package: Path, index: Path, tmp_path: Path) -> None:
     with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
         hits = collection.search_many(
@@ -55,10 +57,10 @@ def test_pushed_searched_verified_and_killed(package: Path, index: Path, tmp_pat
     )
     said: dict[str, Any] = json.loads((tmp_path / "said.json").read_text())
     assert said["version"].startswith("v2.3.5")
-    assert said["conditions"] >= CONDITIONS
+    assert said["conditions"] >= 0.8 * CONDITIONS
     assert said["wrong"] == []
     assert said["answers"] == expected
-    assert said["kinds"] == {"IVF_SQ8": [], "HNSW": [], "IVF_PQ": [], "SCANN": [], "FLAT": []}
+    assert said["kinds"] == {kind: [] for kind in KINDS}
     assert said["there"].startswith("rescore='there': Milvus v2.3.5")
     for line in said["gone"]:
         assert line.startswith("milvus http://127.0.0.1:")

@@ -359,9 +359,9 @@ def test_a_collection_with_passages_is_like_a_dictionary() -> None:
 
 @sweep
 def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(CHANCE.count(40, 10), steps=50)
+    drive(CHANCE.count(40, 3), steps=50)
 
 
 @sweep
 def test_a_collection_with_passages_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(CHANCE.count(40, 6), steps=50, machine=PassagesMachine)
+    drive(CHANCE.count(40, 2), steps=50, machine=PassagesMachine)

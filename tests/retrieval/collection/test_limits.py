@@ -17,6 +17,7 @@ from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
+from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -108,8 +109,8 @@ def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
     assert {hit.id: hit.text for hit in found} == {str(i): text for i, text in enumerate(texts)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [99, 100, 10_000])
+@sweep
+@pytest.mark.parametrize("count", [99, 100, CHANCE.count(10_000, 2000)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setitem(database.LOCKED, "memory_limit", "500MB")  # half of what users have
     monkeypatch.setitem(database.LIMITS, "memory_limit", "500MB")

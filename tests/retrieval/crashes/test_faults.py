@@ -29,11 +29,11 @@ from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compile
 from .power_loss import ALL, Disk, Loss, losses
 
 SEED = CHANCE.seed
-RANDOM = int(os.environ.get("SLIMDEX_FAULTS", CHANCE.count(200, 20)))
+RANDOM = int(os.environ.get("SLIMDEX_FAULTS", CHANCE.count(200, 10)))
 """Random kills of each operation, beside those at its calls."""
 STEPS = 10
 """Calls of each change that every run of `make test` tries."""
-CALLS = 16
+CALLS = 8
 """Calls of each operation at which it is killed, in a sample of them."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""

@@ -45,6 +45,8 @@ class Traffic:
         self.unsure = set[str]()
         self.wrong, self.searches, self.changes = list[str](), 0, 0
         self.over, self.down = threading.Event(), threading.Event()
+        self.searching = threading.Event()
+        self.searching.set()
         self.changing = threading.Lock()
         self.random = random.Random(CHANCE.seed)
         self.synced = dict[str, int]()
@@ -54,6 +56,7 @@ class Traffic:
         own = random.Random(threading.get_ident())
         with httpx.Client(timeout=60) as client:
             while not self.over.is_set():
+                self.searching.wait()
                 body: dict[str, Any] = {"query": " ".join(own.choices(WORDS, k=3)), "limit": 10}
                 if own.random() < 0.2:
                     body["where"] = f"version >= {own.randrange(3)}"
@@ -193,12 +196,14 @@ class Traffic:
     def lost(self) -> list[str]:
         """What was acknowledged and is not there as it was."""
         found = []
+        self.searching.clear()  # thousands of documents are read one by one
         for id, version in self.known.items():
             if id in self.unsure:
                 continue
             answer = self.running.client.get(f"/indexes/notes/documents/{id}")
             if answer.status_code != 200 or answer.json()["metadata"]["version"] != version:
                 found.append(f"{id}, version {version}: {answer.text[:100]}")
+        self.searching.set()
         return found
 
 
@@ -234,6 +239,7 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Callable[[str
         traffic.over.set()
         for thread in threads:
             thread.join(120)
+            assert not thread.is_alive()
         lost += traffic.lost()
         assert traffic.running.stop() == 0
     megabytes = [round(rss / 1e6) for rss in (*held, *held_again)]

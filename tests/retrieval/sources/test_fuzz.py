@@ -35,7 +35,7 @@ from slimdex.retrieval.sources.source import open_source, read_pairs
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 
-EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.examples(150)))
+EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.count(150, 40)))
 LONGEST = 20
 """Seconds of work for one input, however busy the machine."""
 ROWS = [
@@ -96,7 +96,9 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
 
 def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
     checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=EXAMPLES, suppress_health_check=checks)(test)
+    tried = settings(max_examples=EXAMPLES, suppress_health_check=checks)(test)
+    marked: Callable[..., None] = pytest.mark.sweep(tried)
+    return marked
 
 
 def quietly(action: Callable[[], object]) -> None:
