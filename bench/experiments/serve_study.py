@@ -130,9 +130,7 @@ class _Study:
             own |= {"p50_ms": found.p50_ms, "p99_ms": found.p99_ms}
             yield self._row(method, asked, callers, own, process)
 
-    def _row(
-        self, method: str, asked: str, callers: int, own: Row, process: psutil.Process
-    ) -> Row:
+    def _row(self, method: str, asked: str, callers: int, own: Row, process: psutil.Process) -> Row:
         row = self._facts | {"method": method, "way": asked, "callers": callers}
         memory = {"memory_bytes": process.memory_info().rss}
         return {"key": key_of(row)} | row | own | memory

@@ -19,8 +19,8 @@ from ..column_types import as_stored, by_lower_name, restored, types_of
 from ..documents import OWN_COLUMNS, Document, content
 from ..passages import Passage
 from ..sql import identifier
-from .database import DISK_ERRORS, Database, is_damage, one_line
 from .column_values import ColumnValues
+from .database import DISK_ERRORS, Database, is_damage, one_line
 from .document_origins import LIVE, DocumentOrigins
 from .document_rows import DocumentRows
 from .metadata_columns import MetadataColumns

@@ -44,11 +44,14 @@ class SlimdexDocumentStore:
         elif dim is not None:
             self.collection = Collection.create(path, GivenEncoder(dim))
         else:
-            self.collection = Collection.create(path, None if model is None else open_encoder(model))
+            self.collection = Collection.create(
+                path, None if model is None else open_encoder(model)
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """What Haystack writes of it into a pipeline's file."""
-        return default_to_dict(self, **self._asked)
+        told: dict[str, Any] = default_to_dict(self, **self._asked)
+        return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -91,7 +94,8 @@ class SlimdexDocumentStore:
                 new[document.id] = document
         if new:
             own = [
-                OwnDocument(d.id, d.content or "", metadata=as_columns(d.meta)) for d in new.values()
+                OwnDocument(d.id, d.content or "", metadata=as_columns(d.meta))
+                for d in new.values()
             ]
             self.collection.add(own, vectors=self._vectors([*new.values()]))
         return len(new)
@@ -203,9 +207,9 @@ class SlimdexRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """What Haystack writes of it into a pipeline's file."""
-        return default_to_dict(
-            self, document_store=self.document_store.to_dict(), top_k=self.top_k
-        )
+        store = self.document_store.to_dict()
+        told: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
+        return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:

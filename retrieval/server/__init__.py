@@ -4,5 +4,5 @@
 what they ask.
 Files import only what is above them: limits, batching, metrics, tokens, hosts, bodies,
 openai_filters, served_index, service, failures, gate, bulk, routes_search, routes_change,
-routes_openai, routes_status, routes_page, agents, app, address, running.
+routes_openai, routes_status, routes_page, agents, app, owner, running.
 """

@@ -26,11 +26,9 @@ READ = 8000
 """Characters of a document that are read at a time."""
 MOST = 50
 """Hits that a search may ask for."""
-READS = ToolAnnotations(readOnlyHint=True, idempotentHint=True, openWorldHint=False)
+READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
-IndexName = Annotated[
-    str | None, Field(description="Which index; not needed where there is one.")
-]
+IndexName = Annotated[str | None, Field(description="Which index; not needed where there is one.")]
 
 
 class Passage(BaseModel):
@@ -86,7 +84,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
     async def done(name: str | None, command: Command) -> dict[str, Any]:
         if name is None and len(names) == 1:
             name = names[0]
-        if name not in names:
+        if name is None or name not in names:
             raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
         try:
             return await do(name, command) | {"index": name}

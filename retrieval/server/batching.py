@@ -74,7 +74,8 @@ class Batcher(Generic[Asked, Answer]):
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
         try:
-            return await own.answer
+            answer: Answer = await own.answer
+            return answer
         finally:
             self.size -= size
 

@@ -70,7 +70,8 @@ class FoundBody(BaseModel):
         description="What the best of as many random documents scores: a hit below says nothing."
     )
     milliseconds: dict[str, float] = Field(
-        description="Of the batch that the query was in: encode, filter, scan, rescore, fetch; and wait."
+        description="Of the batch that the query was in: "
+        "encode, filter, scan, rescore, fetch; and wait."
     )
 
 

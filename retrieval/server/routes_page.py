@@ -54,7 +54,7 @@ async def docs() -> HTMLResponse:
 async def docs_api(request: Request) -> dict[str, Any]:
     """The API as this Swagger UI can show it, which knows 3.0 and no later; with a field for a
     token."""
-    api = request.app.openapi()
+    api: dict[str, Any] = request.app.openapi()
     schemes = {"token": {"type": "http", "scheme": "bearer"}}
     return api | {
         "openapi": "3.0.3",

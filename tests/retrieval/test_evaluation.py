@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import evaluation
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.view import View
 from slimdex.retrieval.collection.query_pools import CLOZE, document_pool
 from slimdex.retrieval.collection.recall_trials import Pool
+from slimdex.retrieval.collection.view import View
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.evaluation import (
     LABELS,

@@ -49,9 +49,7 @@ def asked(
     async def run() -> T:
         opened = partial(Collection.open, encoder=WordEncoder())
         service = Service.open(places, limits, folders, open_one=opened)
-        gate = Gate(
-            application(service), hosts or Hosts(), tokens, service.limits, service.metrics
-        )
+        gate = Gate(application(service), hosts or Hosts(), tokens, service.limits, service.metrics)
         async with (
             service.life(),
             httpx.AsyncClient(

@@ -15,7 +15,8 @@ import numpy as np
 
 from tests.encoders import direction
 
-WORDS = "the a cat dog sat slept on mat rug stocks fell sharply monday rain snow of it was".split()
+TEXT = "the a cat dog sat slept on mat rug stocks fell sharply monday rain snow of it was"
+WORDS = TEXT.split()
 DIM = 24
 
 

@@ -46,18 +46,19 @@ def asked(at: Any, ask: Callable[[Client], Awaitable[None]]) -> None:
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     answer = await client.call_tool(tool, arguments)
     assert not answer.is_error, answer
-    assert answer.structured_content is not None
-    assert json.loads(answer.content[0].text) == answer.structured_content  # type: ignore[union-attr]
-    return answer.structured_content
+    found: dict[str, Any] | None = answer.structured_content
+    assert found is not None
+    assert json.loads(answer.content[0].text) == found  # type: ignore[union-attr]
+    return found
 
 
 async def tools_work(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert set(tools) == {"search", "fetch", "info"}
-    for tool in tools.values():
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint
-        assert tool.description
+    for one in tools.values():
+        assert one.annotations is not None
+        assert one.annotations.read_only_hint
+        assert one.description
     properties = tools["search"].input_schema["properties"]
     assert properties["limit"]["maximum"] == 50
     assert properties["query"]["description"]

@@ -54,7 +54,7 @@ def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
     return schema["examples"][0]
 
 
-@schemathesis.serializer("application/x-ndjson")
+@schemathesis.serializer("application/x-ndjson")  # type: ignore[untyped-decorator]
 def _lines(context: Any, value: Any) -> bytes:
     lines = value if isinstance(value, str) else json.dumps(value)
     return lines.encode("utf-8", "replace")
@@ -86,7 +86,11 @@ def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
 
 def _try(strategy: Any, url: str, seen: set[int]) -> None:
     @settings(
-        phases=[Phase.generate], max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+        phases=[Phase.generate],
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(strategy)
     def tried(case: Any) -> None:
         if "name" in (case.path_parameters or {}):

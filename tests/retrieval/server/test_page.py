@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DESKTOP = {"viewport": {"width": 1280, "height": 900}}
-PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
 HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
@@ -30,7 +34,7 @@ TOKEN = "0123456789abcdef"
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("page")
-    notes = [
+    notes: list[dict[str, Any]] = [
         {
             "id": f"d/{i} ä",
             "title": f"Title {i}",
@@ -41,7 +45,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         }
         for i, text in enumerate([*TEXTS, HOSTILE, *(f"rain {i}" for i in range(30))])
     ]
-    long = {"id": "long", "text": "𝄞\n\n" + "\n\n".join(PARAGRAPHS), 'of "x"': "it's"}
+    long: dict[str, Any] = {
+        "id": "long",
+        "text": "𝄞\n\n" + "\n\n".join(PARAGRAPHS),
+        'of "x"': "it's",
+    }
     model = word_vectors(folder)
     for name, rows in {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}.items():
         source, out = folder / f"{name}.jsonl", folder / f"{name}.index"
@@ -246,7 +254,7 @@ def test_errors_are_told(browser: Browser, running: Running) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_nobody_is_left_out(
-    browser: Browser, running: Running, size: dict[str, object], scheme: str
+    browser: Browser, running: Running, size: dict[str, Any], scheme: Any
 ) -> None:
     """axe-core finds no fault, and nothing is wider than the window."""
     # Past the page's own policy, as axe is put into the page.

@@ -51,8 +51,7 @@ def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) 
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
         expected = {
             where: [
-                [hit_json(hit) for hit in hits]
-                for hits in collection.search_many(texts, 5, where)
+                [hit_json(hit) for hit in hits] for hits in collection.search_many(texts, 5, where)
             ]
             for where in (None, "id < 'json'")
         }
@@ -130,7 +129,9 @@ def test_many_come_as_lines(notes: dict[str, Path]) -> None:
             "unchanged": 0,
             "encoded": 5,
         }
-        told = await client.post(at, content=body, headers=NDJSON | {"Accept": NDJSON["Content-Type"]})
+        told = await client.post(
+            at, content=body, headers=NDJSON | {"Accept": NDJSON["Content-Type"]}
+        )
         each = [json.loads(line) for line in told.text.splitlines()]
         assert [(one["lines"], one["unchanged"]) for one in each] == [(2, 2), (4, 4), (5, 5)]
         wrong = await client.post(at, content=body + "{}\n", headers=NDJSON)
@@ -266,7 +267,9 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
         ):
             answer = await client.post("/indexes/notes/sync", json={"sources": [source]})
             assert answer.status_code == 403, (source, answer.text)
-        answer = await client.post("/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]})
+        answer = await client.post(
+            "/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]}
+        )
         assert answer.json()["added"] == 1, answer.text
 
     asked(notes, ask, folders=(shared,))
@@ -376,7 +379,9 @@ def test_a_long_condition_holds_up_nobody(
 
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
         body = {"query": "a cat", "where": "year > 1"}
-        long = [asyncio.create_task(client.post("/indexes/notes/search", json=body)) for _ in "12345"]
+        long = [
+            asyncio.create_task(client.post("/indexes/notes/search", json=body)) for _ in "12345"
+        ]
         await asyncio.sleep(0.05)
         for _ in range(3):
             found = await client.post("/indexes/notes/search", json={"query": "a cat"})

@@ -190,9 +190,8 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
 def test_over_tls_with_a_token(notes: Path, tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]
-        + ["/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key]
-        + ["-out", certificate],
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        f"-addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}".split(),
         check=True,
         capture_output=True,
     )

@@ -244,8 +244,8 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Callable[[str
         assert traffic.running.stop() == 0
     megabytes = [round(rss / 1e6) for rss in (*held, *held_again)]
     report(
-        f"{SECONDS:g} s, {READERS} readers: {traffic.searches} searches, {traffic.changes} changes, "
-        f"{len(traffic.wrong)} wrong, {len(lost)} lost, {megabytes} MB"
+        f"{SECONDS:g} s, {READERS} readers: {traffic.searches} searches, "
+        f"{traffic.changes} changes, {len(traffic.wrong)} wrong, {len(lost)} lost, {megabytes} MB"
     )
     assert traffic.wrong == []
     assert lost == []
