@@ -1,5 +1,5 @@
 """Frameworks: slimdex as others' programs have a store of documents.
 
-Files import only what is above them: metadata, filters, langchain_store, llama_index_store,
+Files import only what is above them: metadata, langchain_store, llama_index_store,
 haystack_store.
 """
