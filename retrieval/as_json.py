@@ -63,14 +63,22 @@ def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
     >>> json_of({"score": float("nan"), "raw": b"ok"})
     '{"score": null, "raw": "b2s="}'
     """
-    return json.dumps(_finite(value), default=str, ensure_ascii=ensure_ascii, allow_nan=False)
+    try:
+        return json.dumps(value, default=_other, ensure_ascii=ensure_ascii, allow_nan=False)
+    except (TypeError, ValueError):  # a key that is no text, or a number that is none
+        value = _finite(value)
+    return json.dumps(value, default=_other, ensure_ascii=ensure_ascii, allow_nan=False)
+
+
+def _other(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
+    return str(value)
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, bytes | bytearray | memoryview):
-        return b64encode(value).decode()
     if isinstance(value, dict):
         return {str(name): _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

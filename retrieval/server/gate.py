@@ -6,7 +6,7 @@ It stands in front of the application and reads no more than the head of a reque
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 
 from starlette.exceptions import HTTPException
@@ -146,7 +146,7 @@ class Gate:
         return bounded
 
 
-def needs(right: Right) -> Callable[[Request], None]:
+def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
     """A dependency of routes: callers need a right.
 
     Raises
@@ -155,7 +155,7 @@ def needs(right: Right) -> Callable[[Request], None]:
         403 where they have less.
     """
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         if request.scope[RIGHT] < right:
             raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
 

@@ -28,8 +28,8 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def index_of(name: str, request: Request) -> ServedIndex:
-    """The index that a request names."""
+async def index_of(name: str, request: Request) -> ServedIndex:
+    """The index that a request names. (What is not `async` would be run in a thread.)"""
     return service_of(request).named(name)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -86,8 +86,8 @@ class ServedIndex:
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        self._columns: tuple[tuple[int, int], list[dict[str, Any]]] | None = None
-        self._chance: tuple[tuple[int, int], float | None] | None = None
+        self._columns = _Fact(self, lambda collection: collection._store.column_values.facts())
+        self._chance = _Fact(self, Collection.chance_score)
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
         self._searches = self._batcher(self._search, "search", metrics)
@@ -166,14 +166,11 @@ class ServedIndex:
         return found
 
     async def chance_score(self, where: str | None) -> float | None:
-        """As `Collection.chance_score`, known once for each state of the index."""
-        if where is not None:
-            return None
-        state = self.collection._snapshot.state
-        known = state.generation, state.rows
-        if self._chance is None or self._chance[0] != known:
-            self._chance = known, await self.read(Collection.chance_score)
-        return self._chance[1]
+        """As `Collection.chance_score`; just after a change it may be that of before.
+
+        None with a condition: it would take as long as the search.
+        """
+        return None if where is not None else await self._chance.about_now()
 
     def tokens(self, texts: Sequence[str]) -> int:
         """Tokens of texts, where the encoder counts them; 0 where it does not."""
@@ -205,13 +202,8 @@ class ServedIndex:
         return await asyncio.shield(running)
 
     async def columns(self) -> list[dict[str, Any]]:
-        """What stands in the documents' columns, known once for each state of the index."""
-        state = self.collection._snapshot.state
-        known = state.generation, state.rows
-        if self._columns is None or self._columns[0] != known:
-            values = self.collection._store.column_values
-            self._columns = known, await self.read(lambda collection: values.facts())
-        return self._columns[1]
+        """What stands in the documents' columns."""
+        return await self._columns.now()
 
     async def put(self, document: Document) -> Added:
         """Add a document, or replace the one of its id; those that come together are one commit.
@@ -280,6 +272,38 @@ class ServedIndex:
             for i, own in zip(numbers, _parted(found, vectors), strict=True):
                 answers[i] = own, seconds
         return [answers[i] for i in range(len(asked))]
+
+
+class _Fact(Generic[T]):
+    """Something about an index, worked out once for each of its states, however many ask."""
+
+    def __init__(self, index: ServedIndex, work: Callable[[Collection], T]) -> None:
+        self._index, self._work = index, work
+        self._state: tuple[int, int] | None = None
+        self._task: asyncio.Task[T] | None = None
+        self._known = list[T]()
+
+    async def now(self) -> T:
+        """Of the present state."""
+        return await asyncio.shield(self._begun())
+
+    async def about_now(self) -> T:
+        """Of the present state; while that is worked out, of the last one that is known."""
+        task = self._begun()
+        if self._known and not task.done():
+            return self._known[0]
+        return await asyncio.shield(task)
+
+    def _begun(self) -> asyncio.Task[T]:
+        state = self._index.collection._snapshot.state
+        present, task = (state.generation, state.rows), self._task
+        if task is None or self._state != present or (task.done() and task.exception()):
+            self._state, self._task = present, (task := asyncio.create_task(self._worked_out()))
+        return task
+
+    async def _worked_out(self) -> T:
+        self._known = [await self._index.read(self._work)]
+        return self._known[0]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
