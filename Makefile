@@ -18,7 +18,7 @@ check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sam
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) -m "" $(TESTS)
+	$(PYTEST) -m "" --durations 20 $(TESTS)
 
 sweep: $(VENV)/ready  ## Long sweeps whole: every kill, failure, loss of power, flipped bit.
 	SLIMDEX_SWEEP=1 $(PYTEST) -m sweep $(TESTS)

@@ -64,6 +64,19 @@ def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) ->
     assert "tags" not in row  # which has no counterpart
 
 
+def test_what_is_not_in_memory_is_not_taken_for_loaded(empty: Server, index: Path) -> None:
+    pushed(index, empty)
+    name = empty.collection_of("notes_index")
+    assert name is not None
+    assert empty._is_loaded(name)
+    empty.client.release_collection(name)
+    with pytest.raises(InputError, match=f"{name} could not be loaded"):
+        empty._is_loaded(name)
+    empty.load(name)
+    assert empty._is_loaded(name)
+    assert rows_there(empty)
+
+
 def test_a_second_push_sends_nothing_and_later_ones_what_has_changed(
     empty: Server, index: Path
 ) -> None:
