@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from slimdex.indexes.errors import InputError
 
@@ -144,7 +145,8 @@ def run(
         )
         servers = [(_Server(public), tcp), (_Server(private), addresses.socket)]
         beside = [service.life, app.state.agents.session_manager.run]
-        asyncio.run(_run(beside, servers, lambda: started(listening.url(tcp))))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(beside, servers, lambda: started(listening.url(tcp))))
 
 
 class _Server(uvicorn.Server):
