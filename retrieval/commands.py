@@ -62,6 +62,7 @@ class AskedSources:
     ----------
     specs : files, folders, packages, queries, and "-".
     standard_input : a file with what "-" means, where that is not this process's own.
+    links_within : folders that links below a folder may not lead out of.
     """
 
     specs: Sequence[str]
@@ -73,6 +74,7 @@ class AskedSources:
     encoding: str | None = None
     file_format: str | None = None
     standard_input: str | None = None
+    links_within: Sequence[str] | None = None
 
     @property
     def is_piped(self) -> bool:
@@ -89,12 +91,13 @@ class AskedSources:
         """
         from .building import Sources  # with the readers of all that can be a source
         from .sources.duckdb_readers import checked_types
+        from .sources.files.walking import links_within
         from .sources.tables import ColumnNames
         from .sources.text_files import FileFormat, standard_input_from
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format)
-        with standard_input_from(self.standard_input):
+        with standard_input_from(self.standard_input), links_within(self.links_within):
             opened = Sources.open([*self.specs], names, self.vectors, files)
         for line in opened.notes:
             note(line)

@@ -42,7 +42,11 @@ def application(service: Service) -> FastAPI:
 
 async def _misread(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    return _answer(request, 422, first_line([*error.errors()]))
+    faults = [*error.errors()]
+    if faults[0]["loc"] == ("body",) and isinstance(faults[0].get("input"), bytes):
+        type_ = request.headers.get("content-type", "")[:100]
+        return _answer(request, 415, f"a body of type {type_!r}; expected application/json")
+    return _answer(request, 422, first_line(faults))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 
 class Body(BaseModel):
@@ -13,6 +14,19 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _unicode(text: str) -> str:
+    """The text; JSON can write halves of characters (``\\ud800``) that no text has."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            half = f"half a character at {error.start:,}; expected whole ones"
+            raise PydanticCustomError("unicode", "{half}", {"half": half}) from error
+    return text
+
+
+Text = Annotated[str, AfterValidator(_unicode)]
+"""A text that can be written as UTF-8."""
 Vector = Annotated[list[float], Field(min_length=1)]
 
 
@@ -22,12 +36,12 @@ class SearchBody(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
     )
-    query: str | None = Field(None, description="What is looked for, in words.")
-    queries: list[str] | None = Field(None, min_length=1, description="Several, in one answer.")
+    query: Text | None = Field(None, description="What is looked for, in words.")
+    queries: list[Text] | None = Field(None, min_length=1, description="Several, in one answer.")
     vector: Vector | None = Field(None, description="In place of a text, encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
     limit: int = Field(10, ge=1, description="Documents for each query.")
-    where: str | None = Field(
+    where: Text | None = Field(
         None, description="A condition on the documents' columns, as DuckDB has them."
     )
     per: Literal["document", "passage"] = Field(
@@ -82,16 +96,16 @@ class DocumentBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"text": "The cat sat on the mat.", "year": 1990}]},
     )
-    text: str
-    title: str = ""
+    text: Text
+    title: Text = ""
 
 
 class DeleteBody(Body):
     """Documents by their ids, or by a condition: one of the two."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[str] | None = Field(None, min_length=1)
-    where: str | None = None
+    ids: list[Text] | None = Field(None, min_length=1)
+    where: Text | None = None
 
 
 class ReduceBody(Body):
@@ -101,20 +115,20 @@ class ReduceBody(Body):
     k: int | None = Field(None, ge=1)
     beta: float | None = None
     gamma: float | None = None
-    kind: str | None = None
+    kind: Text | None = None
     candidates: int | Literal["auto"] | None = None
-    reducer: str | None = None
+    reducer: Text | None = None
 
 
 class SyncBody(Body):
     """Sources to be in step with, as `slimdex sync` has them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[str] = Field(min_length=1)
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    types: list[str] | None = None
-    encoding: str | None = None
-    file_format: str | None = None
+    sources: list[Text] = Field(min_length=1)
+    text: Text | None = None
+    id: Text | None = None
+    title: Text | None = None
+    types: list[Text] | None = None
+    encoding: Text | None = None
+    file_format: Text | None = None
     refit: Literal["auto", "never", "always"] = "auto"

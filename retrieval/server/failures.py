@@ -54,11 +54,15 @@ def _told(error: Exception) -> tuple[int, str]:
 def first_line(errors: list[Any]) -> str:
     """What pydantic finds wrong with a request, its first fault as one line.
 
-    >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x"}])
+    >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x",
+    ...     "type": "int_type"}])
     "limit='x': Input should be an integer"
     """
     fault = errors[0]
-    place = ".".join(str(part) for part in fault["loc"] if part not in ("body", "path", "query"))
+    _, *parts = fault["loc"]
+    if fault["type"] == "json_invalid":
+        return f"the body: JSON decode error at {parts[0]}: {fault['ctx']['error']}"
+    place = ".".join(str(part) for part in parts)
     given = repr(fault.get("input"))
     shown = given if len(given) <= 100 else f"{given[:100]}..."
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

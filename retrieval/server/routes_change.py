@@ -29,6 +29,8 @@ from .routes_search import Index, service_of
 from .served_index import ServedIndex
 from .tokens import Right
 
+CORPUS = "corpus.jsonl"
+"""What is read of a folder that has it."""
 routes = APIRouter(dependencies=[Depends(needs(Right.WRITE))])
 
 
@@ -132,9 +134,11 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 
     Only with what is below a folder that the service was started with (`--files`).
     """
-    _check_places(body.sources, service_of(request).folders)
+    folders = service_of(request).folders
+    _check_places(body.sources, folders)
     notes = list[str]()
     asked = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
+    asked["links_within"] = [str(folder) for folder in folders]
     command = Sync(AskedSources(body.sources, **asked), body.refit)
     found = await index.change(lambda collection: command.run(collection, Talk(note=notes.append)))
     return found | {"notes": notes}
@@ -143,13 +147,18 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for what is no file below the folders."""
     for source in sources:
-        place = Path(source)
-        inside = place.is_absolute() and any(
-            place.resolve().is_relative_to(folder) for folder in folders
+        place = Path(source.partition("::")[0])  # a table's name comes after a database's
+        inside = (
+            "\0" not in source
+            and place.is_absolute()
+            and all(
+                any(read.resolve().is_relative_to(folder) for folder in folders)
+                for read in (place, Path(source), place / CORPUS)
+            )
         )
         if not inside or ":" in source.split("/")[0]:
             raise HTTPException(
-                403, f"source {source[:200]!r}; expected a path in a folder of --files"
+                403, f"source {source[:200]!r}; expected an absolute path in a folder of --files"
             )
 
 

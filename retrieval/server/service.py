@@ -63,6 +63,9 @@ class Service:
         InputError, CorruptError
             As `Collection.open` does.
         """
+        for folder in folders:
+            if not folder.is_dir():
+                raise InputError(f"--files {folder}: no folder there; expected one that exists")
         service = cls(limits or Limits(), [folder.resolve() for folder in folders])
         filtering = ThreadPoolExecutor(FILTERING, thread_name_prefix="conditions")
         with ExitStack() as undo:

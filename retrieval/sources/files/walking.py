@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ ODD = {
     stat.S_IFBLK: "a device",
 }
 """What is in folders and is no file; opening one could wait for ever."""
+_WITHIN: ContextVar[Sequence[Path] | None] = ContextVar("within", default=None)
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,16 @@ def walk(root: Path) -> Walk:
             name = f"{file.relative}~{count}"
             found.files[i] = replace(file, relative=name)
     return found
+
+
+@contextmanager
+def links_within(folders: Sequence[str] | None) -> Iterator[None]:
+    """Links that lead out of all of these folders are not followed meanwhile; None: all are."""
+    token = _WITHIN.set(None if folders is None else [Path(f).resolve() for f in folders])
+    try:
+        yield
+    finally:
+        _WITHIN.reset(token)
 
 
 def as_unicode(path: str) -> str:
@@ -145,6 +158,10 @@ class _Walker:
             found = entry.stat()
         except OSError as error:
             self._unreadable(relative, error)
+            return
+        within, real = _WITHIN.get(), Path(os.path.realpath(entry.path))
+        if within is not None and not any(real.is_relative_to(folder) for folder in within):
+            self.found.unreadable.append((as_unicode(relative), "a link out of what may be read"))
             return
         if stat.S_ISDIR(found.st_mode):
             if _identity(found) not in self._seen:

@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
+from slimdex.indexes.errors import InputError
 from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.server.hosts import Hosts
@@ -24,6 +25,9 @@ from tests.encoders import WordEncoder
 from .asking import DOCUMENTS, asked, made
 
 JSON = {"Content-Type": "application/json"}
+HALF = rb'{"%s": "\ud800"}'
+HALVES = rb'{"%s": ["\ud800"]}'
+HALF_INPUT = rb'{"model": "notes", "input": "\ud800"}'
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -207,13 +211,20 @@ def test_searches_that_are_none(
 
 def test_requests_that_are_none(notes: dict[str, Path]) -> None:
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        search = "/indexes/notes/search"
+        search, embed = "/indexes/notes/search", "/v1/embeddings"
+        delete, sync = "/indexes/notes/delete", "/indexes/notes/sync"
         for request, status, line in (
             (client.get("/nowhere"), 404, "Not Found"),
             (client.get("/indexes/other"), 404, "index 'other'; expected one of notes"),
             (client.get(search), 405, "Method Not Allowed"),
             (client.post(search, content=b"{", headers=JSON), 422, "JSON decode error"),
             (client.post(search, content=b"[]", headers=JSON), 422, "the body=[]: "),
+            (client.post(search, json={"query": 5}), 422, "query=5: "),
+            (client.post(search, content=b"{}"), 415, "expected application/json"),
+            (client.post(search, content=HALF % b"query", headers=JSON), 422, "half a character"),
+            (client.post(delete, content=HALVES % b"ids", headers=JSON), 422, "half a character"),
+            (client.post(embed, content=HALF_INPUT, headers=JSON), 422, "half a character"),
+            (client.post(sync, json={"sources": ["/a\0"]}), 403, "expected an absolute path"),
             (client.post(search, content=b"x" * 3000), 413, "a body of 3,000 bytes"),
             (client.put("/indexes/notes/documents/%20", json={"text": "x"}), 400, "an empty id"),
             (client.put("/indexes/notes/documents/x", json={}), 422, "text="),
@@ -222,7 +233,7 @@ def test_requests_that_are_none(notes: dict[str, Path]) -> None:
         ):
             answer = await request
             said = answer.json()["error"]
-            assert (answer.status_code, line in said) == (status, True), said
+            assert (answer.status_code, line in str(said)) == (status, True), said
             assert "secret-place" not in said
 
         async def endless() -> Any:
@@ -253,6 +264,15 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
     (shared / "one.txt").write_text("A file of the server's.")
     (tmp_path / "other.txt").write_text("Not for everybody.")
     (shared / "link.txt").symlink_to(tmp_path / "other.txt")
+    (shared / "within.txt").symlink_to(shared / "one.txt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "two.txt").write_text("Not for everybody, either.")
+    (shared / "folder").symlink_to(elsewhere)
+    (elsewhere / "one.sqlite").touch()
+    (shared / "link.sqlite").symlink_to(elsewhere / "one.sqlite")
+    (shared / ".set").mkdir()
+    (shared / ".set" / "corpus.jsonl").symlink_to(elsewhere / "two.txt")
 
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
         for source in (
@@ -260,6 +280,8 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
             str(tmp_path / "other.txt"),
             str(shared / ".." / "other.txt"),
             str(shared / "link.txt"),
+            f"{shared / 'link.sqlite'}::notes",
+            str(shared / ".set"),
             "shared",
             "sql:SELECT 1",
             "python:json",
@@ -271,8 +293,19 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
             "/indexes/notes/sync", json={"sources": [str(shared / "one.txt")]}
         )
         assert answer.json()["added"] == 1, answer.text
+        answer = await client.post("/indexes/notes/sync", json={"sources": [str(shared)]})
+        assert answer.json()["added"] == 1, answer.text
+        assert "link.txt" in "".join(answer.json()["notes"]), answer.text
+        for unknown in ("link.txt", "folder/two.txt"):
+            answer = await client.get(f"/indexes/notes/documents/{unknown}")
+            assert answer.status_code == 404, answer.text
 
     asked(notes, ask, folders=(shared,))
+
+
+def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no folder there"):
+        Service.open(notes, folders=[tmp_path / "nowhere"])
 
 
 def test_who_may(notes: dict[str, Path]) -> None:
