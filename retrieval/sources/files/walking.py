@@ -95,6 +95,14 @@ def links_within(folders: Sequence[str] | None) -> Iterator[None]:
         _WITHIN.reset(token)
 
 
+def _leads_out(path: str) -> bool:
+    within = _WITHIN.get()
+    if within is None:
+        return False
+    real = Path(os.path.realpath(path))
+    return not any(real.is_relative_to(folder) for folder in within)
+
+
 def as_unicode(path: str) -> str:
     r"""A path as it can be stored.
 
@@ -159,8 +167,7 @@ class _Walker:
         except OSError as error:
             self._unreadable(relative, error)
             return
-        within, real = _WITHIN.get(), Path(os.path.realpath(entry.path))
-        if within is not None and not any(real.is_relative_to(folder) for folder in within):
+        if _leads_out(entry.path):
             self.found.unreadable.append((as_unicode(relative), "a link out of what may be read"))
             return
         if stat.S_ISDIR(found.st_mode):
