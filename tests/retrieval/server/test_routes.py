@@ -407,3 +407,13 @@ def test_vectors_come_as_float32(notes: dict[str, Path]) -> None:
         assert found["queries"][0]["hits"][0]["id"] == "1"
 
     asked(notes, ask)
+
+
+def test_settings_that_could_not_be_read_again_are_refused(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        answer = await client.post("/indexes/notes/reduce", json={"candidates": 10**30})
+        assert answer.status_code == 400, answer.text
+        assert "candidates=1000" in answer.json()["error"]
+
+    asked(notes, ask)
+    Collection.open(notes["notes"], WordEncoder()).close()
