@@ -13,6 +13,8 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+Text = Annotated[str, Field(min_length=0)]
+"""One that is Unicode: pydantic looks at it only where there is a limit."""
 Vector = Annotated[list[float], Field(min_length=1)]
 
 
@@ -90,7 +92,7 @@ class DeleteBody(Body):
     """Documents by their ids, or by a condition: one of the two."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[str] | None = Field(None, min_length=1)
+    ids: list[Text] | None = Field(None, min_length=1)
     where: str | None = None
 
 
@@ -101,7 +103,7 @@ class ReduceBody(Body):
     k: int | None = Field(None, ge=1)
     beta: float | None = None
     gamma: float | None = None
-    kind: str | None = None
+    kind: Text | None = None
     candidates: int | Literal["auto"] | None = None
     reducer: str | None = None
 
@@ -110,7 +112,7 @@ class SyncBody(Body):
     """Sources to be in step with, as `slimdex sync` has them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[str] = Field(min_length=1)
+    sources: list[Text] = Field(min_length=1)
     text: str | None = None
     id: str | None = None
     title: str | None = None

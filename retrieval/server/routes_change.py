@@ -20,6 +20,7 @@ from ..as_json import json_of
 from ..collection.collection import Collection
 from ..commands import AskedSources, Compact, Delete, Reduce, Sync, Talk
 from ..documents import Document
+from ..sources.files.walking import walk
 from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
 from .bulk import Durable, commits
 from .failures import told_of
@@ -132,7 +133,9 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 
     Only with what is below a folder that the service was started with (`--files`).
     """
-    _check_places(body.sources, service_of(request).folders)
+    folders = service_of(request).folders
+    _check_places(body.sources, folders)
+    await index.read(lambda _: _check_links(body.sources, folders))
     notes = list[str]()
     asked = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     command = Sync(AskedSources(body.sources, **asked), body.refit)
@@ -144,13 +147,27 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for what is no file below the folders."""
     for source in sources:
         place = Path(source)
-        inside = place.is_absolute() and any(
-            place.resolve().is_relative_to(folder) for folder in folders
-        )
-        if not inside or ":" in source.split("/")[0]:
+        if "\0" in source or not place.is_absolute() or not _is_below(place, folders):
             raise HTTPException(
                 403, f"source {source[:200]!r}; expected a path in a folder of --files"
             )
+
+
+def _check_links(sources: Sequence[str], folders: Sequence[Path]) -> None:
+    """Raise a 403 for a folder with a link that leads out of the folders: links are followed."""
+    for source in sources:
+        if not Path(source).is_dir():
+            continue
+        for file in walk(Path(source)).files:
+            if not _is_below(file.path, folders):
+                raise HTTPException(
+                    403,
+                    f"{file.relative!r} in {source[:200]!r}: a link out of the folders of --files",
+                )
+
+
+def _is_below(place: Path, folders: Sequence[Path]) -> bool:
+    return any(place.resolve().is_relative_to(folder) for folder in folders)
 
 
 @routes.post("/indexes/{name}/compact")

@@ -18,6 +18,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.reduced_index import reduced
 
 from ..documents import OWN_COLUMNS, Hit
+from .bodies import Text
 from .openai_filters import condition
 from .routes_search import service_of
 from .served_index import How, ServedIndex
@@ -54,7 +55,7 @@ class VectorStoreBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"query": "a pet on a rug", "max_num_results": 3}]},
     )
-    query: str | list[str]
+    query: Text | list[Text]
     max_num_results: int = Field(10, ge=1)
     filters: dict[str, Any] | None = None
     ranking_options: RankingOptions | None = None

@@ -186,7 +186,7 @@ class ServedIndex:
         if collection._is_empty:
             return
         if not collection._has_no_encoder:
-            await self.search(["slimdex"], How(1))
+            await self._found(["slimdex"], How(1))  # a large model may take longer than a search
         else:
             await self.read(lambda collection: collection._index)
 
