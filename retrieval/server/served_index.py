@@ -175,10 +175,14 @@ class ServedIndex:
             self._chance = known, await self.read(Collection.chance_score)
         return self._chance[1]
 
-    def tokens(self, texts: Sequence[str]) -> int:
+    async def tokens(self, texts: Sequence[str]) -> int:
         """Tokens of texts, where the encoder counts them; 0 where it does not."""
-        encoder = self.collection.encoder
-        return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+
+        def count(collection: Collection) -> int:
+            encoder = collection.encoder
+            return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+
+        return await self.read(count)
 
     async def load(self) -> None:
         """Load the encoder and the codes, as the first query would have to."""

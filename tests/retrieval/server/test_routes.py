@@ -518,3 +518,54 @@ def test_agents_get_no_stream_that_never_ends(notes: dict[str, Path]) -> None:
         return (await client.get("/mcp", headers={"Accept": "text/event-stream"})).status_code
 
     assert asked(notes, ask) == 405
+
+
+def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
+    """However many come at once: what waits is held in memory."""
+    may = threading.Event()
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        waiting = asyncio.create_task(
+            service.indexes["notes"].change(lambda collection: _held(collection, may))
+        )
+        await asyncio.sleep(0.1)
+        puts = [
+            asyncio.create_task(
+                client.put(f"/indexes/notes/documents/{i}", json={"text": "x" * 1000})
+            )
+            for i in range(5)
+        ]
+        await asyncio.sleep(0.5)
+        may.set()
+        answers = await asyncio.gather(waiting, *puts)
+        assert sorted(answer.status_code for answer in answers[1:]) == [200, 200, 200, 503, 503]
+        again = await client.put("/indexes/notes/documents/9", json={"text": "x" * 1000})
+        assert again.status_code == 200  # there is room again
+
+    asked(notes, ask, limits=Limits(bodies=3500))
+
+
+def _held(collection: Collection, may: threading.Event) -> None:
+    with collection._current.change():
+        assert may.wait(20)
+
+
+def test_large_answers_hold_up_nobody(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[threading.Thread]()
+
+    def seen(hit: Any) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return hit_json(hit)
+
+    monkeypatch.setattr("slimdex.retrieval.server.routes_search.hit_json", seen)
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for count, is_large in ((1, False), (100, True)):
+            threads.clear()
+            answer = await client.post("/indexes/notes/search", json={"queries": ["a cat"] * count})
+            assert len(answer.json()["queries"]) == count
+            assert (threading.main_thread() not in threads) == is_large
+
+    asked(notes, ask)
