@@ -461,8 +461,9 @@ def test_who_goes_in_the_middle_of_a_body_is_no_fault_of_ours(
             pass
 
         headers = [(b"host", b"localhost"), (b"content-type", NDJSON["Content-Type"].encode())]
-        scope = {"type": "http", "method": "POST", "path": "/indexes/notes/documents"}
-        scope |= {"query_string": b"", "root_path": "", "headers": headers}
+        scope: dict[str, Any] = {"type": "http", "method": "POST"}
+        scope |= {"path": "/indexes/notes/documents", "query_string": b"", "root_path": ""}
+        scope["headers"] = headers
         transport: Any = client._transport
         await transport.app(scope, receive, send)
         return service.indexes["notes"].senders
