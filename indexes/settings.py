@@ -17,6 +17,9 @@ from .reducer import Reducer, RowFile
 from .registry import REDUCERS
 from .vector_index import FaissIndex
 
+MOST_CANDIDATES = 1 << 40
+"""More than any index has rows; a catalog with a number beyond 64 bits could not be read again."""
+
 
 @dataclass(frozen=True)
 class Settings(Choices):
@@ -44,6 +47,8 @@ class Settings(Choices):
             raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
         if self.candidates is not None and self.candidates < 0:
             raise InputError(f"candidates={self.candidates}; expected 0 (off) or more")
+        if self.candidates is not None and self.candidates > MOST_CANDIDATES:
+            raise InputError(f"candidates={self.candidates}; expected {MOST_CANDIDATES} or fewer")
         for name, value in (("beta", self.beta), ("gamma", self.gamma)):
             if not 0 <= value <= 1:  # also refuses NaN
                 raise InputError(f"{name}={value}; expected 0 to 1")

@@ -126,7 +126,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             raise InputError("a query without an embedding; expected one")
         if self._collection is None or not len(self._collection):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        where = self._where([*(query.node_ids or [])], query.filters)
+        where = self._where(query.node_ids or None, query.filters)
         if query.doc_ids:
             own = compared(SOURCE, "IN", query.doc_ids)
             where = own if where is None else joined("AND", [where, own])
@@ -139,7 +139,9 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         )
 
     def _where(self, ids: Sequence[str] | None, filters: MetadataFilters | None) -> str | None:
-        parts = [compared("id", "IN", list(ids))] if ids else []
+        parts = []
+        if ids is not None:  # none of them are no nodes, not all
+            parts.append(compared("id", "IN", list(ids)) if ids else "false")
         if filters is not None and filters.filters:
             assert self._collection is not None
             parts.append(condition(filters, self._collection._store.columns))

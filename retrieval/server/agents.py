@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 
@@ -149,6 +149,9 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=own
     )
+    for route in app.routes:
+        assert isinstance(route, Route)
+        route.methods = {"POST"}  # GET's stream has nothing to say here, and would never end
     return app.routes
 
 

@@ -91,10 +91,12 @@ class Batcher(Generic[Asked, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                self._seen(sum(one.size for one in batch))
-                answers = await loop.run_in_executor(
-                    self._thread, self._answers, [one.asked for one in batch]
-                )
+                asked, answers = [one.asked for one in batch], list[Answer | BaseException]()
+                try:
+                    self._seen(sum(one.size for one in batch))
+                    answers += await loop.run_in_executor(self._thread, self._answers, asked)
+                except Exception as error:  # as where no thread can be started: nobody waits on
+                    answers += [error] * len(batch)
                 for one, answer in zip(batch, answers, strict=True):
                     if one.answer.done():
                         continue  # who asked has gone
@@ -119,10 +121,14 @@ class Batcher(Generic[Asked, Answer]):
 
     def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | BaseException]:
         try:
-            return self._run(asked)
+            answers = self._run(asked)
+            if len(answers) != len(asked):
+                raise RuntimeError(f"{len(answers)} answers to {len(asked)} questions")
         except Exception as error:
             if len(asked) == 1:
                 return [error]
+        else:
+            return answers
         return [self._alone(one) for one in asked]
 
     def _alone(self, asked: Asked) -> Answer | BaseException:

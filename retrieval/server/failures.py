@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
 
@@ -38,6 +39,8 @@ def _told(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
+        case ClientDisconnect():  # nobody's fault, and nobody reads it
+            return 400, "the connection ended before the body did"
         case LimitError():
             return error.status, str(error)
         case InUseError():

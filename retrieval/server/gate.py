@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 
 from starlette.exceptions import HTTPException
@@ -40,6 +41,13 @@ class Refusal(Exception):
         self.status, self.message, self.headers = status, message, headers
 
 
+@dataclass
+class _Reading:
+    """How many bytes of a request's body are in memory, as long as it is not answered."""
+
+    held: int = 0
+
+
 class Gate:
     """Lets a request through to the application, or answers it.
 
@@ -53,13 +61,14 @@ class Gate:
     ) -> None:
         self._app, self._hosts, self._tokens = app, hosts, tokens
         self._limits, self._metrics = limits, metrics
+        self._held = 0  # bytes of bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = perf_counter(), 0
+        start, status, reading = perf_counter(), 0, _Reading()
         headers = _headers(scope)
         cross = self._cross(headers)
 
@@ -72,11 +81,12 @@ class Gate:
 
         try:
             scope[RIGHT] = self._right(scope, headers)
-            await self._app(scope, self._bounded(scope, headers, receive), counted)
+            await self._app(scope, self._bounded(scope, headers, receive, reading), counted)
         except Refusal as refusal:
             answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
             await answer(scope, receive, counted)
         finally:
+            self._held -= reading.held
             route = getattr(scope.get("route"), "path", UNKNOWN)
             method = scope["method"] if scope["method"] in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
@@ -119,7 +129,9 @@ class Gate:
             (b"vary", b"origin"),
         ]
 
-    def _bounded(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
+    def _bounded(
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
+    ) -> Receive:
         """What the application reads the body by: no more than a limit, and not for ever."""
         most = self._limits.body
         type_ = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
@@ -127,10 +139,8 @@ class Gate:
         said = headers.get(b"content-length", b"0")
         if not is_streamed and said.isdigit() and int(said) > most:
             raise Refusal(413, f"a body of {int(said):,} bytes; expected {most:,} or fewer")
-        read = 0
 
         async def bounded() -> Message:
-            nonlocal read
             try:
                 async with asyncio.timeout(self._limits.idle):
                     message = await receive()
@@ -138,9 +148,17 @@ class Gate:
                 raise HTTPException(
                     408, f"nothing for {self._limits.idle:g} s; expected the rest of the body"
                 ) from None
-            read += len(message.get("body", b""))
-            if read > most and not is_streamed:
+            if is_streamed:
+                return message
+            size = len(message.get("body", b""))
+            reading.held += size
+            self._held += size
+            if reading.held > most:
                 raise HTTPException(413, f"a body of over {most:,} bytes; expected fewer")
+            if self._held > self._limits.bodies:
+                raise HTTPException(
+                    503, f"{self._held:,} bytes of requests wait; expected to be asked later"
+                )
             return message
 
         return bounded

@@ -46,8 +46,7 @@ class Hosts:
 
     def __post_init__(self) -> None:
         for page in self.pages:
-            parts = urlsplit(page)
-            if page != "*" and page != f"{parts.scheme}://{parts.netloc}":
+            if page != "*" and not _is_origin(page):
                 raise InputError(f"page {page!r}; expected an origin as https://example.org, or *")
 
     def knows(self, host: str) -> bool:
@@ -76,10 +75,21 @@ class Hosts:
         >>> [hosts.allows(origin, "localhost:8000") for origin in origins]
         [True, True, False, False]
         """
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:  # as "http://["
+            return False
         own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
         return own or self.names_page(origin)
 
     def names_page(self, origin: str) -> bool:
         """Whether a page of another origin was named."""
         return "*" in self.pages or origin in self.pages
+
+
+def _is_origin(page: str) -> bool:
+    try:
+        parts = urlsplit(page)
+    except ValueError:
+        return False
+    return page == f"{parts.scheme}://{parts.netloc}"

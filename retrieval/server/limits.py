@@ -29,6 +29,7 @@ class Limits:
     Attributes
     ----------
     body : bytes of a request, but for documents in bulk, which may have any number of lines.
+    bodies : bytes of the bodies of all requests that are under way.
     line : bytes of a line of documents in bulk.
     queries : in one search.
     text : characters of a query, or of a text to be encoded.
@@ -43,6 +44,7 @@ class Limits:
     """
 
     body: int = 8 * MIB
+    bodies: int = 512 * MIB
     line: int = 16 * MIB
     queries: int = 256
     text: int = 100_000

@@ -151,15 +151,16 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
         inside = (
             "\0" not in source
             and place.is_absolute()
-            and all(
-                any(read.resolve().is_relative_to(folder) for folder in folders)
-                for read in (place, Path(source), place / CORPUS)
-            )
+            and all(_is_below(read, folders) for read in (place, Path(source), place / CORPUS))
         )
         if not inside or ":" in source.split("/")[0]:
             raise HTTPException(
                 403, f"source {source[:200]!r}; expected an absolute path in a folder of --files"
             )
+
+
+def _is_below(place: Path, folders: Sequence[Path]) -> bool:
+    return any(place.resolve().is_relative_to(folder) for folder in folders)
 
 
 @routes.post("/indexes/{name}/compact")

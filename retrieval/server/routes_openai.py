@@ -8,6 +8,7 @@ searches it.
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -17,11 +18,12 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reduced_index import reduced
 
+from ..collection.collection import Collection
 from ..documents import OWN_COLUMNS, Hit
 from .bodies import Text
 from .openai_filters import condition
 from .routes_search import service_of
-from .served_index import How, ServedIndex
+from .served_index import How
 
 routes = APIRouter(prefix="/v1")
 
@@ -76,8 +78,8 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
     texts = [body.input] if isinstance(body.input, str) else body.input
     vectors = await index.embed(texts)
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
-        vectors = _cut(index, vectors, body.dimensions)
-    read = index.tokens(texts)
+        vectors = await index.read(partial(_cut, vectors=vectors, dimensions=body.dimensions))
+    read = await index.tokens(texts)
     return {
         "object": "list",
         "model": index.name,
@@ -89,9 +91,9 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
     }
 
 
-def _cut(index: ServedIndex, vectors: Matrix, dimensions: int) -> Matrix:
-    state = index.collection._state
-    reducer = None if state.settings is None else index.collection._index.reducer
+def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
+    state = collection._state
+    reducer = None if state.settings is None else collection._index.reducer
     kept = [] if reducer is None else [reducer.n_components]
     if reducer is None or dimensions not in kept:
         known = " or ".join(map(str, [state.dim, *kept]))

@@ -19,6 +19,8 @@ from .served_index import How, ServedIndex
 from .service import Service
 
 routes = APIRouter()
+WRITTEN_AT_ONCE = 200
+"""Hits that are written as JSON where all callers wait; more of them in a thread."""
 ONE_OF = "expected one of query, queries, vector and vectors"
 
 
@@ -55,16 +57,22 @@ async def search(index: Index, body: SearchBody) -> Response:
     chance = None
     if body.candidates != 0:
         chance = await index.chance_score(body.where)
-    return Json(
-        {
-            "queries": [
-                {"query": name, "hits": [hit_json(hit) for hit in hits if hit.score >= least]}
-                for name, hits in zip(names, found.hits, strict=True)
-            ],
-            "chance_score": chance,
-            "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
-        }
-    )
+
+    def answer() -> Json:
+        return Json(
+            {
+                "queries": [
+                    {"query": name, "hits": [hit_json(hit) for hit in hits if hit.score >= least]}
+                    for name, hits in zip(names, found.hits, strict=True)
+                ],
+                "chance_score": chance,
+                "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
+            }
+        )
+
+    if sum(map(len, found.hits)) <= WRITTEN_AT_ONCE:
+        return answer()
+    return await index.read(lambda _: answer())
 
 
 def _queries(body: SearchBody) -> tuple[list[str], list[str] | Matrix]:

@@ -172,10 +172,14 @@ class ServedIndex:
         """
         return None if where is not None else await self._chance.about_now()
 
-    def tokens(self, texts: Sequence[str]) -> int:
+    async def tokens(self, texts: Sequence[str]) -> int:
         """Tokens of texts, where the encoder counts them; 0 where it does not."""
-        encoder = self.collection.encoder
-        return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+
+        def count(collection: Collection) -> int:
+            encoder = collection.encoder
+            return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+
+        return await self.read(count)
 
     async def load(self) -> None:
         """Load the encoder and the codes, as the first query would have to."""
@@ -183,7 +187,7 @@ class ServedIndex:
         if collection._is_empty:
             return
         if not collection._has_no_encoder:
-            await self.search(["slimdex"], How(1))
+            await self._found(["slimdex"], How(1))  # a large model may take longer than a search
         else:
             await self.read(lambda collection: collection._index)
 

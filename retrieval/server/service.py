@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from .limits import Limits
 from .metrics import Metrics
 from .served_index import ServedIndex
 
+LOG = logging.getLogger("slimdex.server")
 FILTERING = 4
 """Threads for searches with conditions, of all indexes together."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
@@ -100,10 +102,18 @@ class Service:
         return message
 
     async def load(self) -> None:
-        """Load what the first query to each index would have to; `is_ready` is true then."""
-        for index in self.indexes.values():
-            await index.load()
-        self.is_ready = True
+        """Load what the first query to each index would have to; `is_ready` is true then.
+
+        What can't be loaded is written to the log: queries are told why, and try again.
+        """
+        all_loaded = True
+        for name, index in self.indexes.items():
+            try:
+                await index.load()
+            except Exception as error:
+                LOG.error("index %s can't be loaded: %s", name, error, exc_info=error)
+                all_loaded = False
+        self.is_ready = all_loaded
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[None]:
@@ -113,7 +123,7 @@ class Service:
             yield
         finally:
             loading.cancel()
-            with suppress(asyncio.CancelledError, SlimdexError):
+            with suppress(asyncio.CancelledError):
                 await loading
             for index in self.indexes.values():
                 await index.close()

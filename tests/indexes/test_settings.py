@@ -125,6 +125,7 @@ def test_k_that_was_asked_for_adapts_to_few_vectors_only() -> None:
         ({"kind": "bogus"}, "kind 'bogus' at 20 dimensions"),
         ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
         ({"candidates": -1}, "candidates=-1; expected 0"),
+        ({"candidates": 10**30}, f"candidates={10**30}; expected {1 << 40} or fewer"),
         ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
         ({"gamma": 9.0}, "gamma=9.0; expected 0 to 1"),
         ({"gamma": -3.0}, "gamma=-3.0; expected 0 to 1"),

@@ -116,3 +116,9 @@ def test_nodes_are_as_they_were(store: SlimdexVectorStore) -> None:
     contains = MetadataFilter(key="year", operator=FilterOperator.CONTAINS, value=1)
     with pytest.raises(InputError, match="filter 'contains' on year"):
         store.get_nodes(filters=MetadataFilters(filters=[contains]))
+
+
+def test_no_ids_are_no_nodes(store: SlimdexVectorStore) -> None:
+    assert store.get_nodes([]) == []
+    store.delete_nodes([])
+    assert len(store.get_nodes()) == 3

@@ -118,3 +118,14 @@ def test_closing_waits_for_what_was_asked() -> None:
 
     run = Doubling()
     asyncio.run(ask())
+
+
+def test_nobody_waits_for_ever_for_a_batch_that_broke() -> None:
+    async def ask() -> list[int | BaseException]:
+        short = batcher(lambda asked: [])
+        closed = batcher(lambda asked: [*asked])
+        await closed.close()
+        async with asyncio.timeout(5):
+            return await asyncio.gather(short.ask(1), closed.ask(1), return_exceptions=True)
+
+    assert [type(error) for error in asyncio.run(ask())] == [RuntimeError, RuntimeError]

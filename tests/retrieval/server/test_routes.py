@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,7 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
             str(shared / "link.txt"),
             f"{shared / 'link.sqlite'}::notes",
             str(shared / ".set"),
+            "/\0",
             "shared",
             "sql:SELECT 1",
             "python:json",
@@ -313,6 +315,8 @@ def test_who_may(notes: dict[str, Path]) -> None:
     tokens = Tokens({read.encode(): Right.READ, write.encode(): Right.WRITE})
 
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        while not service.is_ready:
+            await asyncio.sleep(0.01)
         for token in (None, "x" * 20, read[:-1]):
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}
             answers = [
@@ -361,6 +365,7 @@ def test_names_and_pages_that_are_not_known(notes: dict[str, Path]) -> None:
             ("https://page.example.org", 200),
             ("http://evil.org", 403),
             ("null", 403),
+            ("http://[", 403),
         ):
             answer = await client.get("/indexes", headers={"Origin": origin})
             assert (answer.status_code, origin) == (status, origin)
@@ -438,5 +443,158 @@ def test_vectors_come_as_float32(notes: dict[str, Path]) -> None:
         found = (await client.post("/indexes/notes/search", json=body)).json()
         assert found["queries"][0]["query"] == "vector 1"
         assert found["queries"][0]["hits"][0]["id"] == "1"
+
+    asked(notes, ask)
+
+
+def test_settings_that_could_not_be_read_again_are_refused(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        answer = await client.post("/indexes/notes/reduce", json={"candidates": 10**30})
+        assert answer.status_code == 400, answer.text
+        assert "candidates=1000" in answer.json()["error"]
+
+    asked(notes, ask)
+    Collection.open(notes["notes"], WordEncoder()).close()
+
+
+def test_texts_that_are_no_unicode_are_refused(notes: dict[str, Path]) -> None:
+    lone = r"\ud800"
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for route, body in (
+            ("/indexes/notes/delete", f'{{"ids": ["{lone}"]}}'),
+            ("/indexes/notes/reduce", f'{{"kind": "{lone}"}}'),
+            ("/indexes/notes/sync", f'{{"sources": ["/{lone}"]}}'),
+            ("/v1/vector_stores/notes/search", f'{{"query": "{lone}"}}'),
+        ):
+            answer = await client.post(route, content=body, headers=JSON)
+            assert answer.status_code == 422, (route, answer.text)
+
+    asked(notes, ask)
+
+
+def test_who_goes_in_the_middle_of_a_body_is_no_fault_of_ours(
+    notes: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> int:
+        messages = [
+            {"type": "http.request", "body": b'{"id": "x", "te', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+
+        async def receive() -> Any:
+            return messages.pop(0)
+
+        async def send(message: Any) -> None:
+            pass
+
+        headers = [(b"host", b"localhost"), (b"content-type", NDJSON["Content-Type"].encode())]
+        scope: dict[str, Any] = {"type": "http", "method": "POST"}
+        scope |= {"path": "/indexes/notes/documents", "query_string": b"", "root_path": ""}
+        scope["headers"] = headers
+        transport: Any = client._transport
+        await transport.app(scope, receive, send)
+        return service.indexes["notes"].senders
+
+    assert asked(notes, ask) == 0
+    assert not caplog.text
+
+
+def test_it_is_ready_however_long_models_take(notes: dict[str, Path]) -> None:
+    """What loads for longer than a search may take; and an index beside one that can't load."""
+
+    class Slow(WordEncoder):
+        def encode(self, texts: Any) -> Any:
+            time.sleep(0.3)
+            return super().encode(texts)
+
+    async def ready(service: Service) -> bool:
+        async with service.life():
+            for _ in range(200):
+                await asyncio.sleep(0.01)
+                if service.is_ready:
+                    break
+        return service.is_ready
+
+    def opened(path: Path) -> Collection:
+        return Collection.open(path, Slow())
+
+    service = Service.open(notes, Limits(seconds=0.1), open_one=opened)
+    assert asyncio.run(ready(service))
+
+
+def test_what_cant_be_loaded_is_told_to_the_log(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no such model")
+
+    monkeypatch.setattr(WordEncoder, "encode", broken)
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        await asyncio.sleep(0.2)
+        assert (await client.get("/ready")).status_code == 503
+
+    asked(notes, ask)
+    assert "index notes can't be loaded: no such model" in caplog.text
+    Collection.open(notes["notes"], WordEncoder()).close()  # it was let go of, all the same
+
+
+def test_agents_get_no_stream_that_never_ends(notes: dict[str, Path]) -> None:
+    """It would hold up the service's end."""
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> int:
+        return (await client.get("/mcp", headers={"Accept": "text/event-stream"})).status_code
+
+    assert asked(notes, ask) == 405
+
+
+def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
+    """However many come at once: what waits is held in memory."""
+    may = threading.Event()
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        waiting = asyncio.create_task(
+            service.indexes["notes"].change(lambda collection: _held(collection, may))
+        )
+        await asyncio.sleep(0.1)
+        puts = [
+            asyncio.create_task(
+                client.put(f"/indexes/notes/documents/{i}", json={"text": "x" * 1000})
+            )
+            for i in range(5)
+        ]
+        await asyncio.sleep(0.5)
+        may.set()
+        answers = await asyncio.gather(waiting, *puts)
+        assert sorted(answer.status_code for answer in answers[1:]) == [200, 200, 200, 503, 503]
+        again = await client.put("/indexes/notes/documents/9", json={"text": "x" * 1000})
+        assert again.status_code == 200  # there is room again
+
+    asked(notes, ask, limits=Limits(bodies=3500))
+
+
+def _held(collection: Collection, may: threading.Event) -> None:
+    with collection._current.change():
+        assert may.wait(20)
+
+
+def test_large_answers_hold_up_nobody(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[threading.Thread]()
+
+    def seen(hit: Any) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return hit_json(hit)
+
+    monkeypatch.setattr("slimdex.retrieval.server.routes_search.hit_json", seen)
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for count, is_large in ((1, False), (100, True)):
+            threads.clear()
+            answer = await client.post("/indexes/notes/search", json={"queries": ["a cat"] * count})
+            assert len(answer.json()["queries"]) == count
+            assert (threading.main_thread() not in threads) == is_large
 
     asked(notes, ask)
