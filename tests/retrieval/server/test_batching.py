@@ -126,6 +126,7 @@ def test_nobody_waits_for_ever_for_a_batch_that_broke() -> None:
         closed = batcher(lambda asked: [*asked])
         await closed.close()
         async with asyncio.timeout(5):
-            return await asyncio.gather(short.ask(1), closed.ask(1), return_exceptions=True)
+            both = asyncio.gather(short.ask(1), closed.ask(1), return_exceptions=True)
+            return list(await both)
 
     assert [type(error) for error in asyncio.run(ask())] == [RuntimeError, RuntimeError]
