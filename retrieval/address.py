@@ -45,9 +45,10 @@ class Addresses:
                 _write(file, {"socket": str(place / SOCKET), "process": os.getpid()})
             yield cls(str(place / SOCKET), found)
         finally:
-            for file in files:
-                with suppress(OSError):
-                    file.unlink()
+            for file in files:  # another service may hold the index, and tell of itself, by now
+                if socket_of(file.parent) == place / SOCKET:
+                    with suppress(OSError):
+                        file.unlink()
             found.close()
             shutil.rmtree(place, ignore_errors=True)
 

@@ -302,9 +302,8 @@ class Fetch:
         if self.id in collection or "path" not in collection._store.columns:
             return self.id
         where = f"path = '{self.id.replace(chr(39), 2 * chr(39))}'"
-        view = collection._view(collection._snapshot)
-        found = view.rows_where(where).tolist()
-        return view.documents(found)[found[0]].id if len(found) == 1 else self.id
+        found = collection.documents_where(where)
+        return found[0].id if len(found) == 1 else self.id
 
 
 @dataclass(frozen=True)

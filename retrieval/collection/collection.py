@@ -387,6 +387,17 @@ class Collection:
         documents = self._current.read(lambda snapshot: self._view(snapshot).by_id(wanted))
         return documents[0] if isinstance(ids, str) else documents
 
+    def documents_where(self, where: str) -> list[Document]:
+        """The documents that a condition holds for, as in `search`, in the order of their rows."""
+
+        def read(snapshot: Snapshot) -> list[Document]:
+            view = self._view(snapshot)
+            rows = view.rows_where(where).tolist()
+            found = view.documents(rows)
+            return [found[row] for row in rows]
+
+        return [] if self._is_empty else self._current.read(read)
+
     def count(self, where: str | None = None) -> int:
         """How many documents there are, or how many a condition holds for, as in `search`."""
         if where is None or self._is_empty:

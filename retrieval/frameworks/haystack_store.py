@@ -67,10 +67,8 @@ class SlimdexDocumentStore:
         """The documents for which filters hold; all without any."""
         if not len(self.collection):
             return []
-        view = self.collection._view(self.collection._snapshot)
-        rows = view.rows_where(self._where(filters) or "true").tolist()
-        found = view.documents(rows)
-        return [_document(found[row].id, found[row].text, found[row].metadata) for row in rows]
+        found = self.collection.documents_where(self._where(filters) or "true")
+        return [_document(one.id, one.text, one.metadata) for one in found]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE

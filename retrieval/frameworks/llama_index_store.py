@@ -113,10 +113,8 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if self._collection is None:
             return []
         where = self._where(node_ids, filters) or "true"
-        view = self._collection._view(self._collection._snapshot)
-        rows = view.rows_where(where).tolist()
-        found = view.documents(rows)
-        return [_node(found[row].text, found[row].metadata) for row in rows]
+        found = self._collection.documents_where(where)
+        return [_node(one.text, one.metadata) for one in found]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The nodes nearest to the query's embedding, with their cosines."""

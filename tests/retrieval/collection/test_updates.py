@@ -228,6 +228,30 @@ def test_a_search_that_began_before_goes_on(
     assert collection.search_many("parse a date", limit=1)[0][0].id.startswith("new")
 
 
+def test_documents_are_read_by_a_condition_while_they_change_places(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    kept, over, wrong = {d.id: d.text for d in docstrings[600:]}, threading.Event(), list[object]()
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                found = {d.id: d.text for d in collection.documents_where("true")}
+                wrong.extend(id for id, text in kept.items() if found.get(id) != text)
+            except Exception as error:
+                wrong.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for start in range(0, 600, 100):
+        collection.delete([d.id for d in docstrings[start : start + 100]])
+        assert collection.compact() == 100
+    over.set()
+    thread.join()
+    assert wrong == []
+    assert [d.id for d in collection.documents_where("true")] == [*kept]
+
+
 def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
     with Collection.create(path, WordEncoder()) as collection:
         collection.add([Document("0", "first")])
