@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -18,9 +18,12 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
+from ..conditions import compared
 from ..documents import Document as OwnDocument
 from ..documents import Hit
-from .metadata import as_columns, as_metadata
+from .metadata import as_columns, as_metadata, column_of
+
+Filter = Mapping[str, Any] | None
 
 
 class EmbeddingsEncoder:
@@ -134,23 +137,47 @@ class SlimdexVectorStore(VectorStore):
         return [_document(own.id, own.text, own.metadata) for own in found]
 
     def similarity_search(
-        self, query: str, k: int = 4, *, where: str | None = None, **kwargs: Any
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter = None,
+        *,
+        where: str | None = None,
+        **kwargs: Any,
     ) -> list[Document]:
-        """The documents nearest to a query; `where` is a DuckDB condition on their columns."""
-        return [d for d, _ in self.similarity_search_with_score(query, k, where=where)]
+        """The documents nearest to a query.
+
+        Parameters
+        ----------
+        filter : metadata that they have: name -> value, or a list of values.
+        where : a DuckDB condition on their columns.
+        """
+        return [_found(hit) for hit in self._hits(query, k, filter, where)]
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, *, where: str | None = None, **kwargs: Any
+        self,
+        query: str,
+        k: int = 4,
+        filter: Filter = None,
+        *,
+        where: str | None = None,
+        **kwargs: Any,
     ) -> list[tuple[Document, float]]:
         """And their cosines: higher is nearer."""
-        return [(_found(hit), hit.score) for hit in self._hits(query, k, where)]
+        return [(_found(hit), hit.score) for hit in self._hits(query, k, filter, where)]
 
     def similarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, *, where: str | None = None, **kwargs: Any
+        self,
+        embedding: list[float],
+        k: int = 4,
+        filter: Filter = None,
+        *,
+        where: str | None = None,
+        **kwargs: Any,
     ) -> list[Document]:
         """The documents nearest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
-        return [_found(hit) for hit in self._hits(vector, k, where)]
+        return [_found(hit) for hit in self._hits(vector, k, filter, where)]
 
     def max_marginal_relevance_search(
         self,
@@ -158,12 +185,13 @@ class SlimdexVectorStore(VectorStore):
         k: int = 4,
         fetch_k: int = 20,
         lambda_mult: float = 0.5,
+        filter: Filter = None,
         *,
         where: str | None = None,
         **kwargs: Any,
     ) -> list[Document]:
         """Of the `fetch_k` nearest those k that are near the query and far from each other."""
-        hits = self._hits(query, fetch_k, where)
+        hits = self._hits(query, fetch_k, filter, where)
         if not hits:
             return []
         encoder = self.collection.encoder
@@ -172,10 +200,14 @@ class SlimdexVectorStore(VectorStore):
         chosen = maximal_marginal_relevance(asked, list(vectors), lambda_mult, k)
         return [_found(hits[i]) for i in chosen]
 
-    def _hits(self, query: Any, k: int, where: str | None) -> list[Hit]:
+    def _hits(self, query: Any, k: int, filter: Filter, where: str | None) -> list[Hit]:
         if not len(self.collection):
             return []
-        return self.collection.search(query, k, where)
+        parts = [f"({where})"] if where else []
+        for name, value in (filter or {}).items():
+            operator = "IN" if isinstance(value, list | tuple) else "="
+            parts.append(compared(column_of(name), operator, value))
+        return self.collection.search(query, k, " AND ".join(parts) or None)
 
     def _select_relevance_score_fn(self) -> Any:
         return lambda cosine: (1.0 + cosine) / 2

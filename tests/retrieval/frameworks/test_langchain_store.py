@@ -36,6 +36,12 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     assert score == pytest.approx(1, abs=1e-3)
     some = store.similarity_search(TEXTS[0], k=3, where="year > 1990")
     assert sorted(str(document.id) for document in some) == ["y", "z"]
+    one = store.similarity_search(TEXTS[0], k=3, filter={"year": [1991, 1992], "id": 2})
+    assert [document.id for document in one] == ["z"]
+    both = store.similarity_search(TEXTS[0], 3, {"year": [1990, 1991]}, where="year > 1990")
+    assert [document.id for document in both] == ["y"]
+    with pytest.raises(InputError, match=r"value \{'\$gt': 1990\}; expected a text, a number"):
+        store.similarity_search(TEXTS[0], filter={"year": {"$gt": 1990}})
     by_vector = store.similarity_search_by_vector(embeddings.embed_query(TEXTS[2]), k=1)
     assert by_vector[0].id == "z"
     assert {d.id for d in store.max_marginal_relevance_search(TEXTS[0], k=2)} <= {*"xyz"}
