@@ -110,9 +110,11 @@ class AskedSources:
 
 
 def _whole(spec: str) -> str:
-    """A path as it is from anywhere; what is none stays."""
-    place, mark, table = spec.partition("::")
-    return f"{Path(place).absolute()}{mark}{table}" if Path(place).exists() else spec
+    """A path as it is from anywhere, perhaps with a table of a database; what is none stays."""
+    place, mark, table = spec, "", ""
+    if not Path(spec).exists():
+        place, mark, table = spec.rpartition("#")
+    return f"{Path(place).absolute()}{mark}{table}" if place and Path(place).exists() else spec
 
 
 @dataclass(frozen=True)

@@ -147,11 +147,14 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for what is no file below the folders."""
     for source in sources:
-        place = Path(source.partition("::")[0])  # a table's name comes after a database's
+        place = Path(source)
+        read = [place, place / CORPUS]
+        if "#" in source:  # a table of a database
+            read.append(Path(source.rpartition("#")[0]))
         inside = (
             "\0" not in source
             and place.is_absolute()
-            and all(_is_below(read, folders) for read in (place, Path(source), place / CORPUS))
+            and all(_is_below(path, folders) for path in read)
         )
         if not inside or ":" in source.split("/")[0]:
             raise HTTPException(

@@ -21,6 +21,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ..sql import identifier, literal
 from .files.limits import MEMORY, size
+from .files.walking import are_limited
 from .files.worker_process import PROGRAM
 from .table_worker import ROWS, WORKBOOK, chosen
 from .text_files import InputFile, remove_later, temporary
@@ -96,12 +97,16 @@ def _copy_duckdb(path: Path, table: str, to: Path) -> None:
         except duckdb.Error as error:
             raise InputError(f"{path}: {_first(error)}") from error
         name = chosen(path, "table", [name for (name,) in listed], table)
+        if are_limited():  # a view may read any file
+            connection.execute(f"SET allowed_paths = [{literal(str(to))}]")
+            connection.execute("SET enable_external_access = false")
         _copy(connection, f"SELECT * FROM given.{identifier(name)}", to, str(path))
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path, name: str) -> None:
+    how = "(FORMAT parquet, USE_TMP_FILE false)"  # no second file, which may not be allowed
     try:
-        connection.execute(f"COPY ({query}) TO {literal(str(to))} (FORMAT parquet)")
+        connection.execute(f"COPY ({query}) TO {literal(str(to))} {how}")
     except duckdb.Error as error:
         raise InputError(f"{name}: {_first(error)}") from error
 

@@ -95,6 +95,11 @@ def links_within(folders: Sequence[str] | None) -> Iterator[None]:
         _WITHIN.reset(token)
 
 
+def are_limited() -> bool:
+    """Whether `links_within` says which folders may be read."""
+    return _WITHIN.get() is not None
+
+
 def _leads_out(path: str) -> bool:
     within = _WITHIN.get()
     if within is None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import numpy as np
 import pytest
@@ -281,7 +282,7 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
             str(tmp_path / "other.txt"),
             str(shared / ".." / "other.txt"),
             str(shared / "link.txt"),
-            f"{shared / 'link.sqlite'}::notes",
+            f"{shared / 'link.sqlite'}#notes",
             str(shared / ".set"),
             "/\0",
             "shared",
@@ -301,6 +302,28 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
         for unknown in ("link.txt", "folder/two.txt"):
             answer = await client.get(f"/indexes/notes/documents/{unknown}")
             assert answer.status_code == 404, answer.text
+
+    asked(notes, ask, folders=(shared,))
+
+
+def test_a_view_reads_no_file_that_callers_may_not_have_read(
+    notes: dict[str, Path], tmp_path: Path
+) -> None:
+    shared, secret = tmp_path / "shared", tmp_path / "secret.csv"
+    shared.mkdir()
+    secret.write_text("id,text\n1,Not for everybody.\n")
+    with duckdb.connect(str(shared / "x.duckdb")) as connection:
+        connection.execute("CREATE TABLE plain AS SELECT 'p' AS id, 'For everybody.' AS text")
+        connection.execute(f"CREATE VIEW sly AS SELECT * FROM '{secret}'")
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        body = {"sources": [f"{shared / 'x.duckdb'}#sly"]}
+        answer = await client.post("/indexes/notes/sync", json=body)
+        assert answer.status_code == 400, answer.text
+        body = {"sources": [f"{shared / 'x.duckdb'}#plain"]}
+        answer = await client.post("/indexes/notes/sync", json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["added"] == 1
 
     asked(notes, ask, folders=(shared,))
 
