@@ -306,6 +306,21 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
     asked(notes, ask, folders=(shared,))
 
 
+def test_numbers_that_are_none_are_refused(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        for value in ("NaN", "Infinity", "[1, -Infinity]"):
+            answer = await client.put(
+                "/indexes/notes/documents/7",
+                content=f'{{"text": "x", "year": {value}}}',
+                headers={"Content-Type": "application/json"},
+            )
+            assert answer.status_code == 422, answer.text
+            assert "NaN or infinity; expected numbers" in answer.json()["error"]
+        assert (await client.get("/indexes/notes/documents/7")).status_code == 404
+
+    asked(notes, ask)
+
+
 def test_a_view_reads_no_file_that_callers_may_not_have_read(
     notes: dict[str, Path], tmp_path: Path
 ) -> None:
