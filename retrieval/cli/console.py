@@ -53,7 +53,7 @@ def progress() -> Iterator[Progress]:
     if not err.is_terminal:
         yield _Lines()
         return
-    with Bars(
+    bars = Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -62,19 +62,24 @@ def progress() -> Iterator[Progress]:
         TimeRemainingColumn(),
         console=err,
         speed_estimate_period=120,
-    ) as bars:
-        tasks: dict[str, TaskID] = {}
-        last: dict[str, int] = {}
+    )
+    tasks: dict[str, TaskID] = {}
+    last: dict[str, int] = {}
 
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:  # what an earlier run did counts as done, not towards the rate
-                tasks[stage] = bars.add_task(stage, total=total, completed=done)
-            elif done < last[stage]:  # it begins again, for something else
-                bars.reset(tasks[stage])
-            bars.update(tasks[stage], completed=done, total=total)
-            last[stage] = done
+    def report(stage: str, done: int, total: int) -> None:
+        bars.start()  # what has nothing to report leaves the terminal alone
+        if stage not in tasks:  # what an earlier run did counts as done, not towards the rate
+            tasks[stage] = bars.add_task(stage, total=total, completed=done)
+        elif done < last[stage]:  # it begins again, for something else
+            bars.reset(tasks[stage])
+        bars.update(tasks[stage], completed=done, total=total)
+        last[stage] = done
 
+    try:
         yield report
+    finally:
+        if tasks:
+            bars.stop()
 
 
 class _Lines:
