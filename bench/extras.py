@@ -36,6 +36,7 @@ OTHER_MODULES = {
     "onnx": "export",
     "fastapi": "serve",
     "uvicorn": "serve",
+    "uvloop": "serve",
     "prometheus_client": "serve",
     "swagger_ui_bundle": "serve",
     "mcp": "serve",

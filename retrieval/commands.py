@@ -23,6 +23,7 @@ from .collection.collection import Collection
 from .collection.refitting import check_refit
 from .collection.view import DOCUMENT
 from .collection.writer import Added
+from .conditions import compared
 from .excerpts import beginning, nearest_passages
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ class Fetch:
     def _known_by(self, collection: Collection) -> str:
         if self.id in collection or "path" not in collection._store.columns:
             return self.id
-        where = f"path = '{self.id.replace(chr(39), 2 * chr(39))}'"
-        found = collection.documents_where(where)
+        found = collection.documents_where(compared("path", "=", self.id))
         return found[0].id if len(found) == 1 else self.id
 
 

@@ -15,18 +15,14 @@ from .options import Model, Wait
 if TYPE_CHECKING:
     from ..commands import Command
 
-Dirs = typer.Argument(
-    metavar="DIR...", help="Indexes; NAME=DIR for another name than the folder's."
-)
+Dirs = Annotated[
+    list[str],
+    typer.Argument(metavar="DIR...", help="Indexes; NAME=DIR for another name than the folder's."),
+]
 
 
 def serve(
-    indexes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DIR...", help="Indexes; NAME=DIR for another name than the folder's."
-        ),
-    ],
+    indexes: Dirs,
     host: Annotated[
         str, typer.Option(help="Where to listen; other machines need --token-file.")
     ] = ("127.0.0.1"),
@@ -73,7 +69,7 @@ def serve(
 
 
 def mcp(
-    indexes: Annotated[list[str], Dirs],
+    indexes: Dirs,
     http: Annotated[
         bool, typer.Option("--http", help="Streamable HTTP at /mcp, in place of stdin and stdout.")
     ] = False,

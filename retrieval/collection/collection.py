@@ -332,9 +332,12 @@ class Collection:
             raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
         encoded = self._encoded(queries)
-        return self._current.read(
-            lambda snapshot: self._view(snapshot).hits(encoded, limit, where, candidates, per)
-        )
+
+        def read(snapshot: Snapshot) -> list[list[Hit]]:
+            view = self._view(snapshot)
+            return view.shown(*view.nearest(encoded, limit, where, candidates, per))
+
+        return self._current.read(read)
 
     def chance_score(self, where: str | None = None) -> float | None:
         """What the best of as many random documents would score: a hit below it says nothing.

@@ -32,17 +32,6 @@ class View:
     store: DocumentStore
     snapshot: Snapshot
 
-    def hits(
-        self,
-        queries: Matrix,
-        k: int,
-        where: str | None = None,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-    ) -> list[list[Hit]]:
-        """The k nearest to each of the encoded queries (q, d), as `Collection.search` has them."""
-        return self.shown(*self.nearest(queries, k, where, candidates, per))
-
     def nearest(
         self,
         queries: Matrix,
@@ -51,7 +40,7 @@ class View:
         candidates: int | None = None,
         per: str = DOCUMENT,
     ) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) of the nearest, padded with -inf and -1.
+        """Scores and rows (q, k) of the nearest to encoded queries (q, d), padded with -inf and -1.
 
         Raises
         ------

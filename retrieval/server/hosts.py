@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from slimdex.indexes.errors import InputError
 
 LOCAL = "localhost"
+_NAME = re.compile(r"[^:\[\]\s/@]+")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
 
 
@@ -45,6 +46,11 @@ class Hosts:
     pages: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for name in self.names:
+            if not _NAME.fullmatch(name) and not _is_address(name):
+                raise InputError(
+                    f"host {name!r}; expected a name as search.example.org, without a port"
+                )
         for page in self.pages:
             if page != "*" and not _is_origin(page):
                 raise InputError(f"page {page!r}; expected an origin as https://example.org, or *")
@@ -61,11 +67,7 @@ class Hosts:
         if found is None:
             return False
         name = found[1].strip("[]").lower()
-        try:
-            ip_address(name)
-        except ValueError:
-            return name == LOCAL or name in [own.lower() for own in self.names]
-        return True
+        return _is_address(name) or name in [LOCAL, *(own.lower() for own in self.names)]
 
     def allows(self, origin: str, host: str) -> bool:
         """Whether a page of an origin may call: the service's own, or one that was named.
@@ -85,6 +87,14 @@ class Hosts:
     def names_page(self, origin: str) -> bool:
         """Whether a page of another origin was named."""
         return "*" in self.pages or origin in self.pages
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_origin(page: str) -> bool:

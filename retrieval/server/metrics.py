@@ -22,7 +22,6 @@ class Metrics:
     requests : by route, method and status.
     seconds : of a request, by route.
     batches : queries that were encoded or searched together, by index and step.
-    stages : seconds of a query's batch, by index and step.
     """
 
     def __init__(self) -> None:
