@@ -25,6 +25,7 @@ COMMANDS = (
     over_indexes.serve,
     over_indexes.passages,
     over_sets.chance,
+    over_sets.hybrid,
     results.report,
     results.tables,
 )

@@ -89,6 +89,7 @@ COLUMNS = (
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
     ),
+    Column("words_s", NUMBER, "seconds to index the words"),
     Column("(fit|index|write|build)_cpu_s", NUMBER, "the same, of processor time"),
     Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
     Column("transform_s_per_1000", NUMBER, "seconds for 1,000 vectors"),
@@ -119,6 +120,9 @@ COLUMNS = (
     Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),
     Column("memory(_files)?_bytes", (int,), "of the process: its own, and pages of files"),
     Column("store(_files)?_bytes", (int,), "what of these its library and index have added"),
+    Column(
+        "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the words' index: on disk, read"
+    ),
     Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
@@ -126,6 +130,8 @@ COLUMNS = (
     Column("share|selectivity", NUMBER, "of documents that a condition allows: asked for, found"),
     Column("condition", (str,), "the condition"),
     Column("allowed", (int,), "documents that it allows"),
+    Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
+    Column("first_share", NUMBER, "of queries whose first answer is right"),
     Column("searching|callers|changes|compactions|faults", (int,), "threads, and what they did"),
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when

@@ -32,8 +32,11 @@ ENDINGS = {
     "reducer": ("safetensors",),
     "rescorer": ("safetensors",),
     "codes": ("faiss",),
+    "words": ("tantivy",),
 }
 """What a numbered file holds -> how its name can end; first, how it does if nothing is said."""
+FOLDERS = ("tantivy",)
+"""Endings of what is a folder of files."""
 OUR_FILES = re.compile(
     rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})(\.tmp)?"
     rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)"
@@ -59,12 +62,43 @@ def check_folder(folder: Path) -> None:
         for entry in entries:
             if not entry.name.startswith(CATALOG) and not OUR_FILES.fullmatch(entry.name):
                 continue
-            is_spill = entry.name == f"{CATALOG}.tmp" and entry.is_dir(follow_symlinks=False)
-            if not is_spill and not entry.is_file(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name == f"{CATALOG}.tmp":  # where DuckDB puts what is too much for memory
+                    continue
+                if entry.name.endswith(FOLDERS):
+                    _check_plain(entry.path)
+                    continue
+            if not entry.is_file(follow_symlinks=False):
                 kind = "a link" if entry.is_symlink() else "no file"
                 raise CorruptError(
                     f"{entry.path}: {kind}; expected a plain file in an index's folder"
                 )
+
+
+def _check_plain(folder: str) -> None:
+    """Raise `CorruptError` unless all in a folder are plain files."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                raise CorruptError(f"{entry.path}: expected a plain file in an index's folder")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with what is in it; what can't be removed stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder; 0 if it is not there (any more)."""
+    try:
+        if path.is_dir():
+            return sum(size(each) for each in path.iterdir())
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -153,14 +187,14 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
     for left in place.parent.glob(pattern):
         with suppress(OSError), _locked(left):
-            _remove(left)
+            remove(left)
     new = place.with_name(f".{path.name}-{secrets.token_hex(4)}")
     make(new)
     try:
         with _locked(new):
             yield new
     finally:
-        _remove(new)
+        remove(new)
 
 
 @contextmanager
@@ -172,13 +206,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

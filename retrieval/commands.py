@@ -25,6 +25,7 @@ from .collection.view import DOCUMENT
 from .collection.writer import Added
 from .conditions import compared
 from .excerpts import beginning, nearest_passages
+from .words.fusion import AUTO, OFF, fusion_of
 
 if TYPE_CHECKING:
     from .building import Sources
@@ -225,6 +226,19 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class IndexWords:
+    """Index the documents' words, or no longer."""
+
+    wanted: bool = True
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+        """How many documents there are, and what their words take, None of none."""
+        collection.index_words(self.wanted, progress=talk.progress)
+        return {"documents": len(collection), "words": collection.info()["words"]}
+
+
+@dataclass(frozen=True)
 class Search:
     """Find the documents nearest to texts or vectors.
 
@@ -240,6 +254,7 @@ class Search:
     where: str | None = None
     candidates: int | None = None
     per: str = DOCUMENT
+    hybrid: str | float = OFF
     min_score: float = -2.0
     excerpts: bool = False
     columns: Sequence[str] = ()
@@ -252,7 +267,12 @@ class Search:
         if self.texts is None:
             asked = np.asarray(self.vectors, dtype=np.float32)
         found = collection.search_many(
-            asked, self.limit, self.where, candidates=self.candidates, per=self.per
+            asked,
+            self.limit,
+            self.where,
+            candidates=self.candidates,
+            per=self.per,
+            hybrid=self.hybrid,
         )
         found = [[hit for hit in hits if hit.score >= self.min_score] for hits in found]
         texts = None
@@ -260,7 +280,10 @@ class Search:
             texts = [[beginning(hit) for hit in hits] for hits in found]
         elif self.excerpts and self.texts is not None:
             texts = nearest_passages(collection.encoder, self.texts, found)
-        chance = None if self.candidates == 0 else collection.chance_score(self.where)
+        are_cosines = fusion_of(collection.hybrid if self.hybrid == AUTO else self.hybrid) is None
+        chance = None
+        if self.candidates != 0 and are_cosines:
+            chance = collection.chance_score(self.where)
         return {
             "hits": [[hit_json(hit) for hit in hits] for hits in found],
             "excerpts": texts,
@@ -349,6 +372,7 @@ COMMANDS: Mapping[str, type[Command]] = {
     "delete": Delete,
     "compact": Compact,
     "reduce": Reduce,
+    "words": IndexWords,
     "search": Search,
     "open": Fetch,
     "info": Info,

@@ -367,3 +367,35 @@ def chance(
                 ]
             )
         console.show_table(heads, table)
+
+
+def hybrid(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "fp32",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Ask for documents by their ids, too: half of all.")
+    ] = False,
+) -> None:
+    """Words beside meaning: quality of each fusion, and of what tune chooses; memory and time."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.hybrid_study import measure_hybrid
+    from ..experiments.retrieval_study import results_file
+    from ..machine import provenance
+    from ..reporting.verdict import hybrid_line
+
+    chosen = datasets(data, sets, models)
+    about = provenance(["tantivy", "faiss-cpu", "numpy"]) | {"seed": 0}
+    for encoder in open_encoders(models, precision, pooling, max_length):
+        for task in tasks(chosen, [encoder], cache, quick):
+            results = results_file(task, "hybrid", out)
+            with console.progress() as progress:
+                measure_hybrid(task, encoder, cache, results, about, names=names, progress=progress)
+            tell(results, hybrid_line(list(results.rows.values())))

@@ -330,3 +330,16 @@ def _as_fast(own: float, other: float) -> str:
     times, how = (other / own, "fast") if own < other else (own / other, "slow")
     rate = f"{times:.1f} times as {how}" if times >= ALIKE else "as fast"
     return f"{own:.2f} ms, {rate} as {other:.2f} ms"
+
+
+def hybrid_line(rows: Sequence[Row]) -> str:
+    """What words beside meaning come to, once tuned."""
+    found = []
+    for row in rows:
+        if row["way"] == "auto":
+            low, high = row["ndcg@10_low"], row["ndcg@10_high"]
+            found.append(
+                f"{row['what']}: auto is {row['fusion']}, {row['ndcg@10_delta']:+.1f} nDCG@10 "
+                f"({low:+.1f} to {high:+.1f}), first right {row['first_share']:.1%}"
+            )
+    return "; ".join(found)

@@ -75,6 +75,12 @@ def _with_origins_of_documents(database: Database, state: dict[str, Any]) -> Non
     database.execute("ALTER TABLE documents ADD COLUMN slimdex_origin VARCHAR")
 
 
+def _with_words(database: Database, state: dict[str, Any]) -> None:
+    """To format 8: an index may have its documents' words; an older one has none."""
+    state["words"] = None
+    state["hybrid"] = None
+
+
 STEPS: Mapping[int, Step] = {
     1: _without_views,
     2: _with_readings_and_origins,
@@ -82,6 +88,7 @@ STEPS: Mapping[int, Step] = {
     4: _with_certificate_and_fit,
     5: _with_passages,
     6: _with_origins_of_documents,
+    7: _with_words,
 }
 """The format that a step takes -> the step to the next one."""
 

@@ -17,7 +17,7 @@ from slimdex.indexes.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 from .certificate import Certificate
 
-FORMAT = 7
+FORMAT = 8
 """Version of the folder's layout and of the tables in the catalog; see `migrations`."""
 
 MOST_DIM = 1 << 20
@@ -81,6 +81,8 @@ class State:
         are empty) -> a digest that tells the file or folder that they are of.
     certificate : what was proved of the settings in force; None where nothing was.
     passages : tokens that a passage may have; a longer text is cut. None: no text is.
+    words : the folder of the words' index, None where there is none.
+    hybrid : how `auto` fuses meaning and words, "rrf" or a weight, since labels told that it helps.
     fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
         older slimdex fitted it. The rows of that time are those before number "rows".
     """
@@ -106,6 +108,8 @@ class State:
     certificate: Certificate | None = None
     fit: dict[str, float] | None = None
     passages: int | None = None
+    words: str | None = None
+    hybrid: str | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -122,7 +126,7 @@ class State:
         """Every file beside the catalog that belongs to the index."""
         names = {record.name for record in self.files.values()} | {self.vectors}
         names |= self.lines.names if self.lines else set()
-        return names | ({self.norms} if self.norms else set())
+        return names | {name for name in (self.norms, self.words) if name}
 
     @property
     def stored(self) -> str:
@@ -192,6 +196,10 @@ class State:
         _check_name("vectors", self.vectors)
         if self.norms is not None:
             _check_name("norms", self.norms)
+        if self.words is not None:
+            _check_name("words", self.words)
+        if self.hybrid is not None and not isinstance(self.hybrid, str):
+            raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
             _check_lines(self.lines)
         for role, record in self.files.items():

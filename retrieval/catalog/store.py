@@ -320,6 +320,26 @@ class DocumentStore:
             found += own[max(start - row, 0) : stop - row]
         return found
 
+    def named_contents(
+        self, start: int, stop: int, *, live: bool = False
+    ) -> Iterator[tuple[str, str]]:
+        """Id and what is encoded, of each row of the documents that begin in start .. stop.
+
+        Parameters
+        ----------
+        live : whether documents that are deleted are left out.
+        """
+        which = " AND NOT deleted" if live else ""
+        rows = self._database.fetch(
+            'SELECT "row", id, title, text FROM documents '
+            f'WHERE "row" >= ? AND "row" < ?{which} ORDER BY "row"',
+            [start, stop],
+        )
+        cuts = self.passages.between(start, stop)
+        for row, id, title, text in rows:
+            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            yield from ((id, each) for each in own)
+
     def contents_of(self, documents: Rows) -> list[str]:
         """What is encoded of each row of some documents, which are in order."""
         rows = self._database.fetch(

@@ -19,6 +19,7 @@ from .options import (
     DEFAULTS,
     FOR_THIS_SEARCH,
     GAMMA,
+    HYBRID,
     KINDS,
     P99,
     PASSAGES,
@@ -252,6 +253,13 @@ def search(
         typer.Option(help="Columns to show beside the text: give it again, or put commas."),
     ] = None,
     candidates: Annotated[int | None, typer.Option(help=FOR_THIS_SEARCH)] = None,
+    hybrid: Annotated[str, typer.Option(metavar="off|auto|rrf|WEIGHT", help=HYBRID)] = "off",
+    rerank: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="A cross-encoder that orders the hits anew.")
+    ] = None,
+    rerank_depth: Annotated[
+        int, typer.Option(metavar="N", help="Hits that it looks at, if not more are wanted.")
+    ] = 50,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
@@ -262,28 +270,34 @@ def search(
     from . import answers, console
     from .performing import Index
     from .queries import Queries
+    from .rerank import Rerank
 
     least = answers.least_score(min_score)
     asked = Queries.asked(words, query, queries, query_vector)
+    again = Rerank.asked(rerank, rerank_depth, asked, trust_remote_code=trust_remote_code)
     command = Search(
         asked.texts,
         asked.vectors,
-        n,
+        again.hits(n) if again else n,
         where,
         candidates,
         per,
+        hybrid,
         least,
-        excerpts=not as_json,
+        excerpts=not as_json and not again,
         columns=show or [],
     )
     at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
     answer = at.do(command)
+    if again:
+        answer = again.reordered(answer, n)
     if as_json:
         by_query = answers.as_json(asked, answer["hits"])
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
         return
     found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
-    for name, hits, parts in zip(asked.names, found, answer["excerpts"], strict=True):
+    excerpts = answer["excerpts"] or [None] * len(found)
+    for name, hits, parts in zip(asked.names, found, excerpts, strict=True):
         is_text = asked.texts is not None
         answers.show_hits(name, hits, parts, answer["columns"], is_text=is_text)
     for said in answers.by_chance(asked.names, found, answer["chance_score"]):
@@ -294,6 +308,7 @@ app.command()(changing.add)
 app.command()(changing.sync)
 app.command()(changing.delete)
 app.command()(changing.compact)
+app.command()(changing.words)
 
 
 @app.command()

@@ -220,6 +220,27 @@ def still_there(index: Path, gone: int) -> str:
     return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
 
 
+def words(
+    index: Dir,
+    off: Annotated[
+        bool, typer.Option("--off", help="Remove it; searches are by meaning alone.")
+    ] = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Index the documents' words, for `search --hybrid`; it is kept in step from then on."""
+    from ..commands import IndexWords
+
+    found = Index(index, wait).do(IndexWords(not off))
+    if as_json:
+        console.print_json(found)
+    elif found["words"] is None:
+        console.line("no words' index any more")
+    else:
+        each = found["words"]["disk_bytes_per_vector"]
+        console.line(f"words of {found['documents']:,} documents, {each:,.0f} bytes a vector")
+
+
 def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
     from ..commands import Compact

@@ -119,6 +119,9 @@ PASSAGES = (
     "Longer texts are cut into passages of so many tokens, each with a vector; default: what the "
     "encoder reads, if it reads no more; off: what goes beyond that is not found."
 )
+HYBRID = (
+    "Count the query's words, too: by ranks, by a weight from 0 to 1, or as `tune` found to help."
+)
 PER = (
     "document, each with its nearest passage; or passage, several of which may be of one document."
 )

@@ -42,11 +42,13 @@ from ..encoders.opened import encoder_from_spec
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
+from ..words.fusion import OFF
 from . import encoding, health, reencoding, refitting, staging, tuning, writer
 from .asked_queries import encoded_by, one_query
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
+from .hybrid_search import worded
 from .info import facts
 from .ledger import Ledger
 from .query_pools import document_pool
@@ -290,6 +292,7 @@ class Collection:
         *,
         candidates: int | None = None,
         per: str = DOCUMENT,
+        hybrid: str | float = OFF,
     ) -> list[Hit]:
         """The documents nearest in meaning to a query, best first; fewer if there are no more.
 
@@ -304,13 +307,19 @@ class Collection:
         candidates : rescored, in place of what the index was built with; 0 takes the order of the
             codes.
         per : "document", or "passage": then `limit` passages, of which several may be of one.
+        hybrid : whether the query's words count beside its meaning, once there is a words' index
+            (`index_words`): "off"; a weight of the words, 0 to 1; "rrf", which fuses by ranks; or
+            "auto", as `tune` found by labels, if anything is better than "off". Scores are then
+            no cosines.
 
         Raises
         ------
         InputError
             If the query is neither, there are no documents yet, or `where` is no such expression.
         """
-        return self.search_many(one_query(query), limit, where, candidates=candidates, per=per)[0]
+        return self.search_many(
+            one_query(query), limit, where, candidates=candidates, per=per, hybrid=hybrid
+        )[0]
 
     def search_many(
         self,
@@ -320,22 +329,30 @@ class Collection:
         *,
         candidates: int | None = None,
         per: str = DOCUMENT,
+        hybrid: str | float = OFF,
+        texts: Sequence[str] | None = None,
     ) -> list[list[Hit]]:
         """What `search` finds for each of many queries, which are encoded and searched together.
 
         Parameters
         ----------
         queries : texts, or vectors (q, dim) that were encoded elsewhere; a str is one text.
-        limit, where, candidates, per : as for `search`.
+        limit, where, candidates, per, hybrid : as for `search`.
+        texts : the queries' own, where `queries` are their vectors and `hybrid` counts words.
         """
         if per not in PER:
             raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
         _ = self._index  # what is wrong with the folder should be said before a model is loaded
+        asked = queries if texts is None else texts
+        worded(self._snapshot, asked, hybrid)
         encoded = self._encoded(queries)
+        if texts is not None and len(texts) != len(encoded):
+            raise InputError(f"{len(texts)} texts of {len(encoded)} queries; expected one of each")
 
         def read(snapshot: Snapshot) -> list[list[Hit]]:
             view = self._view(snapshot)
-            return view.shown(*view.nearest(encoded, limit, where, candidates, per))
+            words = worded(snapshot, asked, hybrid)
+            return view.shown(*view.nearest(encoded, limit, where, candidates, per, words))
 
         return self._current.read(read)
 
@@ -632,6 +649,26 @@ class Collection:
         rng = np.random.default_rng(0)
         return document_pool(snapshot, self._store, encoder, count, rng, progress)
 
+    @property
+    def hybrid(self) -> str:
+        """How a search with `hybrid="auto"` fuses meaning and words: "off", "rrf", or a weight."""
+        return self._state.hybrid or OFF
+
+    def index_words(self, wanted: bool = True, *, progress: Progress = silent) -> None:
+        """Index the documents' words, for `hybrid` searches, or (`wanted=False`) no longer.
+
+        From then on it is kept in step with every change.
+
+        Raises
+        ------
+        InputError
+            If there are no documents yet, or tantivy is not installed.
+        """
+        with self._current.change():
+            if self._is_empty:
+                raise InputError(f"{self.path} holds no documents; expected some to index words of")
+            self._current.shown = writer.index_words(self._ledger, self._snapshot, wanted, progress)
+
     def _request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
         with self._current.change():
@@ -709,7 +746,8 @@ class Collection:
         target : by default a recall of .99, as cheap as can be.
         queries : such as are really asked, as texts or (id, text); by default some are made of the
             documents.
-        labels : query id -> document id -> relevance, for (beta, gamma).
+        labels : query id -> document id -> relevance, for (beta, gamma); and, where there is a
+            words' index, for `hybrid="auto"`.
         apply : whether the index gets the settings, as by `reduce`, and keeps the certificate.
 
         Raises
@@ -731,8 +769,16 @@ class Collection:
                 raise InputError(f"{self.path} holds no documents; expected some to tune by")
             return tuning.tune(self._ledger, snapshot, encoder, wanted, asked, progress=progress)
 
+        def with_words(found: Tuning) -> Tuning:
+            choice = self._current.read(
+                lambda snapshot: tuning.chosen_hybrid(
+                    self._ledger, snapshot, encoder, asked, progress=progress
+                )
+            )
+            return replace(found, words=choice.why, hybrid=choice.hybrid) if choice else found
+
         if not apply:
-            return self._current.read(tune)
+            return with_words(self._current.read(tune))
         with self._current.change():
             found = self._current.read(tune)
             if found.chosen is None or found.certificate is None:
@@ -740,6 +786,9 @@ class Collection:
             if found.chosen.settings != self._state.settings:
                 self.reduce(found.chosen.settings, progress=progress)
             self._certify(found.certificate)
+            found = with_words(found)
+            if found.words and found.hybrid != self._state.hybrid:
+                self._current.shown = writer.fuse(self._ledger, self._snapshot, found.hybrid)
             return replace(found, applied=True)
 
     def certify(self, *, progress: Progress = silent) -> Certificate:

@@ -9,6 +9,7 @@ from typing import Any
 from slimdex.indexes.arrays import without
 from slimdex.indexes.reduced_index import ReducedIndex
 
+from ..atomic_files import size
 from ..encoders.processor import precision_note
 from .ledger import Ledger
 from .refit_advice import fit_advice, kind_advice
@@ -42,7 +43,8 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "columns": ledger.store.columns,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],
-        "files": {path.name: path.stat().st_size for path in sorted(ledger.path.iterdir())},
+        "words": _words(ledger.path, snapshot),
+        "files": {path.name: size(path) for path in sorted(ledger.path.iterdir())},
     }
 
 
@@ -91,7 +93,7 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     index, rows = snapshot.index, max(snapshot.state.rows, 1)
     state = snapshot.state
     vectors = state.file_names - (state.lines.names if state.lines else set())
-    disk = sum(_size(path / name) for name in vectors)
+    disk = sum(size(path / name) for name in vectors - {state.words})
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
@@ -99,8 +101,13 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     }
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # another thread's change has just removed it
-        return 0
+def _words(path: Path, snapshot: Snapshot) -> dict[str, Any] | None:
+    """What the words' index takes on disk, where there is one, and what `auto` fuses by.
+
+    In memory it has what was read of its files, as long as nobody else needs that.
+    """
+    state = snapshot.state
+    if state.words is None:
+        return None
+    disk = size(path / state.words)
+    return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.hybrid}

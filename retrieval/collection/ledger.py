@@ -24,7 +24,7 @@ from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 from slimdex.indexes.workers import HERE, Workers
 
-from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, sync
+from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, remove, sync
 from ..catalog.document_rows import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
@@ -269,4 +269,4 @@ class Ledger:
         with suppress(OSError):
             for path in self.path.iterdir():
                 if OUR_FILES.fullmatch(path.name) and path.name not in named:
-                    path.unlink()
+                    remove(path)

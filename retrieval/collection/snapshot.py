@@ -15,6 +15,7 @@ from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
 from ..catalog.document_rows import DocumentRows
 from ..catalog.state import State
+from ..words.word_index import WordIndex
 from .document_file import DocumentFile
 from .index_files import load_index
 from .ledger import Ledger
@@ -56,6 +57,7 @@ class Snapshot:
     document_rows: DocumentRows
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until asked
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
+    _words: list[WordIndex] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -125,6 +127,15 @@ class Snapshot:
         """Itself, with the documents' files open, so that they can be read when they are gone."""
         self.documents()
         return self
+
+    @property
+    def words(self) -> WordIndex | None:
+        """The words' index, None where there is none; raises `CorruptError` if it is damaged."""
+        if self.state.words is None:
+            return None
+        if not self._words:  # two threads may do so at once: one is as good as the other
+            self._words.append(WordIndex.open(self.path / self.state.words))
+        return self._words[0]
 
     @property
     def index(self) -> ReducedIndex:

@@ -74,6 +74,8 @@ class Tuning:
     certificate : of the chosen settings, on queries that did not choose them.
     lacking : what could not be had, and the nearest that can; None if all could.
     applied : whether the index has these settings now.
+    words : whether words beside meaning help, and why; None where labels or words are missing.
+    hybrid : how `auto` fuses both, None for meaning alone.
     """
 
     target: Target
@@ -84,6 +86,8 @@ class Tuning:
     certificate: Certificate | None = None
     lacking: str | None = None
     applied: bool = False
+    words: str | None = None
+    hybrid: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -102,6 +106,8 @@ class Tuning:
             lines.append(f"proved: {said}")
         if self.lacking:
             lines.append(self.lacking)
+        if self.words:
+            lines.append(self.words)
         return lines
 
 

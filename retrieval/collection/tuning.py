@@ -24,7 +24,8 @@ from slimdex.indexes.progress import Progress, silent
 
 from ..catalog.certificate import Certificate
 from ..encoders.base import Encoder
-from . import metric_choice
+from . import hybrid_choice, metric_choice
+from .hybrid_choice import HybridChoice
 from .ledger import Ledger
 from .metric_choice import Cell, Choice
 from .query_pools import ASKED, document_pool, encoded, row_texts
@@ -138,6 +139,25 @@ def chosen_metric(
     """The rule's (beta, gamma): without labels it is the default for all but raw encoders."""
     rng = np.random.default_rng(seed)
     return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng, progress)
+
+
+def chosen_hybrid(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    encoder: Encoder | None,
+    asked: Asked | None,
+    *,
+    progress: Progress = silent,
+    seed: int = 0,
+) -> HybridChoice | None:
+    """Whether words beside meaning help, by labelled queries; None where nothing can tell."""
+    if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
+        return None
+    labelled = _labelled(ledger, snapshot, asked)
+    order = np.random.default_rng(seed).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
+    judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
+    vectors = encoded(encoder, [query.text for query in judged], progress)
+    return hybrid_choice.by_labels(snapshot, vectors, judged, progress)
 
 
 def _pools(

@@ -12,6 +12,7 @@ from slimdex.indexes.moments import Moments
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import CATALOG
+from .derived_words import word_faults
 from .document_file import Part, parts
 from .ledger import BlockFile, Ledger
 from .snapshot import Snapshot
@@ -59,6 +60,8 @@ def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
     if state.lines:
         for part in parts(ledger.path, state.lines, state.rows):
             faults += _attempt(part.check) or _part_faults(ledger, part)
+    if state.words:
+        faults += word_faults(ledger.path / state.words, state.rows)
     return faults or _attempt(lambda: _check_numbers(ledger, snapshot))
 
 

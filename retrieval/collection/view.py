@@ -15,6 +15,7 @@ from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
 from .document_search import hit_of, nearest_documents
+from .hybrid_search import Worded, hybrid_search
 from .snapshot import Snapshot
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
@@ -39,8 +40,13 @@ class View:
         where: str | None = None,
         candidates: int | None = None,
         per: str = DOCUMENT,
+        words: Worded | None = None,
     ) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of the nearest to encoded queries (q, d), padded with -inf and -1.
+
+        Parameters
+        ----------
+        words : the queries' words, where they count beside meaning.
 
         Raises
         ------
@@ -55,6 +61,8 @@ class View:
             with stage("filter"):
                 found = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
                 allowed = rows.all_rows(found)
+        if words is not None:
+            return self._fused(queries, k, words, allowed, candidates, per)
 
         def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
             return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
@@ -63,6 +71,32 @@ class View:
             return search(queries, k)
         least = 0 if allowed is not None else candidates or snapshot.index.candidates
         return nearest_documents(search, queries, k, rows, snapshot.state.rows, least)
+
+    def _fused(
+        self,
+        queries: Matrix,
+        k: int,
+        words: Worded,
+        allowed: Rows | None,
+        candidates: int | None,
+        per: str,
+    ) -> tuple[Matrix, Rows]:
+        """The same by meaning and words, each query by itself."""
+        rows, total = self.snapshot.document_rows, self.snapshot.state.rows
+        k = min(k, total)
+        scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+        found: Rows = np.full((len(queries), k), -1, dtype=np.int64)
+        for i, text in enumerate(words.texts):
+            search, query = (
+                hybrid_search(self.snapshot, text, words.fusion, allowed, candidates),
+                queries[i : i + 1],
+            )
+            if per == PASSAGE or rows.is_one_each:
+                own = search(query, k)
+            else:
+                own = nearest_documents(search, query, k, rows, total)
+            scores[i, : own[0].shape[1]], found[i, : own[1].shape[1]] = own[0][0], own[1][0]
+        return scores, found
 
     def shown(self, scores: Matrix, rows: Rows) -> list[list[Hit]]:
         """Hits of each query from scores and rows (q, k), padded with -1."""

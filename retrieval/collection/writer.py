@@ -23,6 +23,7 @@ from ..atomic_files import publish
 from ..catalog.certificate import Certificate
 from ..catalog.state import State
 from .derived_documents import with_documents, with_new_documents
+from .derived_words import with_new_words, with_words
 from .index_files import encode_rows, fit, save_codes
 from .ledger import BlockFile, Grown, Ledger
 from .snapshot import Loaded, Snapshot
@@ -75,6 +76,7 @@ def add_pending(
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
     state, grown = with_documents(ledger, state, progress)
+    with_words(ledger, state, progress)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
     else:
@@ -105,6 +107,23 @@ def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Sna
     return replace(snapshot, state=ledger.state)
 
 
+def index_words(
+    ledger: Ledger, snapshot: Snapshot, wanted: bool, progress: Progress = silent
+) -> Snapshot:
+    """The words of all documents are indexed, or not any more; nothing else changes."""
+    state = replace(ledger.next_state(), words=None, hybrid=None)
+    if wanted:
+        state = with_new_words(ledger, replace(state, words=state.new_name("words")), progress)
+    ledger.commit(state)
+    return replace(snapshot, state=ledger.state, _words=[])
+
+
+def fuse(ledger: Ledger, snapshot: Snapshot, hybrid: str | None) -> Snapshot:
+    """How `auto` fuses meaning and words from now on; nothing else changes."""
+    ledger.commit(replace(ledger.state, hybrid=hybrid))
+    return replace(snapshot, state=ledger.state)
+
+
 def rebuild(
     ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
 ) -> Snapshot:
@@ -114,12 +133,14 @@ def rebuild(
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
+        state = with_new_words(ledger, state, progress)
         state = replace(state, certificate=None, fit=None)
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
     state, grown = with_new_documents(ledger, state, progress)
+    state = with_new_words(ledger, state, progress)
     if fit_anew or not _fitted_files_are_whole(ledger):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_anew:
@@ -170,6 +191,7 @@ def _compacted(
     if old.settings is None:
         return state, [vectors], None
     state, grown = with_new_documents(ledger, state, progress, live=True)
+    state = with_new_words(ledger, state, progress, live=True)
     files = [vectors, *(each.file for each in grown)]
     norms, before = None, snapshot.index
     if before.metric is not None:

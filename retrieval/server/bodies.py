@@ -51,6 +51,11 @@ class SearchBody(Body):
     candidates: int | None = Field(
         None, ge=0, description="Rescored, in place of the index's own; 0: the codes' order."
     )
+    hybrid: Literal["off", "auto", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
+        "off",
+        description="Whether the words of texts count beside meaning: by a weight, by ranks, or as "
+        "`slimdex tune` found to help. Needs a words' index.",
+    )
     min_score: float | None = Field(None, ge=-1, le=1, description="Hits below it are left out.")
 
 

@@ -52,10 +52,11 @@ class Json(Response):
 async def search(index: Index, body: SearchBody) -> Response:
     """The documents nearest in meaning to a query, or to each of several."""
     names, queries = _queries(body)
-    found = await index.search(queries, How(body.limit, body.where, body.candidates, body.per))
+    how = How(body.limit, body.where, body.candidates, body.per, body.hybrid)
+    found = await index.search(queries, how)
     least = -2.0 if body.min_score is None else body.min_score
     chance = None
-    if body.candidates != 0:
+    if body.candidates != 0 and index.gives_cosines(how):
         chance = await index.chance_score(body.where)
 
     def answer() -> Json:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..collection.view import DOCUMENT
 from ..collection.writer import Added
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder
+from ..words.fusion import AUTO, OFF, fusion_of
 from .batching import Batcher
 from .limits import LimitError, Limits
 from .metrics import Metrics
@@ -42,6 +43,15 @@ class How:
     where: str | None = None
     candidates: int | None = None
     per: str = DOCUMENT
+    hybrid: str | float = OFF
+
+
+class _Asked(NamedTuple):
+    """Encoded queries (q, dim), their texts where they have some, and what is asked of them."""
+
+    vectors: Matrix
+    texts: Sequence[str] | None
+    how: How
 
 
 @dataclass(frozen=True)
@@ -127,29 +137,34 @@ class ServedIndex:
 
     async def _found(self, queries: Sequence[str] | Matrix, how: How) -> Found:
         start, encode_s = perf_counter(), 0.0
-        vectors: Matrix
         if isinstance(queries, np.ndarray):
-            vectors = queries
+            asked = _Asked(queries, None, how)
         else:
             vectors, encode_s = await self._queries.ask(queries, len(queries))
+            asked = _Asked(vectors, queries, how)
         if how.where is None:
-            hits, seconds = await self._searches.ask((vectors, how), len(vectors))
+            hits, seconds = await self._searches.ask(asked, len(asked.vectors))
         else:
-            hits, seconds = await self._with_condition(vectors, how)
+            hits, seconds = await self._with_condition(asked)
         seconds = {"encode": encode_s} | seconds
         wait_s = perf_counter() - start - sum(seconds.values())
         return Found(hits, {"wait": max(wait_s, 0.0)} | seconds)
 
-    async def _with_condition(self, vectors: Matrix, how: How) -> _Hits:
-        if self._filtered and self._filtered + len(vectors) > self.limits.waiting:
+    async def _with_condition(self, asked: _Asked) -> _Hits:
+        count = len(asked.vectors)
+        if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; expected to be asked later")
-        self._filtered += len(vectors)
+        self._filtered += count
         try:
             loop = asyncio.get_running_loop()
-            answers = await loop.run_in_executor(self._filtering, self._search, [(vectors, how)])
+            answers = await loop.run_in_executor(self._filtering, self._search, [asked])
             return answers[0]
         finally:
-            self._filtered -= len(vectors)
+            self._filtered -= count
+
+    def gives_cosines(self, how: How) -> bool:
+        """Whether a search's scores are cosines, and not of meaning and words together."""
+        return fusion_of(self.collection.hybrid if how.hybrid == AUTO else how.hybrid) is None
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim) of texts as the index's encoder encodes documents.
@@ -258,13 +273,18 @@ class ServedIndex:
         last = {document.id: document for document in documents}  # as if one came after the other
         return [self.collection.add([*last.values()])] * len(documents)
 
-    def _search(self, asked: Sequence[tuple[Matrix, How]]) -> list[_Hits]:
+    def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
         """Searches that ask for the same are one search."""
-        order = sorted(range(len(asked)), key=lambda i: hash(asked[i][1]))
+
+        def alike(i: int) -> tuple[How, bool]:
+            return asked[i].how, asked[i].texts is None
+
+        order = sorted(range(len(asked)), key=lambda i: hash(alike(i)))
         answers: dict[int, _Hits] = {}
-        for how, group in groupby(order, key=lambda i: asked[i][1]):
+        for (how, _), group in groupby(order, key=alike):
             numbers = list(group)
-            vectors = [asked[i][0] for i in numbers]
+            vectors = [asked[i].vectors for i in numbers]
+            texts = [text for i in numbers for text in asked[i].texts or ()]
             with spent() as seconds:
                 found = self.collection.search_many(
                     np.concatenate(vectors),
@@ -272,6 +292,8 @@ class ServedIndex:
                     how.where,
                     candidates=how.candidates,
                     per=how.per,
+                    hybrid=how.hybrid,
+                    texts=texts or None,
                 )
             for i, own in zip(numbers, _parted(found, vectors), strict=True):
                 answers[i] = own, seconds

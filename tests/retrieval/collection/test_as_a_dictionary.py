@@ -34,6 +34,8 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.passages import cut
+from slimdex.retrieval.words.tokens import name_words, words_of
+from slimdex.retrieval.words.word_index import WordIndex
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -336,6 +338,49 @@ class PassagesMachine(CollectionMachine):
         return [text[p.start : p.end] for p in cut("", text, (), encoder.token_counts, 16)]
 
 
+class WordsMachine(PassagesMachine):
+    """The same with an index of words, which is asked for what has some of a query's words."""
+
+    @initialize(documents=DOCUMENTS, asked=SETTINGS)
+    def build(self, documents: Model, asked: Settings) -> None:
+        super().build(documents, asked)
+        self.collection.index_words()
+
+    @rule(on=st.booleans())
+    def index_words(self, on: bool) -> None:
+        self.collection.index_words(on)
+
+    @precondition(lambda self: self.collection._state.words)
+    @rule(query=TEXTS.map(" ".join) | IDS)
+    def search_words(self, query: str) -> None:
+        """Rows with any of the words, no other, each once."""
+        wanted = set(words_of(query))
+        expected = sorted(
+            (id, passage)
+            for id, (text, _) in self.model.items()
+            for passage in self.passages(text)
+            if wanted & {*words_of(passage), *name_words(id)}
+        )
+        hits = self.collection.search_many([query], 1000, hybrid=1.0, per="passage")[0]
+        assert sorted((hit.id, hit.text) for hit in hits if hit.score > 0) == expected
+
+    @precondition(lambda self: self.collection._state.words)
+    @rule(query=TEXTS.map(" ".join))
+    def search_words_when_compact(self, query: str) -> None:
+        """Frequencies are those of an index that is made just now."""
+        self.collection.compact()
+        snapshot = self.collection._snapshot
+        with tempfile.TemporaryDirectory() as folder:
+            fresh = WordIndex.create(Path(folder) / "w")
+            rows = self.collection._store.named_contents(0, snapshot.state.rows)
+            fresh = fresh.extended(rows, 0)
+            expected = fresh.search(query, 1000, snapshot.state.rows)
+        assert snapshot.words is not None
+        found = snapshot.words.search(query, 1000, snapshot.state.rows, hidden=snapshot.hidden)
+        assert found.rows.tolist() == expected.rows.tolist()
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+
+
 def drive(examples: int, steps: int, machine: type[CollectionMachine] = CollectionMachine) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
@@ -357,6 +402,10 @@ def test_a_collection_with_passages_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15, machine=PassagesMachine)
 
 
+def test_a_collection_with_words_is_like_a_dictionary() -> None:
+    drive(examples=2, steps=15, machine=WordsMachine)
+
+
 @sweep
 def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
     drive(CHANCE.count(40, 3), steps=50)
@@ -365,3 +414,8 @@ def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
 @sweep
 def test_a_collection_with_passages_is_like_a_dictionary_for_thousands_of_steps() -> None:
     drive(CHANCE.count(40, 2), steps=50, machine=PassagesMachine)
+
+
+@sweep
+def test_a_collection_with_words_is_like_a_dictionary_for_thousands_of_steps() -> None:
+    drive(CHANCE.count(40, 3), steps=50, machine=WordsMachine)

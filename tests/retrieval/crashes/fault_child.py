@@ -29,11 +29,13 @@ from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]
 """What a reader finds: ``documents`` (id -> text, metadata) and ``answers`` (id, score)."""
-NOTHING: Seen = {"documents": {}, "answers": []}
+NOTHING: Seen = {"words": [], "documents": {}, "answers": []}
 
 INDEX = "x.index"
 INT8 = "int8"
 """The operation on an index whose vectors are stored so."""
+WORDS = "words"
+"""The operation on an index that has its documents' words, too."""
 QUERIES = ["word3 text", "other40", "word17"]
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
 """Three passages."""
@@ -86,6 +88,10 @@ def compact() -> Change:
     return Change(lambda c: c.compact(), lambda m: None)
 
 
+def index_words() -> Change:
+    return Change(lambda c: c.index_words(), lambda m: None)
+
+
 ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
 OPERATIONS: dict[str, list[list[Change]]] = {
     "build": [[put(BASE)]],
@@ -99,9 +105,10 @@ OPERATIONS: dict[str, list[list[Change]]] = {
         [put(LAST)],
     ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
+    WORDS: [[put(BASE), index_words(), ADD], [DELETE, compact()], [put(LAST)]],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
-FROM_NOTHING = ("build", INT8)
+FROM_NOTHING = ("build", INT8, WORDS)
 """Those that make the index, too."""
 
 
@@ -246,7 +253,10 @@ def observed(collection: Collection) -> Seen:
     if not len(collection):
         return NOTHING
     found = collection.search_many(QUERIES, limit=1000)
+    has_words = collection._state.words is not None
+    worded = collection.search_many(QUERIES, limit=1000, hybrid=1.0) if has_words else []
     return {
+        "words": [sorted(hit.id for hit in hits if hit.score > 0) for hits in worded],
         "documents": {each.id: [each.text, each.metadata] for each in collection},
         "answers": [[[hit.id, hit.start, round(hit.score, 4)] for hit in hits] for hits in found],
     }

@@ -161,8 +161,9 @@ def as_seen(model: dict[str, Document]) -> dict[str, object]:
 
 
 def names(folder: Path) -> set[str]:
-    """The names in a folder, without the numbers in them."""
-    return {re.sub(r"\d{6}", "N", str(p.relative_to(folder))) for p in folder.rglob("*")}
+    """The names in a folder, without the numbers in them; those of words' files are tantivy's."""
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return {re.sub(r"\d{6}", "N", name) for name in found if ".tantivy/" not in name}
 
 
 def digest(folder: Path) -> str:

@@ -1,0 +1,186 @@
+"""`slimdex bench hybrid`: words beside meaning, by each fusion and as `tune` has them; their cost.
+
+Half of a set's labelled queries tune, as `slimdex tune` would, and the other half judges. Where a
+set's ids are names, as packages' or functions', half of the questions may be those names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.progress import Progress, silent
+from slimdex.retrieval.atomic_files import size
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.hybrid_choice import (
+    FUSIONS,
+    Judged,
+    by_labels,
+    fused_orders,
+    judged_ndcg,
+)
+from slimdex.retrieval.collection.snapshot import Snapshot
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.evaluation import latency, seconds_of
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+
+from ..data.cached_vectors import encoded
+from ..machine import mapped_memory
+from ..rows import ResultsFile, Row, key_of
+from .paired_measures import interval
+from .retrieval_study import Task
+
+NAMES = 1000
+"""Documents that are asked for by their names, half of them to tune by."""
+MOST_TUNING, MOST_JUDGING = 2000, 2000
+TIMED = 200
+SHOWN = ("rrf", "0.1", "0.3", "0.5")
+"""Fusions that are shown whether or not they are chosen."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Encoded queries with labels.
+
+    Attributes
+    ----------
+    vectors : (q, d).
+    are_names : (q,), which of them are documents' names.
+    """
+
+    judged: Sequence[Judged]
+    vectors: Matrix
+    are_names: NDArray[np.bool_]
+
+    def part(self, chosen: NDArray[np.int64]) -> Questions:
+        """Some of them, by their numbers."""
+        judged = [self.judged[i] for i in chosen.tolist()]
+        return Questions(judged, self.vectors[chosen], self.are_names[chosen])
+
+
+def measure_hybrid(
+    task: Task,
+    encoder: Encoder,
+    cache: Path,
+    results: ResultsFile,
+    about: Row,
+    *,
+    names: bool = False,
+    progress: Progress = silent,
+) -> None:
+    """Rows for each way of a set, of its own queries and of names; they replace earlier ones."""
+    questions = _questions(task, encoder, cache, names, progress)
+    order = np.random.default_rng(0).permutation(len(questions.judged))
+    tuning = questions.part(order[::2][:MOST_TUNING])
+    judging = questions.part(order[1::2][:MOST_JUDGING])
+    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+        path = Path(folder) / "x.index"
+        with Collection.create(path, GivenEncoder(task.vectors.dim)) as collection:
+            pairs = zip(task.dataset.ids, task.dataset.texts, strict=True)
+            documents = [Document(id, text) for id, text in pairs]
+            start = perf_counter()
+            collection.add(documents, vectors=task.vectors.take(np.arange(len(documents))))
+            seconds = {"build_s": perf_counter() - start}
+            start = perf_counter()
+            collection.index_words()
+            seconds["words_s"] = perf_counter() - start
+            snapshot = collection._snapshot
+            choice = by_labels(snapshot, tuning.vectors, tuning.judged, progress)
+            costs: Row = seconds | _costs(collection, snapshot, judging)
+            rows = list(_rows(task, snapshot, judging, choice.hybrid or "off", progress))
+    results.replace([row | costs | about for row in rows])
+
+
+def _questions(
+    task: Task, encoder: Encoder, cache: Path, names: bool, progress: Progress
+) -> Questions:
+    data = task.dataset
+    place = {id: row for row, id in enumerate(data.ids)}
+    judged = [
+        Judged(text, {place[d]: r for d, r in data.qrels[id].items() if d in place}, int(own))
+        for id, text, own in zip(data.query_ids, data.query_texts, data.own_rows, strict=True)
+    ]
+    vectors = task.queries.take(np.arange(len(judged)))
+    if not names:
+        return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
+    chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
+    texts = [data.ids[row] for row in chosen]
+    named = encoded(encoder, texts, cache, progress, "encoding names", queries=True)
+    few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
+    judged = [judged[i] for i in few.tolist()]
+    judged += [Judged(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
+    return Questions(
+        judged,
+        np.concatenate([vectors[few], named.take(np.arange(len(texts)))]),
+        np.arange(len(judged)) >= len(few),
+    )
+
+
+def _rows(
+    task: Task, snapshot: Snapshot, judging: Questions, chosen: str, progress: Progress
+) -> Iterator[Row]:
+    """Of the set's own queries, and of names if there are any: a row for each way."""
+    ways = ["meaning", "words", *map(str, FUSIONS)]
+    found = np.empty((len(ways), 2, len(judging.judged)))
+    for i, query in enumerate(judging.judged):
+        near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)
+        for number, order in enumerate([near, words, *fused]):
+            documents = [row for row in order.rows.tolist() if row != query.own]
+            found[number, 0, i] = 100 * judged_ndcg(documents, query.labels)
+            found[number, 1, i] = query.labels.get(documents[0], 0) > 0 if documents else 0
+        progress("judging", i + 1, len(judging.judged))
+    by_way = dict(zip(ways, found, strict=True))
+    by_way["auto"] = by_way["meaning" if chosen == "off" else chosen]
+    for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
+        if not asked.any():
+            continue
+        for way in ("meaning", "words", *SHOWN, "auto"):
+            points, first = by_way[way][:, asked]
+            difference = points - by_way["meaning"][0, asked]
+            low, high = interval(difference[None])
+            known: Row = task.facts() | {"what": what, "way": way}
+            yield known | {
+                "key": key_of(known),
+                "queries": int(asked.sum()),
+                "fusion": chosen if way == "auto" else way,
+                "ndcg@10": float(points.mean()),
+                "ndcg@10_delta": float(difference.mean()),
+                "ndcg@10_low": float(low[0]),
+                "ndcg@10_high": float(high[0]),
+                "first_share": float(first.mean()),
+            }
+
+
+def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
+    """Bytes on disk and in memory of words and vectors, and times of searches by each."""
+    words, rows = snapshot.words, snapshot.state.rows
+    assert words is not None
+
+    def p50_ms(search: Callable[[str, Matrix], object]) -> float:
+        count = min(TIMED, len(judging.judged))
+        asked = [(judging.judged[i].text, judging.vectors[i : i + 1]) for i in range(count)]
+        return latency(seconds_of([partial(search, *each) for each in asked]))["p50_ms"]
+
+    def both(text: str, vector: Matrix) -> object:
+        return collection.search_many(vector, hybrid=0.3, texts=[text])
+
+    memory = collection.info()["memory"]
+    return {
+        "words_row_bytes": size(words.path) / rows,
+        "words_memory_row_bytes": mapped_memory(words.path) / rows,
+        "ram_row_bytes": memory["ram_bytes_per_vector"],
+        "disk_row_bytes": memory["disk_bytes_per_vector"],
+        "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10, rows)),
+        "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
+        "p50_ms_fused": p50_ms(both),
+        "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),
+    }

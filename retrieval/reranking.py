@@ -1,0 +1,95 @@
+"""Reranking: a cross-encoder reads query and document together and scores how well they fit.
+
+It is slower than anything else here, some milliseconds for each document, and is asked for the
+first hits of a search alone (Nogueira and Cho 2019, "Passage Re-ranking with BERT").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+
+from .documents import Hit, content
+
+BATCH = 32
+"""Pairs that are read together."""
+LONGEST = 512
+"""Tokens of a pair, if the model does not say that it reads fewer."""
+
+
+class CrossEncoder:
+    """A transformer with one score for a pair of texts.
+
+    Parameters
+    ----------
+    model : a folder, or a hub id.
+    trust_remote_code : run Python code that comes with it.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it has not one score: a classifier has several.
+    """
+
+    def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        self.name = str(model)
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(
+                self.name, trust_remote_code=trust_remote_code
+            )
+            self._model: Any = AutoModelForSequenceClassification.from_pretrained(
+                self.name, trust_remote_code=trust_remote_code
+            ).eval()
+        except (OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"--rerank {self.name}: no cross-encoder there ({reason})") from error
+        self._check()
+
+    def _check(self) -> None:
+        labels = self._model.config.num_labels
+        if labels != 1:
+            raise InputError(
+                f"--rerank {self.name}: {labels} scores for a pair of texts; expected 1, as "
+                "cross-encoders for search have"
+            )
+        limit = getattr(self._model.config, "max_position_embeddings", LONGEST)
+        self._length = min(int(self._tokenizer.model_max_length), int(limit), LONGEST)
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """How well each text (n,) answers a query; higher is better, on the model's own scale.
+
+        What goes beyond the tokens that it reads is cut off of the text.
+        """
+        import torch
+
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # little padding
+        out = np.empty(len(texts), dtype=np.float32)
+        for part in batches(len(order), BATCH):
+            numbers = order[part]
+            pairs = self._tokenizer(
+                [query] * len(numbers),
+                [texts[i] for i in numbers],
+                padding=True,
+                truncation="longest_first",
+                max_length=self._length,
+                return_tensors="pt",
+            )
+            with torch.inference_mode():
+                out[numbers] = self._model(**pairs).logits[:, 0].float().numpy()
+        return out
+
+    def reranked(self, query: str, hits: Sequence[Hit], limit: int | None = None) -> list[Hit]:
+        """Hits of a search in the model's order, best first, with its scores."""
+        scores = self.scores(query, [content(hit.title, hit.text) for hit in hits])
+        order = np.argsort(-scores, kind="stable")[:limit]
+        return [replace(hits[i], score=float(scores[i])) for i in order.tolist()]

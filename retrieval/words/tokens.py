@@ -1,0 +1,69 @@
+"""Tokens: the words of a text, as BM25 counts them.
+
+Names and codes count whole and in their parts: of ``os.path.join()`` the words are ``os``,
+``path``, ``join`` and ``os.path.join``, so that whoever types the whole name finds it before all
+that share a part with it. Scripts without spaces are cut into pairs of characters, as Lucene's
+CJKAnalyzer does.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+LONGEST = 80
+"""Characters of a word: what is longer is nothing that anybody types."""
+
+_RUN = re.compile(r"\S+")
+_PART = re.compile(r"[^\W_]+")
+_EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text or a query, in its order, in lower case.
+
+    >>> words_of("Use os.path.join(), not libssl-dev!")
+    ['use', 'os', 'path', 'join', 'os.path.join', 'not', 'libssl', 'dev', 'libssl-dev']
+    >>> words_of("向量搜索 ok")
+    ['向量', '量搜', '搜索', 'ok']
+    """
+    found = list[str]()
+    for run in _RUN.findall(unicodedata.normalize("NFKC", text).lower()):
+        parts = _PART.findall(run)
+        for part in parts:
+            found += _pairs(part) if not part.isascii() else [part[:LONGEST]]
+        whole = _EDGE.sub("", run)
+        if len(parts) > 1 and len(whole) <= LONGEST and not _CJK.search(whole):
+            found.append(whole)
+    return found
+
+
+def name_words(name: str) -> list[str]:
+    """What a document is found by of its id: all of it, and of a path its last part.
+
+    A number says nothing: who asks for ten films does not want document 10.
+
+    >>> name_words("docs/Usage.md"), name_words("os.path"), name_words("10")
+    (['docs/usage.md', 'usage.md'], ['os.path'], [])
+    """
+    whole = unicodedata.normalize("NFKC", name).lower()
+    forms = dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
+    return [form for form in forms if re.search(r"[^\W\d_]", form) and _is_word(form)]
+
+
+def _is_word(form: str) -> bool:
+    return len(form) <= LONGEST and not re.search(r"\s", form)
+
+
+def _pairs(part: str) -> Iterator[str]:
+    """A run of letters; what is in a script without spaces by pairs of characters."""
+    end = 0
+    for found in _CJK.finditer(part):
+        if between := part[end : found.start()]:
+            yield between[:LONGEST]
+        run, end = found[0], found.end()
+        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+    if rest := part[end:]:
+        yield rest[:LONGEST]
