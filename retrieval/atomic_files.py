@@ -65,7 +65,7 @@ def check_folder(folder: Path) -> None:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name == f"{CATALOG}.tmp":  # where DuckDB puts what is too much for memory
                     continue
-                if entry.name.endswith(FOLDERS):
+                if entry.name.removesuffix(".tmp").endswith(FOLDERS):
                     _check_plain(entry.path)
                     continue
             if not entry.is_file(follow_symlinks=False):

@@ -179,7 +179,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         "words_memory_row_bytes": mapped_memory(words.path) / rows,
         "ram_row_bytes": memory["ram_bytes_per_vector"],
         "disk_row_bytes": memory["disk_bytes_per_vector"],
-        "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10, rows)),
+        "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10)),
         "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
         "p50_ms_fused": p50_ms(both),
         "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),

@@ -1,7 +1,7 @@
 """Derived words: the index of the documents' words, written from the catalog at will.
 
-It is in step by its rows: an addition's are written before the commit that makes them true, so that
-it has all that are committed, and whoever searches says how many those are.
+Each commit that adds rows names a folder with the words of all of them; most of its files are those
+of the folder before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.progress import Progress, silent
 
-from ..atomic_files import remove, sync
+from ..atomic_files import sync
 from ..catalog.state import State
 from ..words.word_index import WordIndex
 from .ledger import Ledger
@@ -23,21 +23,27 @@ READ_AT_ONCE = 1024
 """Documents that are read from the catalog at a time."""
 
 
-def with_words(ledger: Ledger, state: State, progress: Progress = silent) -> None:
-    """Index the words of the rows that a state has and the committed one has not.
+def with_words(ledger: Ledger, state: State, progress: Progress = silent) -> State:
+    """The state with the words of the rows, too, that the committed one has not.
 
     Raises
     ------
     CorruptError
-        If the index does not have the words of all committed rows.
+        If the committed index is damaged, or has not the words of all rows.
     """
     there = ledger.state.rows
     if state.words is None or state.rows == there:
-        return
+        return state
     words = WordIndex.open(ledger.path / state.words)
-    if faults := words.count_faults(there):
-        raise CorruptError(f"{faults[0]}; `slimdex repair {ledger.path}` rebuilds it")
-    words.extended(_rows(ledger, there, state.rows, progress), there)
+    if len(words) != there:
+        raise CorruptError(
+            f"{words.path}: words of {len(words)} rows; expected {there} "
+            f"(`slimdex repair {ledger.path}` rebuilds it)"
+        )
+    name = state.new_name("words")
+    words.extended(ledger.path / name, _rows(ledger, there, state.rows, progress))
+    sync(ledger.path)
+    return replace(state, words=name)
 
 
 def with_new_words(
@@ -51,16 +57,9 @@ def with_new_words(
     """
     if state.words is None:
         return state
-    name = state.new_name("words")
-    path = ledger.path / name
-    remove(path)  # of a commit that failed
-    try:
-        stop = ledger.state.rows if live else state.rows
-        WordIndex.create(path).extended(_rows(ledger, 0, stop, progress, live=live), 0)
-        sync(ledger.path)
-    except BaseException:
-        remove(path)
-        raise
+    name, stop = state.new_name("words"), ledger.state.rows if live else state.rows
+    WordIndex.create(ledger.path / name, _rows(ledger, 0, stop, progress, live=live))
+    sync(ledger.path)
     return replace(state, words=name)
 
 

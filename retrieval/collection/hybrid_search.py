@@ -93,9 +93,7 @@ def both(
     scores, rows = index.search(query, near, allowed, snapshot.hidden, candidates)
     there = rows[0] >= 0
     with stage("words"):
-        found = words.search(
-            text, max(k, WORDED), snapshot.state.rows, allowed, hidden=snapshot.hidden
-        )
+        found = words.search(text, max(k, WORDED), allowed, snapshot.hidden)
     return Found(scores[0][there], rows[0][there]), found
 
 

@@ -76,7 +76,7 @@ def add_pending(
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
     state, grown = with_documents(ledger, state, progress)
-    with_words(ledger, state, progress)
+    state = with_words(ledger, state, progress)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
     else:

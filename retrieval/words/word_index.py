@@ -1,12 +1,14 @@
-"""WordIndex: BM25 over the words of rows, in a folder of tantivy's.
+"""WordIndex: BM25 over the words of rows, in a folder of tantivy's segments.
 
 tantivy (Lucene's design, in Rust) adds to what is there, which bm25s can't: it computes all scores
-anew. Rows are numbered as in the vectors' index. Whoever searches says how many of them there are,
-and which are hidden: what an interrupted addition has left beyond is not seen, and removed before
-the next one. Words of deleted rows count in BM25's frequencies until `compact`, as they do in
-Lucene.
+anew. A folder never changes: what comes after an addition is another folder, which shares the files
+that both have by hard links, so that a commit chooses one or the other. Beside the segments lies
+their list with a checksum; tantivy, which wants to write locks and lists of its own, works in
+folders for that.
 
-Scores are BM25's with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009), lengths in one byte.
+Rows are numbered as in the vectors' index. Words of deleted rows count in BM25's frequencies until
+`compact`, as they do in Lucene. Scores are BM25's with k1 = 1.2 and b = 0.75 (Robertson and
+Zaragoza 2009), lengths in one byte.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +31,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
 
+from ..atomic_files import sync
 from .tokens import name_words, words_of
 
 HEAP_BYTES = 50_000_000
@@ -40,9 +44,14 @@ LITTLE_BYTES = 1 << 20
 """Left on a disk that is full."""
 MAGIC = 1337
 """What every file of tantivy's ends with, after the length of its footer."""
-ROW, WORDS = "row", "words"
+LIST, THEIR_LIST = "segments.json", "meta.json"
+"""Our list of what belongs to an index, which holds tantivy's, and where tantivy looks for that."""
+REMOVALS = 10
 MANUAL = "manual"
-"""A reader that no thread of tantivy's keeps up to date: it is asked to."""
+"""A reader that no thread of tantivy's keeps up to date."""
+ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
+"""Of the files that every segment has."""
+ROW, WORDS = "row", "words"
 
 
 class Found(NamedTuple):
@@ -53,18 +62,20 @@ class Found(NamedTuple):
 
 
 class WordIndex:
-    """The words of rows in a folder; what it finds is what it had when it was opened.
+    """The words of rows, in a folder that stays as it is.
+
+    Its files are mapped: it can be asked when they are gone from the folder.
 
     Attributes
     ----------
     path : the folder.
 
     >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "words"
-    >>> index = WordIndex.create(folder)
-    >>> index = index.extended([("a", "The cat sat."), ("b", "Dogs and a cat, a cat.")], 0)
-    >>> index.search("cats, dogs or a cat", 5, stop=2).rows.tolist()
-    [1, 0]
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
+    >>> more = index.extended(folder / "2", [("", "A cat, a cat, a dog.")])
+    >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
+    ([0, 1], [2, 0, 1])
     """
 
     def __init__(self, path: Path, index: Any) -> None:
@@ -72,8 +83,16 @@ class WordIndex:
         self._searcher = index.searcher()
 
     @classmethod
-    def create(cls, path: Path) -> WordIndex:
-        """An empty one, in a folder that is not there yet."""
+    def create(cls, path: Path, documents: Iterable[tuple[str, str]] = ()) -> WordIndex:
+        """One of some rows' ids ("" for none) and texts, in a folder that is not there yet.
+
+        It is durable when this returns, but for the folder's own name.
+
+        Raises
+        ------
+        OSError
+            If it can't be written; then nothing is left of it.
+        """
         tantivy = _tantivy()
         schema = (
             tantivy.SchemaBuilder()
@@ -81,61 +100,45 @@ class WordIndex:
             .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
             .build()
         )
-        with _guarded(path):
-            path.mkdir()
-            index = tantivy.Index(schema, path=str(path), reuse=False)
-            index.config_reader(MANUAL)
-            return cls(path, index)
+        with _work(path) as work:
+            index = tantivy.Index(schema, path=str(work), reuse=False)
+            _write(index, documents, 0)
+            _publish(work, path)
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> WordIndex:
         """One that is there; raises `CorruptError` if it can't be read."""
         tantivy = _tantivy()
-        with _guarded(path):
-            index = tantivy.Index.open(str(path))
+        with _short_lived_folder() as links, _guarded(path):
+            _take(path, links, Path.symlink_to)
+            index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
-            found = cls(path, index)
             tantivy.Query.term_query(index.schema, ROW, 0)  # a foreign one has no such field
             tantivy.Query.term_query(index.schema, WORDS, "")
-            return found
+            return cls(path, index)
 
     def __len__(self) -> int:
-        """Rows, those of deleted documents and of an interrupted addition included."""
+        """Rows, those of deleted documents included."""
         return int(self._searcher.num_docs)
 
-    @property
-    def nbytes(self) -> int:
-        """On disk; of that the system keeps in memory what was read, as long as there is room."""
-        return sum(file.stat().st_size for file in self.path.iterdir())
-
-    def extended(self, documents: Iterable[tuple[str, str]], first: int) -> WordIndex:
-        """What it is with rows first, first + 1, ... of an id ("" for none) and a text each.
-
-        Rows from `first` on that are there, of an addition that failed, are removed. It is durable
-        when this returns. This one goes on finding what it did.
-        """
-        with _guarded(self.path, writing=True), self._written() as writer:
-            writer.delete_documents_by_query(self._from(first))
-            for row, (id, text) in enumerate(documents, start=first):
-                words = [*words_of(text), *name_words(id)]
-                document = _tantivy().Document()
-                document.add_unsigned(ROW, row)
-                document.add_text(WORDS, " ".join(words))
-                writer.add_document(document)
-            writer.commit()
-        with _guarded(self.path):
-            self._index.reload()
-            return WordIndex(self.path, self._index)
+    def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
+        """Another one, with more rows after those that there are; as `create`."""
+        tantivy = _tantivy()
+        with _work(path) as work:
+            _take(self.path, work, _linked)
+            _write(tantivy.Index.open(str(work)), documents, len(self))
+            _publish(work, path)
+        return WordIndex.open(path)
 
     def search(
         self,
         text: str,
         k: int,
-        stop: int,
         rows: Rows | None = None,
         hidden: Rows | None = None,
     ) -> Found:
-        """The k rows before `stop` that have a query's words, by BM25.
+        """The k rows that have most of a query's words, by BM25.
 
         Parameters
         ----------
@@ -149,7 +152,7 @@ class WordIndex:
         query, ask = self._query(words, rows if names_all else None), k
         while True:
             found = self._asked(query, ask)
-            kept = found.rows < stop
+            kept = found.rows >= 0
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
             if rows is not None and not names_all:
@@ -163,35 +166,14 @@ class WordIndex:
 
         Parameters
         ----------
-        rows : there ought to be so many, or more.
+        rows : there ought to be so many.
         """
-        found = [fault for file in sorted(self.path.iterdir()) for fault in _file_faults(file)]
-        return found or self.count_faults(rows)
-
-    def count_faults(self, rows: int) -> list[str]:
-        """Whether it has as many rows before that number as there are; a line if it has not."""
-        count = self._before(rows)
-        return [] if count == rows else [f"{self.path}: words of {count} rows; expected {rows}"]
-
-    @contextmanager
-    def _written(self) -> Iterator[Any]:
-        """A writer that has ended when this ends, and its lock and threads with it."""
-        writer = self._index.writer(HEAP_BYTES, 1)
-        try:
-            yield writer
-        except BaseException as error:
-            is_full = shutil.disk_usage(self.path).free < LITTLE_BYTES
-            with suppress(ValueError):
-                writer.wait_merging_threads()
-            with suppress(ValueError):  # what it has written may fill the disk
-                writer = self._index.writer(HEAP_BYTES, 1)
-                writer.garbage_collect_files()
-            if is_full and isinstance(error, ValueError):  # of its threads it says no more
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from error
-            raise
-        finally:
-            with suppress(ValueError):  # of a writer that failed, which was said before
-                writer.wait_merging_threads()
+        found = list[str]()
+        for name in _segment_files(_listed(self.path), self.path):
+            found += _file_faults(self.path / name)
+        if not found and len(self) != rows:
+            found.append(f"{self.path}: words of {len(self)} rows; expected {rows}")
+        return found
 
     def _query(self, words: list[str], rows: Rows | None) -> Any:
         tantivy, schema = _tantivy(), self._index.schema
@@ -214,32 +196,114 @@ class WordIndex:
         order = np.lexsort((found, -scores))  # equal scores by their rows, however segments lie
         return Found(scores[order], found[order])
 
-    def _from(self, row: int) -> Any:
-        tantivy = _tantivy()
-        return tantivy.Query.range_query(
-            self._index.schema, ROW, tantivy.FieldType.Unsigned, lower_bound=row
-        )
 
-    def _before(self, row: int) -> int:
-        with _guarded(self.path):
-            beyond = self._searcher.search(self._from(row), 1, count=True).count
-        return len(self) - int(beyond or 0)
+@contextmanager
+def _short_lived_folder() -> Iterator[Path]:
+    """A folder for links, which tantivy needs until the files are mapped.
+
+    A thread that it has for a moment may put a lock there while the folder is removed.
+    """
+    folder = Path(mkdtemp(prefix="slimdex-words-"))
+    try:
+        yield folder
+    finally:
+        for _ in range(REMOVALS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
 
 
-_NUMBER = re.compile(r"(?:os error|code:) (\d+)")
-"""How the system's refusals stand in what Rust says."""
+@contextmanager
+def _work(path: Path) -> Iterator[Path]:
+    """A folder to write in, gone at the end; should that fail, what was made by `path`, too."""
+    work = path.with_name(f"{path.name}.tmp")
+    for old in (work, path):  # of a process that was killed right here
+        shutil.rmtree(old, ignore_errors=True)
+    work.mkdir()
+    try:
+        with _guarded(path, writing=True):
+            yield work
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
+    """Add ids and texts as rows first, first + 1, ...; tantivy's threads end with it."""
+    index.config_reader(MANUAL)
+    writer = index.writer(HEAP_BYTES, 1)
+    try:
+        for row, (id, text) in enumerate(documents, start=first):
+            words = [*words_of(text), *name_words(id)]
+            document = _tantivy().Document()
+            document.add_unsigned(ROW, row)
+            document.add_text(WORDS, " ".join(words))
+            writer.add_document(document)
+        writer.commit()
+    finally:
+        with suppress(ValueError):  # of a writer that failed, which was said before
+            writer.wait_merging_threads()
+
+
+def _publish(work: Path, path: Path) -> None:
+    """Move an index from where tantivy wrote it to a folder of its own, durably."""
+    theirs = (work / THEIR_LIST).read_text()
+    path.mkdir()
+    for name in _segment_files(json.loads(theirs), work):
+        _linked(path / name, work / name)
+        sync(path / name)
+    ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
+    (path / LIST).write_text(ours)
+    sync(path / LIST)
+    sync(path)
+
+
+def _take(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:
+    """An index's files for tantivy, in another folder by links, and its list as it wants it."""
+    listed = _listed(path)
+    for name in _segment_files(listed, path):
+        link(folder / name, path / name)
+    (folder / THEIR_LIST).write_text(json.dumps(listed))
+
+
+def _linked(new: Path, old: Path) -> None:
+    """Another name for a file that never changes; where a disk has no such links, a copy."""
+    try:
+        os.link(old, new)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
+            raise
+        shutil.copyfile(old, new)
+
+
+def _listed(path: Path) -> dict[str, Any]:
+    """What tantivy's list of an index says; raises `CorruptError` if it is damaged."""
+    try:
+        ours = json.loads((path / LIST).read_text())
+        theirs = ours["list"]
+        if zlib.crc32(theirs.encode()) != ours["crc"]:
+            raise ValueError("another checksum")
+        listed: dict[str, Any] = json.loads(theirs)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(f"{path / LIST}: missing or damaged ({error})") from error
+    return listed
+
+
+def _segment_files(listed: dict[str, Any], path: Path) -> list[str]:
+    """Names of the files of an index; raises `CorruptError` if one is missing."""
+    stems = [segment["segment_id"].replace("-", "") for segment in listed["segments"]]
+    names = sorted(file.name for file in path.iterdir() if file.stem in stems)
+    expected = {f"{stem}.{ending}" for stem in stems for ending in ENDINGS}
+    if missing := expected - {*names}:
+        raise CorruptError(f"{path / min(missing)}: missing")
+    return names
 
 
 def _file_faults(path: Path) -> Iterator[str]:
-    """Faults of a file: tantivy's have a checksum at their end; its lists of them are JSON."""
+    """Faults of a file: tantivy's have a checksum at their end."""
     data = path.read_bytes()
-    if path.suffix in (".json", ".lock") or path.name.startswith("."):
-        if path.suffix == ".json":
-            try:
-                json.loads(data)
-            except ValueError:
-                yield f"{path}: damaged: no JSON"
-        return
     length, magic = (int.from_bytes(data[a:b], "little") for a, b in ((-8, -4), (-4, len(data))))
     body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
     try:
@@ -268,12 +332,17 @@ def _guarded(path: Path, *, writing: bool = False) -> Iterator[None]:
             raise
         if not is_theirs and not isinstance(error, OSError):
             raise
-        if (number := _NUMBER.search(reason)) is not None:
-            code = int(number[1])
+        number = _NUMBER.search(reason)
+        code = int(number[1]) if number else errno.EIO
+        if writing and not number and shutil.disk_usage(path.parent).free < LITTLE_BYTES:
+            code = errno.ENOSPC  # of what its threads met it says no more
+        if number or writing:
             raise OSError(code, os.strerror(code), str(path)) from error
-        if writing:
-            raise OSError(errno.EIO, f"words can't be written ({reason})", str(path)) from error
         raise CorruptError(f"{path}: damaged ({reason})") from error
+
+
+_NUMBER = re.compile(r"(?:os error|code:) (\d+)")
+"""How the system's refusals stand in what Rust says."""
 
 
 def _tantivy() -> Any:

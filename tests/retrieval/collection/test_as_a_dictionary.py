@@ -371,12 +371,10 @@ class WordsMachine(PassagesMachine):
         self.collection.compact()
         snapshot = self.collection._snapshot
         with tempfile.TemporaryDirectory() as folder:
-            fresh = WordIndex.create(Path(folder) / "w")
             rows = self.collection._store.named_contents(0, snapshot.state.rows)
-            fresh = fresh.extended(rows, 0)
-            expected = fresh.search(query, 1000, snapshot.state.rows)
+            expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
-        found = snapshot.words.search(query, 1000, snapshot.state.rows, hidden=snapshot.hidden)
+        found = snapshot.words.search(query, 1000, hidden=snapshot.hidden)
         assert found.rows.tolist() == expected.rows.tolist()
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
 

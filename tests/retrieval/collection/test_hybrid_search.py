@@ -45,10 +45,9 @@ def brute_force(
     every = [document for document in collection if where is None or where(document)]
     cosines = collection.search_many(query, limit=1000)[0]
     near = {hit.id: hit.score for hit in cosines}
-    index = WordIndex.create(path)
     all_of_them = list(collection)
-    index = index.extended([(d.id, d.content) for d in all_of_them], 0)
-    words = index.search(query, 1000, len(all_of_them))
+    index = WordIndex.create(path, [(d.id, d.content) for d in all_of_them])
+    words = index.search(query, 1000)
     scores = {all_of_them[row].id: s for row, s in zip(words.rows, words.scores, strict=True)}
     ids = sorted((d.id for d in every), key=lambda id: -near[id])
     wanted = [id for id in ids if id in scores]

@@ -105,11 +105,13 @@ OPERATIONS: dict[str, list[list[Change]]] = {
         [put(LAST)],
     ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
-    WORDS: [[put(BASE), index_words(), ADD], [DELETE, compact()], [put(LAST)]],
+    WORDS: [[ADD], [DELETE, index_words(), compact()], [put(LAST)]],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
-FROM_NOTHING = ("build", INT8, WORDS)
+FROM_NOTHING = ("build", INT8)
 """Those that make the index, too."""
+BASES: dict[str, list[list[Change]]] = {"words": [[put(BASE), index_words()]]}
+"""What makes the index that an operation is for, where `build` does not."""
 
 
 def changes(operation: str) -> list[Change]:
@@ -123,8 +125,8 @@ class Job:
     Attributes
     ----------
     operation, folder : what is done, and the folder that holds the index.
-    task : "run" the operation with a fault, only "open" the index with one, "look" at what is
-        there, or look and "redo" what is missing of the operation.
+    task : "run" the operation with a fault, "make" the index that it is for, only "open" the index
+        with a fault, "look" at what is there, or look and "redo" what is missing of the operation.
     go_on : after a run, see what the same process can do once the fault is gone.
     states : for "redo", a file with what is seen before and after each change.
     action, kinds, at, forever, error, share, trace : as `faults_arm` has them.
@@ -170,7 +172,13 @@ class Child:
             ctypes.c_double(job.share),
             job.trace.encode(),
         )
-        {"run": self.run, "open": self.open, "look": self.look, "redo": self.redo}[job.task]()
+        {
+            "run": self.run,
+            "make": self.run,
+            "open": self.open,
+            "look": self.look,
+            "redo": self.redo,
+        }[job.task]()
 
     def run(self) -> None:
         """The operation; should it fail, what the same process can do after that."""
@@ -187,7 +195,8 @@ class Child:
         """The operation; if it fails in the middle, the collection as it then is."""
         collection, done = None, 0
         try:
-            for sitting in OPERATIONS[self.job.operation]:
+            sittings = OPERATIONS if self.job.task != "make" else BASES
+            for sitting in sittings[self.job.operation]:
                 collection = opened(self.path, self.job.operation)
                 for change in sitting:
                     change.make(collection)

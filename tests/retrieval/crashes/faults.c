@@ -22,7 +22,7 @@
 
 /* As in faults.py. */
 enum kind { WRITE = 1, TRUNCATE = 2, SYNC = 4, CREATE = 8, MKDIR = 16, RENAME = 32, REMOVE = 64 };
-enum { MARK = 128 };
+enum { MARK = 128, LINK = 256 };
 enum action { NOTHING, KILL_BEFORE, KILL_TORN, KILL_AFTER, FAIL, SHORT };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* points happen one after the other */
@@ -264,6 +264,13 @@ int remove(const char *name) {
     int result = unlinkat(AT_FDCWD, name, 0);
     return result < 0 && errno == EISDIR ? unlinkat(AT_FDCWD, name, AT_REMOVEDIR) : result;
 }
+
+int linkat(int from, const char *old, int to, const char *new, int flags) {
+    char path[PATH_MAX], second[PATH_MAX];
+    CHANGE(LINK, armed.on && path_at(from, old, path) && path_at(to, new, second),
+           syscall(SYS_linkat, from, old, to, new, flags), record(LINK, path, second, 0, "", 0));
+}
+int link(const char *old, const char *new) { return linkat(AT_FDCWD, old, AT_FDCWD, new, 0); }
 
 int renameat2(int from, const char *old, int to, const char *new, unsigned flags) {
     char path[PATH_MAX], second[PATH_MAX];

@@ -32,6 +32,7 @@ class Kind(IntFlag):
     RENAME = 32
     REMOVE = 64
     MARK = 128
+    LINK = 256
 
 
 class Action(IntEnum):
@@ -45,8 +46,8 @@ class Action(IntEnum):
     SHORT = 5
 
 
-ANY = Kind.MARK - 1
-ALLOCATES = Kind.WRITE | Kind.TRUNCATE | Kind.CREATE | Kind.MKDIR
+ANY = (Kind.MARK - 1) | Kind.LINK
+ALLOCATES = Kind.WRITE | Kind.TRUNCATE | Kind.CREATE | Kind.MKDIR | Kind.LINK
 
 
 @dataclass(frozen=True)

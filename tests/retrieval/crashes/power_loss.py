@@ -158,6 +158,8 @@ class Disk:
             assert Path(call.path).parent == Path(call.second).parent
             moved: list[Naming] = [(Path(call.path).name, None)]
             self._change(call.path, [*moved, (Path(call.second).name, self.node(call.path))])
+        elif call.kind == Kind.LINK:
+            self._change(call.second, [(Path(call.second).name, self.node(call.path))])
         else:
             made: dict[Kind, Callable[[], Node]] = {Kind.CREATE: File, Kind.MKDIR: Folder}
             make = made.get(call.kind)
