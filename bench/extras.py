@@ -34,6 +34,7 @@ OTHER_MODULES = {
     "pymilvus": "milvus",
     "milvus_lite": "milvus",
     "onnx": "export",
+    "tantivy": "hybrid",
     "fastapi": "serve",
     "uvicorn": "serve",
     "uvloop": "serve",

@@ -193,3 +193,15 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 """Architecture -> names of its configuration and model in transformers, and small sizes."""
+
+
+def make_cross_encoder(folder: Path, labels: int = 1) -> Path:
+    """A tiny BERT with a head of random weights that scores pairs."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    make_tiny_bert(folder)
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=labels)
+    model.save_pretrained(folder)
+    return folder

@@ -6,7 +6,8 @@ text, d3 and d7 were deleted and d0 was replaced. data/format-3.tar.gz is one of
 documents, of which d4 has no text, d3 was deleted and d0 was replaced; data/format-4.tar.gz is one
 of format 4 of the same documents, reduced by settings of its own, and data/format-5.tar.gz one of
 format 5 of others like them. data/format-6.tar.gz has documents that are cut: 13, of which d3 was
-deleted and d0 replaced.
+deleted and d0 replaced. data/format-7.tar.gz is one of a file that was brought in step: of d0 to
+d11, some of which are cut, d3 is gone and d0 was replaced.
 """
 
 from __future__ import annotations
@@ -347,3 +348,26 @@ def test_of_older_documents_nobody_knows_where_they_came_from(sixth: Path) -> No
         [0.89676, 0.8853, 0.5386, 0.49375], abs=1e-4
     )
     assert verify(sixth) == []
+
+
+@pytest.fixture
+def seventh(tmp_path: Path) -> Path:
+    with tarfile.open(FIXTURE.with_name("format-7.tar.gz")) as archive:
+        archive.extractall(tmp_path / "seventh", filter="data")
+    return tmp_path / "seventh"
+
+
+def test_an_older_index_has_no_words_and_may_get_them(seventh: Path) -> None:
+    with pytest.raises(InputError, match=f"format 7, .* expected {FORMAT} .*slimdex upgrade"):
+        Collection.open(seventh, read_only=True)
+    with Collection.open(seventh, ReadingEncoder(8, 16)) as collection:
+        assert (len(collection), collection._state.rows) == (11, 33)
+        found = [(hit.id, hit.start) for hit in collection.search("w3 d5", 4, hybrid="auto")]
+        assert found == [("d5", 42), ("d0", 0), ("d4", 0), ("d11", 44)]
+        with pytest.raises(InputError, match="no words' index"):
+            collection.search("d5", hybrid=0.5)
+        collection.index_words()
+        assert collection.search("d5", 1, hybrid=0.9)[0].id == "d5"
+        collection.add([Document("new", "of the new one")])
+        assert collection.search("new", 1, hybrid=0.9)[0].id == "new"
+    assert verify(seventh) == []

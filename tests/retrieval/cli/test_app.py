@@ -33,9 +33,10 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.reranking import CrossEncoder
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests import forked
-from tests.encoders import WordEncoder
+from tests.encoders import WordEncoder, make_cross_encoder
 from tests.slow import slow
 
 PETS = [
@@ -930,3 +931,44 @@ def test_a_document_is_opened_by_its_path_too(
         assert (done.exit_code, "Boil the water." in done.stdout) == (0, True)
     failed = CliRunner().invoke(app, ["open", "x", "notes/other.md"])
     assert "unknown id 'notes/other.md'" in str(failed.exception)
+
+
+def test_words_count_beside_meaning(pets: Runner) -> None:
+    refused = pets("search", "pets", "the dog", "--hybrid", "0.5")
+    assert refused.code == 2
+    assert "no words' index; expected one (`slimdex words" in refused.err
+    assert pets("search", "pets", "dog", "--hybrid", "on").err.startswith("error: hybrid='on'")
+    made = pets("words", "pets")
+    assert re.fullmatch(r"words of 3 documents, \d+ bytes a vector\n", made.out)
+    found = pets("search", "pets", "chased", "--hybrid", "1", "-n", "1", "--json").json
+    assert found["queries"][0]["hits"][0]["id"] == "dog"
+    assert found["chance_score"] is None  # which is of cosines
+    by_name = pets("search", "pets", "rain", "--hybrid", "0.9", "-n", "1")
+    assert "rain fell on the roof" in by_name.out
+    assert pets("search", "pets", "rain", "--hybrid", "rrf", "-n", "1").code == 0
+    assert pets("search", "pets", "rain", "--hybrid", "auto", "-n", "1").code == 0
+    write("more.jsonl", [{"id": "x", "text": "a zebra"}])
+    pets("add", "pets", "more.jsonl")
+    found = pets("search", "pets", "zebra", "--hybrid", "1", "-n", "1", "--json").json
+    assert found["queries"][0]["hits"][0]["id"] == "x"
+    assert pets("verify", "pets").code == 0
+    assert pets("words", "pets", "--off", "--json").json == {"documents": 4, "words": None}
+    assert pets("words", "pets", "--off").out == "no words' index any more\n"
+
+
+def test_hits_are_ordered_anew_by_a_cross_encoder(pets: Runner, tmp_path: Path) -> None:
+    model = str(make_cross_encoder(tmp_path / "cross"))
+    found = pets("search", "pets", "cat", "--rerank", model, "-n", "2", "--json").json
+    hits = found["queries"][0]["hits"]
+    texts = [str(pet["text"]) for pet in PETS]
+    scores = CrossEncoder(model).scores("cat", texts)
+    assert [hit["id"] for hit in hits] == [PETS[i]["id"] for i in np.argsort(-scores)[:2]]
+    assert [hit["score"] for hit in hits] == pytest.approx(sorted(scores, reverse=True)[:2])
+    shown = pets("search", "pets", "cat", "--rerank", model, "-n", "1")
+    assert hits[0]["text"] in shown.out
+    alone = pets("search", "pets", "cat", "--rerank", model, "--rerank-depth", "1", "-n", "1")
+    assert pets("search", "pets", "cat", "-n", "1").out.splitlines()[1].split()[1] in alone.out
+    wrong = pets("search", "pets", "cat", "--rerank", "nowhere")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "--rerank nowhere: no cross-encoder there" in wrong.err
+    assert pets("search", "pets", "cat", "--rerank", model, "--rerank-depth", "0").code == 2

@@ -1,0 +1,54 @@
+"""A cross-encoder's scores against transformers' own, and hits in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.reranking import CrossEncoder
+from tests.encoders import make_cross_encoder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_cross_encoder(tmp_path_factory.mktemp("cross"))
+
+
+def test_scores_are_those_of_each_pair_by_itself(folder: Path) -> None:
+    texts = [f"the cat {'rain ' * (i % 7)}dog {'abc' * i}" for i in range(40)]
+    texts.append("the dog " * 500)  # longer than it reads
+    found = CrossEncoder(folder).scores("rain cat", texts)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    for text, score in zip(texts, found, strict=True):
+        pair = tokenizer(
+            "rain cat", text, truncation="longest_first", max_length=64, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            assert score == pytest.approx(model(**pair).logits.item(), abs=1e-5)
+    assert len({round(float(score), 5) for score in found}) > 10
+
+
+def test_hits_come_in_its_order(folder: Path) -> None:
+    hits = [Hit(str(i), 1 - i / 10, "dog " * i, title="cat") for i in range(8)]
+    encoder = CrossEncoder(folder)
+    scores = encoder.scores("rain", [f"cat {hit.text}".strip() for hit in hits])
+    found = encoder.reranked("rain", hits, limit=3)
+    assert [hit.id for hit in found] == [str(i) for i in np.argsort(-scores, kind="stable")[:3]]
+    assert [hit.score for hit in found] == pytest.approx(sorted(scores, reverse=True)[:3])
+    assert encoder.reranked("rain", []) == []
+
+
+def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
+    several = make_cross_encoder(tmp_path / "several", labels=3)
+    with pytest.raises(InputError, match="3 scores for a pair of texts; expected 1"):
+        CrossEncoder(several)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty: no cross-encoder there"):
+        CrossEncoder(tmp_path / "empty")
