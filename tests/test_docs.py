@@ -52,6 +52,10 @@ PAGES = {
         ],
         "['1']\n['2']\n",
     ),
+    "docs/hybrid.md": (
+        ["words of 4 documents", "E4031", "libssl", "no words' index any more"],
+        "libssl3\n",
+    ),
     "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),
     "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
@@ -130,7 +134,7 @@ def test_readme_names_every_command_and_kind() -> None:
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
-    assert len(names) == 22
+    assert len(names) == 23
     for name in [*names, "bench"]:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 
@@ -144,6 +148,7 @@ def test_readme_names_every_command_and_kind() -> None:
         "open",
         "add",
         "delete",
+        "words",
         "info",
         "health",
         "verify",

@@ -10,6 +10,7 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
+from .hybrid_tables import hybrid
 from .milvus_tables import served
 from .passage_tables import passages
 from .ray_tables import builds
@@ -84,6 +85,7 @@ EXPERIMENTS = (
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("passages", passages, ("faiss-cpu",), "passages", "Passages"),
+    Experiment("hybrid", hybrid, ("tantivy", "faiss-cpu", "numpy"), "hybrid", "Hybrid"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")

@@ -59,7 +59,7 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
     tuned = collection.tune(EASY, queries=queries, labels=labels, apply=True)
     assert tuned.hybrid is None
     assert tuned.words is not None
-    assert "off, of 150 queries with labels gain nothing sure" in tuned.words
+    assert "off, 300 queries with labels gain nothing sure" in tuned.words
     assert collection.hybrid == "off"
 
 
