@@ -61,11 +61,11 @@ class WordModel:
 
 
 def make_set(folder: Path, documents: Sequence[Document], *, asks_by_ids: bool = False) -> Path:
-    """A labelled folder: each seventh document's first words ask for it, and, less so, for the
-    next one. The queries' ids are other documents' if so wanted."""
+    """A labelled folder: a document's first words ask for it, and, less so, for the next one. The
+    queries' ids are documents' if so wanted."""
     (folder / "qrels").mkdir(parents=True)
     rows = [{"_id": d.id, "title": d.title, "text": d.text} for d in documents]
-    asked = [*range(0, len(documents) - 1, 7)]
+    asked = [*range(0, len(documents) - 1, 16)]
     names = [documents[i].id if asks_by_ids else f"q{i}" for i in asked]
     texts = [" ".join(documents[i].content.split()[:12]) for i in asked]
     queries = [{"_id": name, "text": text} for name, text in zip(names, texts, strict=True)]
@@ -75,6 +75,23 @@ def make_set(folder: Path, documents: Sequence[Document], *, asks_by_ids: bool =
     for name, i in zip(names, asked, strict=True):
         labels += [f"{name}\t{documents[i].id}\t2", f"{name}\t{documents[i + 1].id}\t1"]
     (folder / "qrels" / "test.tsv").write_text("\n".join(labels))
+    return folder
+
+
+def part_of(name: str, folder: Path, *, documents: int = 700, queries: int = 40) -> Path:
+    """The first queries of a shared set, what they ask for, and other documents with a text."""
+    (folder / "qrels").mkdir(parents=True)
+    asked = read_pairs(str(DATA / name))
+    qrels = read_qrels(DATA / name / "qrels" / "test.tsv")
+    asked = [pair for pair in asked if pair[0] in qrels][:queries]
+    wanted = {document for query, _ in asked for document in qrels[query]}
+    rows = [json.loads(line) for line in (DATA / name / "corpus.jsonl").read_bytes().splitlines()]
+    rows = [row for row in rows if row["title"] + row["text"]]
+    rows.sort(key=lambda row: row["_id"] not in wanted)
+    write_lines(folder / "corpus.jsonl", rows[:documents])
+    write_lines(folder / "queries.jsonl", ({"_id": id, "text": text} for id, text in asked))
+    labels = [f"{q}\t{d}\t{score}" for q, _ in asked for d, score in qrels[q].items()]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *labels]))
     return folder
 
 
