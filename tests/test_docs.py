@@ -59,6 +59,7 @@ PAGES = {
     "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),
     "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
+    "docs/mteb.md": ([], "1.0\nnotes 2 flat\n"),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""

@@ -461,7 +461,11 @@ class Collection:
             return index_faults(self._ledger, snapshot)
 
     def _search_vectors(
-        self, queries: Matrix, k: int = 10, where: str | None = None
+        self,
+        queries: Matrix,
+        k: int = 10,
+        where: str | None = None,
+        candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
         """Scores and documents (q, k) for encoded queries (q, d), padded with -inf and -1.
 
@@ -470,7 +474,7 @@ class Collection:
         """
 
         def read(snapshot: Snapshot) -> tuple[Matrix, Rows]:
-            scores, rows = self._view(snapshot).nearest(queries, k, where)
+            scores, rows = self._view(snapshot).nearest(queries, k, where, candidates)
             return scores, snapshot.document_rows.documents(rows)
 
         return self._current.read(read)

@@ -1,5 +1,6 @@
 """Frameworks: slimdex as others' programs have a store of documents.
 
 Files import only what is above them: metadata, langchain_store, llama_index_store,
-haystack_store.
+haystack_store, mteb_records, mteb_index, mteb_search,
+mteb_tasks.
 """

@@ -1,0 +1,161 @@
+"""mteb's backend of vectors, beside numpy's search of all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from mteb.models import SearchEncoderWrapper
+from mteb.similarity_functions import cos_sim, dot_score, euclidean_sim
+
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.mteb import SlimdexIndex, folder_task
+from slimdex.retrieval.documents import Document
+
+from .mteb_sets import WordModel, make_set, scores_of
+from .test_mteb_search import evaluated
+
+EXACT = Settings(kind="flat", reducer="identity", candidates=0)
+COUNT, DIM = 1500, 48
+IDS = [f"d{i}" for i in range(COUNT)]
+
+
+@pytest.fixture
+def vectors(rng: np.random.Generator) -> Matrix:
+    return rng.normal(size=(COUNT, DIM)).astype(np.float32)
+
+
+def nearest(queries: Matrix, vectors: Matrix, k: int) -> Any:
+    """By numpy, over the vectors as they are kept."""
+    kept = normalize_rows(vectors.astype(np.float16).astype(np.float32))
+    return np.argsort(-(normalize_rows(queries) @ kept.T), axis=1)[:, :k]
+
+
+def test_flat_without_whitening_is_exact_search(vectors: Matrix, tmp_path: Path) -> None:
+    index = SlimdexIndex(EXACT, folder=tmp_path)
+    for part in (slice(0, 1000), slice(1000, None)):
+        index.add_documents(torch.tensor(vectors[part]), IDS[part])
+    scores, rows = index.search(vectors[:9], 1000, cos_sim)
+    assert rows == nearest(vectors[:9], vectors, 1000).tolist()
+    cosines = normalize_rows(vectors[:9]) @ normalize_rows(vectors).T
+    found = np.take_along_axis(cosines, np.array(rows), axis=1)
+    assert np.abs(np.array(scores) - found).max() < 1e-3
+
+
+def test_as_mtebs_own_search_finds(tmp_path: Path, docstrings: list[Document]) -> None:
+    """With its plain wrapper, in a task: what fp16 rounds is all the difference."""
+    folder, model = make_set(tmp_path / "set", docstrings[:800]), WordModel()
+    ours = SearchEncoderWrapper(model, index_backend=SlimdexIndex(EXACT))
+    found = scores_of(evaluated(ours, folder_task(folder)))
+    assert found == pytest.approx(scores_of(evaluated(model, folder_task(folder))), abs=1e-3)
+
+
+def test_sizes_are_the_indexs_and_its_files(vectors: Matrix, tmp_path: Path) -> None:
+    index = SlimdexIndex(folder=tmp_path)
+    assert index.sizes is None
+    index.add_documents(vectors, IDS)
+    built, sizes = index.build(), index.sizes
+    assert built is not None
+    assert sizes is not None
+    assert sizes.ram_bytes == built.nbytes == 3 * COUNT + sizes.ram_bytes_fixed
+    assert (sizes.documents, sizes.vectors, sizes.dimensions) == (COUNT, COUNT, DIM)
+    assert (sizes.settings["kind"], sizes.settings["k"], sizes.candidates) == ("pq", 24, 200)
+    files = {file.name: file.stat().st_size for file in tmp_path.rglob("*.*")}
+    assert files["vectors-000001.f16"] == 2 * COUNT * DIM
+    assert sizes.disk_bytes == sum(files.values())
+    assert sizes.compression == 4 * COUNT * DIM / built.nbytes
+    index.clear()
+    assert [*tmp_path.iterdir()] == []
+    assert index.sizes == sizes
+    assert index.search(vectors[:2], 3, cos_sim) == ([[], []], [[], []])
+    half = SlimdexIndex(stored="int8", folder=tmp_path)
+    half.add_documents(vectors[:700].astype(np.float64), IDS[:700])
+    half.build()
+    assert half.sizes is not None
+    assert half.sizes.disk_bytes < sizes.disk_bytes * 0.6
+    del half
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_first_are_rescored_and_the_rest_follows(vectors: Matrix) -> None:
+    index = SlimdexIndex(Settings(candidates=150))
+    index.add_documents(vectors, IDS)
+    built = index.build()
+    assert built is not None
+    scores, rows = index.search(vectors[:9], 1000, cos_sim)
+    for query, own, found in zip(vectors, scores, rows, strict=False):
+        head, first = built.search(query[None], 150)
+        assert (own[:150], found[:150]) == (head[0].tolist(), first[0].tolist())
+        coded = built.search(query[None], 1000, candidates=0)[1][0].tolist()
+        assert found[150:] == [row for row in coded if row not in set(found[:150])][:850]
+        assert len(set(found)) == 1000
+        assert own == sorted(own, reverse=True)
+        assert own[150] < own[149]
+    assert index.search(vectors[:2], 10, cos_sim)[1] == [own[:10] for own in rows[:2]]
+    everything = index.search(vectors[:2], 9999, cos_sim)[1]
+    assert [sorted(own) for own in everything] == [[*range(COUNT)]] * 2
+
+
+@pytest.mark.parametrize("settings", [EXACT, Settings()])
+def test_lists_of_queries(settings: Settings, vectors: Matrix) -> None:
+    index, lists = SlimdexIndex(settings), {"a": ["d7", "d3", "d900"], "b": ["d1"]}
+    index.add_documents(vectors, IDS)
+    names = {0: "b", 1: "a", 2: "of no list"}
+    scores, places = index.search(vectors[[1, 3, 4]], 2, cos_sim, lists, names)
+    built = index.build()
+    assert built is not None
+    order = built.search(vectors[[3]], 3, np.array([3, 7, 900]))[1][0, :2].tolist()
+    assert [f"d{row}" for row in order] == [lists["a"][place] for place in places[1]]
+    assert (places[0], places[2], len(scores[1]), scores[2]) == ([0], [], 2, [])
+    assert places[1][0] == 1
+    assert scores[1][0] == pytest.approx(1, abs=1e-3)
+    with pytest.raises(InputError, match="document 'd1500'; expected one that was added"):
+        index.search(vectors[:1], 2, cos_sim, {"b": ["d1500"]}, names)
+    with pytest.raises(InputError, match="top_ranked without query_idx_to_id"):
+        index.search(vectors[:1], 2, cos_sim, lists)
+
+
+def test_a_model_that_compares_otherwise_is_refused(vectors: Matrix) -> None:
+    """Unless its vectors are of unit length, where all of these rank alike."""
+    index = SlimdexIndex()
+    index.add_documents(vectors, IDS)
+    for similarity in (dot_score, euclidean_sim):
+        with pytest.raises(InputError, match="ranks these vectors otherwise than their cosine"):
+            index.search(vectors[:9], 5, similarity)
+    first = index.search(vectors[:9], 5, cos_sim)
+    unit = SlimdexIndex()
+    unit.add_documents(torch.tensor(normalize_rows(vectors)).bfloat16(), IDS)
+    for similarity in (dot_score, euclidean_sim, cos_sim):
+        found = unit.search(normalize_rows(vectors[:9]), 5, similarity)[1]
+        assert [own[0] for own in found] == [own[0] for own in first[1]] == [*range(9)]
+
+
+def test_what_are_no_vectors(vectors: Matrix, tmp_path: Path) -> None:
+    index = SlimdexIndex(folder=tmp_path)
+    wrong = vectors.copy()
+    wrong[2, 4] = np.nan
+    with pytest.raises(InputError, match="vectors: row 3, value 5 is nan; expected finite"):
+        index.add_documents(wrong, IDS)
+    with pytest.raises(InputError, match="1500 vectors for 2 ids; expected as many"):
+        index.add_documents(vectors, IDS[:2])
+    with pytest.raises(InputError, match=r"vectors: .*; expected numbers \(documents, dim\)"):
+        index.add_documents([vectors[:2], vectors[:3]], IDS[:2])
+    assert [*tmp_path.iterdir()] == []
+    index.add_documents(vectors[:5], IDS[:5])
+    with pytest.raises(InputError, match="vectors of 40 dimensions; expected 48, as those before"):
+        index.add_documents(vectors[5:7, :40], IDS[5:7])
+    with pytest.raises(InputError, match="queries: 40 dimensions; expected 48"):
+        index.search(vectors[:1, :40], 3, cos_sim)
+    with pytest.raises(InputError, match="queries: row 0, column 4 is nan"):
+        index.search(wrong[2:3], 3, cos_sim)
+    index.add_documents(vectors[5:7], IDS[5:7])  # what was refused left nothing
+    assert sorted(index.search(vectors[:1], 30, cos_sim)[1][0]) == [*range(7)]
+    with pytest.raises(InputError, match="stored='fp8'; expected fp16 or int8"):
+        SlimdexIndex(stored="fp8")
+    with pytest.raises(InputError, match="k=64; expected 1 to the encoder's 48 dimensions"):
+        SlimdexIndex(Settings(k=64)).add_documents(vectors, IDS)
