@@ -47,6 +47,7 @@ def test_flat_without_whitening_is_exact_search(vectors: Matrix, tmp_path: Path)
     assert np.abs(np.array(scores) - found).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_as_mtebs_own_search_finds(tmp_path: Path, docstrings: list[Document]) -> None:
     """With its plain wrapper, in a task: what fp16 rounds is all the difference."""
     folder, model = make_set(tmp_path / "set", docstrings[:800]), WordModel()

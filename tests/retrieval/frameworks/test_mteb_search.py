@@ -20,6 +20,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.frameworks.mteb_records import Place
 
 from ...encoders import ReadingEncoder, WordEncoder
+from ...slow import slow
 from .mteb_sets import (
     ROUNDED,
     SHARED,
@@ -48,7 +49,7 @@ def evaluated(search: Any, tasks: Any, cache: Any = None, **options: Any) -> Any
     )
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [SETS[0], *slow(SETS[1:])])
 def test_figures_are_those_of_eval(name: str, own_set: Path, tmp_path: Path) -> None:
     """By slimdex as a whole, and by its index of the vectors that a model of mteb's makes."""
     folder, encoder = own_set if name == OWN else part_of(name, tmp_path / name), WordEncoder()
@@ -64,6 +65,7 @@ def test_figures_are_those_of_eval(name: str, own_set: Path, tmp_path: Path) -> 
     assert scores_of(by_vectors) == found
 
 
+@pytest.mark.slow
 def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Document]) -> None:
     """Documents with a query's id are dropped, and one more is searched for in their place."""
     folder = make_set(tmp_path / "set", docstrings[:800], asks_by_ids=True)
@@ -81,6 +83,7 @@ def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Do
     assert found["recall@10"] > 0.05
 
 
+@pytest.mark.slow
 def test_sizes_lie_beside_results_apart_from_the_plain_models(
     own_set: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ def test_a_whole_searchs_sizes_are_its_indexs(own_set: Path, tmp_path: Path) -> 
     assert json.loads(told.read_text())["disk_bytes"] == sizes.disk_bytes
 
 
+@pytest.mark.slow
 def test_one_search_takes_many_tasks_and_leaves_nothing(
     own_set: Path, tmp_path: Path, docstrings: list[Document]
 ) -> None:
@@ -156,6 +160,7 @@ def test_one_search_takes_many_tasks_and_leaves_nothing(
     assert "kind pq compresses from 624 vectors on" in small.notes[0]
 
 
+@pytest.mark.slow
 def test_lists_are_put_in_order(own_set: Path, tmp_path: Path) -> None:
     """mteb's reranking: among ten documents both order as one search of all would."""
     for search in (SlimdexSearchWrapper(WordModel()), SlimdexSearch(WordEncoder())):
@@ -195,6 +200,7 @@ def test_what_is_no_corpus_of_texts(own_set: Path, tmp_path: Path) -> None:
         folder_task(tmp_path)
 
 
+@pytest.mark.slow
 def test_names_of_models(tiny_bert: Path) -> None:
     meta = SlimdexSearch(tiny_bert).mteb_model_meta
     assert meta.name == f"local/{tiny_bert.name}"
