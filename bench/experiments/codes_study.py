@@ -55,7 +55,7 @@ class Trial:
 
     def kind(self, dim: int) -> Kind:
         """The kind for vectors of `dim` dimensions; M stands for d/8, H for d/4, Q for d/16."""
-        parts = {"{Q}": dim // 16, "{M}": dim // 8, "{H}": dim // 4, "{L}": dim // 4 - 2}
+        parts = {"{Q}": dim // 16, "{M}": dim // 8, "{H}": dim // 4}
         factory = self.factory
         for mark, count in parts.items():
             factory = factory.replace(mark, str(count))
@@ -74,8 +74,8 @@ TRIALS = (
     Trial("pq-l2", "PQ{M}x4fs", gamma=0.5, by_distance=True),
     Trial("pq-l2", "PQ{M}x4fs", of=1, by_distance=True),
     Trial("pq-l2", "PQ{M}x4fs", of=1, gamma=0.5, by_distance=True),
-    Trial("pq of 8 bits", "PQ{Q}"),
-    Trial("pq of 8 bits, by distance", "PQ{Q}", by_distance=True),
+    Trial("pq of 8 bits", "PQ{Q}", slow=True),
+    Trial("pq of 8 bits, by distance", "PQ{Q}", by_distance=True, slow=True),
     Trial("RaBitQ", "RaBitQ", of=3),
     # 1/32
     Trial("pq", "PQ{H}x4fs"),
@@ -83,14 +83,12 @@ TRIALS = (
     Trial("pq-l2", "PQ{H}x4fs", by_distance=True),
     Trial("pq-l2", "PQ{H}x4fs", of=1, by_distance=True),
     Trial("pq-l2", "PQ{H}x4fs", of=1, gamma=0.5, by_distance=True),
-    Trial("pq of 8 bits", "PQ{M}"),
-    Trial("pq of 8 bits, by distance", "PQ{M}", by_distance=True),
+    Trial("pq of 8 bits", "PQ{M}", slow=True),
     Trial("RaBitQ", "RaBitQ", of=1.2),
     # additive, with a norm of a byte
     Trial("product-residual", "PRQ4x12x4fs_Nrq2x4", of=1, by_distance=True, slow=True),
     Trial("product-local-search", "PLSQ8x6x4fs_Nlsq2x4", of=1, by_distance=True, slow=True),
     Trial("residual", "RQ46x4fs_Nrq2x4", of=1, by_distance=True, slow=True),
-    Trial("product-residual", "PRQ8x12x4fs_Nrq2x4", of=1, by_distance=True, slow=True),
 )
 
 
