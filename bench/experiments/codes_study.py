@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.kinds import FLAT, PQ, Kind
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.moments import Moments
@@ -164,8 +164,10 @@ class Bench:
         """Scores and rows (q, k) by float32 rows, as they are or whitened."""
         index = FaissIndex(FLAT, queries.shape[1])
         for chunk in self._task.vectors.scan():
-            index.add(_unit(chunk) if white is None else reduced(white, chunk))
-        return index.search(_unit(queries) if white is None else reduced(white, queries), k)
+            index.add(normalize_rows(chunk) if white is None else reduced(white, chunk))
+        return index.search(
+            normalize_rows(queries) if white is None else reduced(white, queries), k
+        )
 
     def _seconds(self, ours: tuple[Whitening, FaissIndex]) -> tuple[list[float], list[float]]:
         """Of single queries, on one thread: ours and `pq`'s in turns."""
@@ -184,9 +186,3 @@ class Bench:
 
 def _each(queries: Matrix) -> Iterator[Matrix]:
     return (queries[i : i + 1] for i in range(len(queries)))
-
-
-def _unit(X: Matrix) -> Matrix:
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    unit: Matrix = X / np.where(lengths == 0.0, np.float32(1), lengths)
-    return unit
