@@ -131,6 +131,8 @@ def kind_named(name: str, rows: int = 0) -> Kind:
 
     >>> kind_named("pq").factory(192, 5000)
     'PQ48x4fs'
+    >>> kind_named("pq-l2").factory(192, 5000), kind_named("pq-l2").by_distance
+    ('PQ48x4fs', True)
     >>> kind_named("OPQ16,PQ16").factory(64, 5000)
     'OPQ16,PQ16'
     """

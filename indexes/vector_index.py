@@ -231,7 +231,7 @@ class FaissIndex:
         queries = as_matrix(queries, dim=self.dim, name="queries")
         if not self._by_distance:
             return self._refusing(queries, k, rows)
-        lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+        lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
         lengths[lengths == 0.0] = TINY
         scores, found = self._refusing(queries / lengths, k, rows)
         return scores * lengths, found
