@@ -50,10 +50,12 @@ class Kind:
 
         >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
         (48, 16)
+        >>> from_factory("PLSQ8x6x4fs_Nlsq2x4").subquantizers(64, 5000)
+        8
         >>> SQ8.subquantizers(192, 5000), from_factory("PQ5").subquantizers(192, 5000)
         (1, 1)
         """
-        found = re.search(r"(?:^|,)PQ(\d+)", self.factory(k, rows))
+        found = re.search(r"(?:^|,)P(?:Q|RQ|LSQ)(\d+)", self.factory(k, rows))
         groups = int(found[1]) if found else 1
         return groups if k % groups == 0 else 1
 
