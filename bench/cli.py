@@ -11,6 +11,7 @@ COMMANDS = (
     over_sets.peers,
     over_sets.filters,
     over_sets.milvus,
+    over_sets.codes,
     over_sets.stored,
     over_sets.tune,
     over_sets.search,

@@ -71,6 +71,9 @@ COLUMNS = (
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
     Column("loss(_said)?", NUMBER, "recall@10 that a fit of today would add: measured, by health"),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
+    Column(
+        "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"
+    ),
     Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
     Column(
         "STS-B|SICK-R|STS1[2-6]|(sts_)?average|sts_spearman",

@@ -34,6 +34,7 @@ class Kind:
     min_rows : rows needed to train it.
     multiple : k must be a multiple of this.
     max_rows : rows to train it on, at most.
+    by_distance : whether rows are compared by squared distance, and not by inner product.
     """
 
     name: str
@@ -42,16 +43,19 @@ class Kind:
     min_rows: int = 1
     multiple: int = 1
     max_rows: int = TRAINING_ROWS
+    by_distance: bool = False
 
     def subquantizers(self, k: int, rows: int) -> int:
         """Into how many runs of dimensions a row is cut, each with a codebook; 1 if not at all.
 
         >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
         (48, 16)
+        >>> from_factory("PLSQ8x6x4fs_Nlsq2x4").subquantizers(64, 5000)
+        8
         >>> SQ8.subquantizers(192, 5000), from_factory("PQ5").subquantizers(192, 5000)
         (1, 1)
         """
-        found = re.search(r"(?:^|,)PQ(\d+)", self.factory(k, rows))
+        found = re.search(r"(?:^|,)P(?:Q|RQ|LSQ)(\d+)", self.factory(k, rows))
         groups = int(found[1]) if found else 1
         return groups if k % groups == 0 else 1
 
@@ -73,6 +77,19 @@ PQ = Kind(
     multiple=4,
     max_rows=PQ_MOST_ROWS,
 )
+PQ_L2 = Kind(
+    "pq-l2",
+    "pq by distance: the same bytes, better order without rescoring",
+    PQ.factory,
+    min_rows=PQ.min_rows,
+    multiple=PQ.multiple,
+    max_rows=PQ.max_rows,
+    by_distance=True,
+)
+"""Decoded rows are shorter than the unit rows that they stand for, each by another share, so that
+inner products put rows last that are coded worst. A distance takes part of that off again: it has
+the decoded row's own length in it (Jegou et al. 2011, "Product Quantization for Nearest Neighbor
+Search", section III)."""
 RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",
@@ -89,7 +106,7 @@ def from_factory(factory: str) -> Kind:
     return Kind(factory, "a FAISS factory string", lambda k, n: factory)
 
 
-KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, HNSW)}
+KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, IVF_PQ, HNSW)}
 """Name -> kind, as the command line lists them."""
 
 
@@ -116,6 +133,8 @@ def kind_named(name: str, rows: int = 0) -> Kind:
 
     >>> kind_named("pq").factory(192, 5000)
     'PQ48x4fs'
+    >>> kind_named("pq-l2").factory(192, 5000), kind_named("pq-l2").by_distance
+    ('PQ48x4fs', True)
     >>> kind_named("OPQ16,PQ16").factory(64, 5000)
     'OPQ16,PQ16'
     """

@@ -25,6 +25,15 @@ ROUNDS_LISTS = 10
 """Of k-means for inverted lists, which FAISS does 10 times by itself as well."""
 PROBE_ONE_IN = 4
 """One inverted list in so many is gone through."""
+METRICS = (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2)
+SHORTER = np.float32(0.5)
+"""Rows that are compared by distance are kept at this length; a power of two rounds nothing.
+
+``5/4 - |q - x/2|^2`` of a unit query q is ``q.x + (1 - |x|^2) / 4``. At length 1 it would be a half
+that is taken off for ``|x|^2``, which is right where the best scores are near 1; a quarter is right
+for those near a half, as questions and their answers have.
+"""
+TINY = np.finfo(np.float32).tiny
 COPY_ONE_ROW_IN = 32
 """One row in so many are few: it is quicker to decode and encode them than to sort all codes."""
 
@@ -75,7 +84,10 @@ class VectorIndex(Protocol):
 
 
 class FaissIndex:
-    """A FAISS index of one `Kind`, by inner product. Threads may search it while one adds to it.
+    """A FAISS index of one `Kind`. Threads may search it while one adds to it.
+
+    Scores are inner products. A kind that compares by distance estimates them from it, for rows of
+    unit length.
 
     Parameters
     ----------
@@ -94,7 +106,8 @@ class FaissIndex:
     def __init__(self, kind: Kind, dim: int, rows: int = 0) -> None:
         factory = kind.factory(dim, rows)
         try:
-            self._index: Any = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+            metric = faiss.METRIC_L2 if kind.by_distance else faiss.METRIC_INNER_PRODUCT
+            self._index: Any = faiss.index_factory(dim, factory, metric)
         except RuntimeError as error:
             raise InputError(
                 f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected "
@@ -156,13 +169,13 @@ class FaissIndex:
     def train(self, X: Matrix) -> Self:
         """Learn codebooks from rows (n, k); raises `InputError` if there are too few."""
         with _refusals(f"{len(X)} vectors to train on"), _threads_worth(len(X)):
-            self._index.train(as_matrix(X, dim=self.dim))
+            self._index.train(self._kept(X))
         return self
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raises `InputError` for a factory string that can't."""
         with _refusals(), self._lock.exclusive():
-            self._index.add(as_matrix(X, dim=self.dim))
+            self._index.add(self._kept(X))
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Another index with the same codebooks, and with the same rows unless `empty`."""
@@ -208,7 +221,7 @@ class FaissIndex:
             if (ivf := faiss.try_extract_index_ivf(other._index)) is not None:
                 ivf.make_direct_map()  # without it inverted lists do not know where a row is
             rows: Matrix = other._index.reconstruct_n(0, len(X))
-        return rows
+        return rows / SHORTER if self._by_distance else rows
 
     def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
         """Scores (q, k) and rows (q, k), best first, padded with -inf and -1.
@@ -216,6 +229,14 @@ class FaissIndex:
         With `rows`, only those are looked at, and all of them are.
         """
         queries = as_matrix(queries, dim=self.dim, name="queries")
+        if not self._by_distance:
+            return self._refusing(queries, k, rows)
+        lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
+        lengths[lengths == 0.0] = TINY
+        scores, found = self._refusing(queries / lengths, k, rows)
+        return scores * lengths, found
+
+    def _refusing(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         try:
             with self._lock.shared():
                 return self._search(queries, k, rows)
@@ -225,11 +246,11 @@ class FaissIndex:
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
             with _threads_worth(0 if len(queries) == 1 and not self._has_lists else len(self)):
-                return _padded(*self._index.search(queries, k))
+                return _nearest(self._index, queries, k)
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
         if self._takes_rows:
-            found = _padded(*self._select(queries, k, rows))
+            found = self._select(queries, k, rows)
         elif len(rows) < len(self) // COPY_ONE_ROW_IN and isinstance(
             self._core(), faiss.IndexPQFastScan
         ):
@@ -254,10 +275,22 @@ class FaissIndex:
     def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
         """Inner products (q, n) with decoded rows, or the least of unit rows where none can be."""
         try:
-            products: Matrix = queries @ self._index.reconstruct_batch(rows).T
+            X: Matrix = self._index.reconstruct_batch(rows)
         except RuntimeError:  # inverted lists do not know where a row is
             return np.full((len(queries), len(rows)), -1, dtype=np.float32)
+        if self._by_distance:
+            return _cosines(((queries[:, None] - X) ** 2).sum(axis=2))
+        products: Matrix = queries @ X.T
         return products
+
+    @cached_property
+    def _by_distance(self) -> bool:
+        return bool(self._index.metric_type == faiss.METRIC_L2)
+
+    def _kept(self, X: Matrix) -> Matrix:
+        """Rows as they are coded."""
+        X = as_matrix(X, dim=self.dim)
+        return X * SHORTER if self._by_distance else X
 
     @cached_property
     def _has_lists(self) -> bool:
@@ -285,15 +318,14 @@ class FaissIndex:
             index, queries = core.storage, self._transformed(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs know the C++ signature only
         params.sel = selector(bits)
-        scores, found = index.search(queries, k, params=params)
-        return scores, found
+        return _nearest(index, queries, k, params)
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Ask for more codes, until enough of them are of `rows`; the others are dropped."""
         allowed, wanted = self._mask(rows), min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
-            scores, found = self._index.search(queries, ask)
+            scores, found = _nearest(self._index, queries, ask)
             kept = allowed[found] & (found >= 0)
             if ask == len(self) or kept.sum(axis=1).min() >= wanted:
                 return compacted(scores, found, kept, k)
@@ -304,7 +336,7 @@ class FaissIndex:
         index = faiss.clone_index(self._without_rows)
         with _threads_worth(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
-            scores, found = _padded(*index.search(queries, k))
+            scores, found = _nearest(index, queries, k)
         return scores, np.where(found < 0, -1, rows[found])
 
     @cached_property
@@ -368,8 +400,8 @@ class FaissIndex:
             index._index = faiss.read_index(str(path))
         except (RuntimeError, MemoryError) as error:
             raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
-        if index._index.metric_type != faiss.METRIC_INNER_PRODUCT:
-            raise CorruptError(f"{path}: another metric; expected inner products")
+        if index._index.metric_type not in METRICS:
+            raise CorruptError(f"{path}: another metric; expected inner products or distances")
         return index
 
 
@@ -403,11 +435,19 @@ def _refusal(what: str, error: RuntimeError) -> InputError:
     return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
 
 
-def _padded(scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
-    """Scores of -inf where FAISS has found no more; those places are the last."""
+def _nearest(index: Any, queries: Matrix, k: int, params: Any = None) -> tuple[Matrix, Rows]:
+    """Scores and rows, with -inf where FAISS has found no more; those places are the last."""
+    scores, rows = index.search(queries, k, params=params)
+    if index.metric_type == faiss.METRIC_L2:
+        scores = _cosines(scores)
     if rows.size and rows[:, -1].min() < 0:
         scores[rows < 0] = -np.inf
     return scores, rows
+
+
+def _cosines(distances: Matrix) -> Matrix:
+    """Of unit queries with rows, by their squared distances: see `SHORTER`."""
+    return 1 + SHORTER**2 - distances
 
 
 def _reason(error: Exception) -> str:

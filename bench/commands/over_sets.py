@@ -32,6 +32,8 @@ from .shared import (
 
 PEER_QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
+CODES_QUERIES = 2000
+"""Of a set at most; twenty ways are asked each of them."""
 
 
 def retrieval(
@@ -161,6 +163,35 @@ def milvus(
         with console.progress() as progress:
             measure_milvus(task, results, about, place, progress=progress)
         tell(results, *milvus_lines(list(results.rows.values()), task.dataset))
+
+
+def codes(
+    data: Data = None,
+    sets: Sets = "docstrings",
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    cache: Cache = Path("bench-cache"),
+    precision: Precision = "auto",
+    pooling: Pooling = None,
+    max_length: MaxLength = None,
+    quick: Quick = False,
+    slow: Annotated[bool, typer.Option("--slow", help="Those too that train for minutes.")] = False,
+) -> None:
+    """Codes alone, made in every way, at the same bytes: quality, time to train, add and search."""
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.codes_study import measure_codes
+    from ..experiments.retrieval_study import results_file
+    from ..machine import provenance
+    from ..reporting.codes_tables import codes_line
+
+    chosen = [dataset.asking(CODES_QUERIES) for dataset in datasets(data, sets, models)]
+    about = provenance(["faiss-cpu", "numpy"])
+    for task in tasks(chosen, open_encoders(models, precision, pooling, max_length), cache, quick):
+        results = results_file(task, "codes", out)
+        with console.progress() as progress:
+            measure_codes(task, results, about, slow=slow, progress=progress)
+        tell(results, codes_line(list(results.rows.values())))
 
 
 def stored(

@@ -10,6 +10,7 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
+from .codes_tables import codes
 from .hybrid_tables import hybrid
 from .milvus_tables import served
 from .passage_tables import passages
@@ -80,6 +81,7 @@ EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
     Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
+    Experiment("codes", codes, ("faiss-cpu", "numpy"), "codes", "Codes"),
     Experiment("stored", stored, ("faiss-cpu", "numpy"), "stored", "Stored"),
     Experiment("tune", tuning, ("faiss-cpu", "numpy"), "tune", "Tuning"),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),

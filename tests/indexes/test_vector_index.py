@@ -22,6 +22,7 @@ RECALL = {
     "sq8": 1.0,
     "sq4": 0.99,
     "pq": 0.75,
+    "pq-l2": 0.75,
     "rabitq": 0.80,
     "ivf-pq": 0.70,
     "hnsw": 0.99,
@@ -33,6 +34,7 @@ ROW_BYTES = {
     "sq8": 32,
     "sq4": 16,
     "pq": 4,
+    "pq-l2": 4,
     "rabitq": 12,
     "ivf-pq": 12,
     "PQ16x4": 8,
@@ -103,6 +105,46 @@ def test_pq_keeps_a_64th_of_float32() -> None:
     X = normalize_rows(rng.normal(size=(700, 192)).astype(np.float32))
     index = build("pq", X)
     assert index.row_nbytes == 24 == 4 * 384 / 64
+
+
+def test_a_distance_gives_cosines_with_a_quarter_of_the_lost_length_back(
+    X: Matrix, queries: Matrix
+) -> None:
+    index = build("pq-l2", X)
+    decoded = index.decoded(X)
+    np.testing.assert_array_equal(decoded, build("pq", X).decoded(X))  # the codes are the same
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    wanted = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
+    scores, found = index.search(queries, 20)
+    expected = np.take_along_axis(wanted, found, axis=1)
+    np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
+    np.testing.assert_allclose(scores / lengths, -np.sort(-wanted)[:, :20] / lengths, atol=0.02)
+    few = np.arange(5)  # decoded rather than scanned where a fast scan leaves some out
+    scores, found = index.search(queries, 5, few)
+    assert (np.sort(found) == few).all()
+    expected = np.take_along_axis(wanted, found, axis=1)
+    np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
+
+
+def test_a_distance_finds_what_inner_products_put_last() -> None:
+    """The neighbours of rows that lie between the codebooks' centroids."""
+    rng = np.random.default_rng(3)
+    tight = rng.normal(size=(16, 64))[rng.integers(16, size=1500)]
+    X = normalize_rows(np.vstack([tight, rng.normal(size=(500, 64))]).astype(np.float32))
+    queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
+    exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
+    found = {name: build(name, X).search(queries[1500:], 10)[1] for name in ("pq", "pq-l2")}
+    recall = {
+        name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
+        for name, rows in found.items()
+    }
+    assert recall["pq-l2"] > recall["pq"]
+
+
+def test_a_query_of_no_length_is_answered(X: Matrix) -> None:
+    scores, found = build("pq-l2", X).search(np.zeros((1, 32), np.float32), 3)
+    assert (found >= 0).all()
+    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("name", quick(RECALL))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import hybrid_choice
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.hybrid_choice import FUSIONS, Judged, fused_ndcg
 from slimdex.retrieval.collection.targets import Target
@@ -91,3 +92,19 @@ def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
         assert (tuned.words, tuned.hybrid) == (None, None)
         with pytest.raises(InputError, match="no words' index"):
             made.search("lib1-dev", hybrid="rrf")
+
+
+@pytest.mark.parametrize(("gain", "is_on"), [(0.0, False), (0.01, False), (0.2, True)])
+def test_a_gain_has_to_be_sure(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, gain: float, is_on: bool
+) -> None:
+    """Of 200 queries whose gains spread by .5, the mean is known to .06 on one side."""
+    rng = np.random.default_rng(3)
+
+    def noisy(*args: object) -> list[float]:
+        return [0.4, *(0.4 + gain * (i == 4) + 0.5 * rng.normal() for i in range(len(FUSIONS)))]
+
+    monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
+    judged = [Judged("", {})] * 200
+    found = hybrid_choice.by_labels(collection._snapshot, np.zeros((200, 12), np.float32), judged)
+    assert found.hybrid == (str(FUSIONS[4]) if is_on else None)

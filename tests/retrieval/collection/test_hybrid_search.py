@@ -84,6 +84,17 @@ def test_a_condition_is_as_if_there_were_no_others(collection: Collection, tmp_p
         assert [hit.score for hit in hits] == pytest.approx(best, abs=2e-3)
 
 
+@pytest.mark.parametrize("query", QUERIES)
+def test_what_only_the_words_find_is_scored_by_meaning_too(
+    collection: Collection, tmp_path: Path, query: str
+) -> None:
+    expected = brute_force(collection, query, Fusion(0.4), tmp_path / "w")
+    hits = collection.search(query, 12, hybrid=0.4, candidates=3)
+    assert len(hits) == 12
+    for hit in hits:
+        assert hit.score == pytest.approx(expected[hit.id], abs=2e-3)
+
+
 def test_names_come_first_by_their_words(collection: Collection) -> None:
     for i in (7, 13, 40):
         assert collection.search(f"pkg-{i}", 1, hybrid=0.5)[0].id == f"pkg-{i}"
