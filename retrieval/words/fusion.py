@@ -4,7 +4,8 @@ Weighted, each score is first brought to 0 to 1 by the least that it could be an
 is, and a row that has none of the words has the least: ``(1 - w) * cosine' + w * bm25'``, which
 Bruch, Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found best of
 what they tried, and robust. By ranks it is ``1 / (60 + rank)`` summed (reciprocal rank fusion, RRF:
-Cormack, Clarke and Büttcher 2009), which needs no scale and knows no weight.
+Cormack, Clarke and Büttcher 2009), which needs no scale and knows no weight. A row whose name is
+all of the query has one more, and so comes first.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Fusion:
         else:
             near, least = _spread(rows, meaning, LEAST_COSINE), 0.0
             scores = (1 - self.weight) * near + self.weight * _spread(rows, words, least)
+        scores[np.searchsorted(rows, words.named)] += 1  # whoever types a whole name wants that
         ranks = np.full(len(rows), len(rows))
         ranks[np.searchsorted(rows, meaning.rows)] = np.arange(len(meaning.rows))
         order = np.lexsort((rows, ranks, -scores))

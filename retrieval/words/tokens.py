@@ -53,6 +53,17 @@ def name_words(name: str) -> list[str]:
     return [form for form in forms if re.search(r"[^\W\d_]", form) and _is_word(form)]
 
 
+def name_forms(query: str) -> list[str]:
+    """What a document may be called whose name is all of a query.
+
+    >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("a cat")
+    (['os.path.join()', 'os.path.join'], ['c++', 'c'], [])
+    """
+    whole = unicodedata.normalize("NFKC", query).lower().strip()
+    forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
+    return [form for form in forms if form and _is_word(form)]
+
+
 def _is_word(form: str) -> bool:
     return len(form) <= LONGEST and not re.search(r"\s", form)
 

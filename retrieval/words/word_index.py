@@ -32,7 +32,7 @@ from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
 
 from ..atomic_files import sync
-from .tokens import name_words, words_of
+from .tokens import name_forms, name_words, words_of
 
 HEAP_BYTES = 50_000_000
 """What a writer may hold before it writes a segment."""
@@ -51,14 +51,22 @@ MANUAL = "manual"
 """A reader that no thread of tantivy's keeps up to date."""
 ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
 """Of the files that every segment has."""
-ROW, WORDS = "row", "words"
+ROW, NAME, WORDS = "row", "name", "words"
+NAMED = 10.0
+"""How many times the name counts, if it is all of the query: no other words come to so much."""
 
 
 class Found(NamedTuple):
-    """Rows (n,) that have some of a query's words, best first, and their scores (n,)."""
+    """Rows (n,), best first, and their scores (n,).
+
+    Attributes
+    ----------
+    named : (m,), those of the rows whose name is all of the query.
+    """
 
     scores: NDArray[np.float32]
     rows: Rows
+    named: Rows = np.empty(0, np.int64)
 
 
 class WordIndex:
@@ -97,6 +105,7 @@ class WordIndex:
         schema = (
             tantivy.SchemaBuilder()
             .add_unsigned_field(ROW, indexed=True, fast=True)
+            .add_text_field(NAME, tokenizer_name="whitespace", index_option="basic")
             .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
             .build()
         )
@@ -115,7 +124,8 @@ class WordIndex:
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # a foreign one has no such field
-            tantivy.Query.term_query(index.schema, WORDS, "")
+            for field in (NAME, WORDS):
+                tantivy.Query.term_query(index.schema, field, "")
             return cls(path, index)
 
     def __len__(self) -> int:
@@ -149,7 +159,8 @@ class WordIndex:
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
         names_all = rows is not None and len(rows) <= AMONG
-        query, ask = self._query(words, rows if names_all else None), k
+        names = self._names(text)
+        query, ask = self._query(words, names, rows if names_all else None), k
         while True:
             found = self._asked(query, ask)
             kept = found.rows >= 0
@@ -158,7 +169,8 @@ class WordIndex:
             if rows is not None and not names_all:
                 kept &= contains(rows, found.rows)
             if kept.sum() >= k or len(found.rows) < ask:
-                return Found(found.scores[kept][:k], found.rows[kept][:k])
+                best, named = found.rows[kept][:k], self._named(names)
+                return Found(found.scores[kept][:k], best, best[np.isin(best, named)])
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:
@@ -175,10 +187,21 @@ class WordIndex:
             found.append(f"{self.path}: words of {len(self)} rows; expected {rows}")
         return found
 
-    def _query(self, words: list[str], rows: Rows | None) -> Any:
+    def _names(self, text: str) -> list[Any]:
+        """Queries for what has all of a text as its name: as it is, or without what surrounds it,
+        as the parentheses of a function."""
+        terms = _tantivy().Query.term_query
+        return [terms(self._index.schema, NAME, form, "basic") for form in name_forms(text)]
+
+    def _named(self, names: list[Any]) -> Rows:
+        found = [self._asked(query, len(self)).rows for query in names]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
         tantivy, schema = _tantivy(), self._index.schema
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
         terms = [(should, tantivy.Query.term_query(schema, WORDS, w, "freq")) for w in words]
+        terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         query = tantivy.Query.boolean_query(terms)
         if rows is None:
             return query
@@ -236,10 +259,10 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
     writer = index.writer(HEAP_BYTES, 1)
     try:
         for row, (id, text) in enumerate(documents, start=first):
-            words = [*words_of(text), *name_words(id)]
-            document = _tantivy().Document()
+            document, names = _tantivy().Document(), name_words(id)
             document.add_unsigned(ROW, row)
-            document.add_text(WORDS, " ".join(words))
+            document.add_text(NAME, " ".join(names))
+            document.add_text(WORDS, " ".join([*words_of(text), *names]))
             writer.add_document(document)
         writer.commit()
     finally:

@@ -56,6 +56,7 @@ def brute_force(
         Found(
             np.array(sorted((scores[id] for id in wanted), reverse=True), np.float32),
             np.array([ids.index(id) for id in sorted(wanted, key=lambda id: -scores[id])], int),
+            np.array([i for i, id in enumerate(ids) if id == query], int),
         ),
     )
     return {ids[row]: float(s) for row, s in zip(fused.rows, fused.scores, strict=True)}

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.words import word_index
+from slimdex.retrieval.words.fusion import Fusion
 from slimdex.retrieval.words.tokens import LONGEST, name_words, words_of
-from slimdex.retrieval.words.word_index import WordIndex
+from slimdex.retrieval.words.word_index import Found, WordIndex
 from tests.chance import CHANCE
 
 WORDS = ["red", "green", "blue", "os.path", "naïve", "北京"]
@@ -127,6 +128,22 @@ def test_a_disk_without_links_has_copies(
 
     monkeypatch.setattr(os, "link", refuse)
     assert index.extended(tmp_path / "more", [("", "yak")]).faults(61) == []
+
+
+def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
+    rows = [(f"doc{i}", "os.path.join " * 9) for i in range(20)]
+    rows += [("os.path.join", "Paths, long " * 200), ("lib/os.path.join", "b"), ("ten", "a")]
+    made = WordIndex.create(tmp_path / "w", rows)
+    for query in ("os.path.join", " OS.path.join()"):
+        found = made.search(query, 5)
+        assert sorted(found.rows[:2].tolist()) == sorted(found.named.tolist()) == [20, 21]
+    assert not len(made.search("use os.path.join", 5).named)
+    assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
+    meaning = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
+    for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
+        fused = fusion.fused(meaning, made.search("os.path.join", 1, rows=np.array([3, 20])))
+        assert fused.rows[0] == 20
+        assert fused.scores[0] > 1
 
 
 def test_documents_are_found_by_their_names(index: WordIndex) -> None:
