@@ -18,6 +18,7 @@ LONGEST = 80
 _RUN = re.compile(r"\S+")
 _PART = re.compile(r"[^\W_]+")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+_HAS_LETTER = re.compile(r"[^\W\d_]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
 
 
@@ -30,7 +31,7 @@ def words_of(text: str) -> list[str]:
     ['向量', '量搜', '搜索', 'ok']
     """
     found = list[str]()
-    for run in _RUN.findall(unicodedata.normalize("NFKC", text).lower()):
+    for run in _RUN.findall(_folded(text)):
         parts = _PART.findall(run)
         for part in parts:
             found += _pairs(part) if not part.isascii() else [part[:LONGEST]]
@@ -40,32 +41,41 @@ def words_of(text: str) -> list[str]:
     return found
 
 
-def name_words(name: str) -> list[str]:
-    """What a document is found by of its id: all of it, and of a path its last part.
+def names_of(id: str) -> list[str]:
+    """What a document is called: all of its id, and of a path its last part; a number is no name.
 
-    A number says nothing: who asks for ten films does not want document 10.
-
-    >>> name_words("docs/Usage.md"), name_words("os.path"), name_words("10")
-    (['docs/usage.md', 'usage.md'], ['os.path'], [])
+    >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10")
+    (['docs/my usage.md', 'my usage.md'], ['os.path'], [])
     """
-    whole = unicodedata.normalize("NFKC", name).lower()
+    whole = _folded(id)
     forms = dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
-    return [form for form in forms if re.search(r"[^\W\d_]", form) and _is_word(form)]
+    return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST]
+
+
+def name_words(id: str) -> list[str]:
+    """Those names that are words, as they may stand in a sentence.
+
+    >>> name_words("docs/My Usage.md"), name_words("libssl-dev")
+    ([], ['libssl-dev'])
+    """
+    return [name for name in names_of(id) if not re.search(r"\s", name)]
 
 
 def name_forms(query: str) -> list[str]:
-    """What a document may be called whose name is all of a query.
+    """What a document may be called whose name is all of a query: as it is, or without what
+    surrounds it, as the parentheses of a function.
 
-    >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("a cat")
-    (['os.path.join()', 'os.path.join'], ['c++', 'c'], [])
+    >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
+    (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])
     """
-    whole = unicodedata.normalize("NFKC", query).lower().strip()
+    whole = " ".join(_folded(query).split())
     forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
-    return [form for form in forms if form and _is_word(form)]
+    return [form for form in forms if form and len(form) <= LONGEST]
 
 
-def _is_word(form: str) -> bool:
-    return len(form) <= LONGEST and not re.search(r"\s", form)
+def _folded(text: str) -> str:
+    """A text in one form and lower case; half characters, which are no Unicode, become "?"."""
+    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).lower()
 
 
 def _pairs(part: str) -> Iterator[str]:

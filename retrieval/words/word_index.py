@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
+from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import sync
-from .tokens import name_forms, name_words, words_of
+from .tokens import name_forms, name_words, names_of, words_of
 
 HEAP_BYTES = 50_000_000
 """What a writer may hold before it writes a segment."""
@@ -47,6 +48,7 @@ MAGIC = 1337
 LIST, THEIR_LIST = "segments.json", "meta.json"
 """Our list of what belongs to an index, which holds tantivy's, and where tantivy looks for that."""
 REMOVALS = 10
+"""Attempts to remove a folder that someone may write into meanwhile."""
 MANUAL = "manual"
 """A reader that no thread of tantivy's keeps up to date."""
 ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
@@ -54,6 +56,8 @@ ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
 ROW, NAME, WORDS = "row", "name", "words"
 NAMED = 10.0
 """How many times the name counts, if it is all of the query: no other words come to so much."""
+MOST_NAMED = 1000
+"""Rows of one name that are known to have it: tantivy takes memory for as many as may be found."""
 
 
 class Found(NamedTuple):
@@ -105,7 +109,7 @@ class WordIndex:
         schema = (
             tantivy.SchemaBuilder()
             .add_unsigned_field(ROW, indexed=True, fast=True)
-            .add_text_field(NAME, tokenizer_name="whitespace", index_option="basic")
+            .add_text_field(NAME, tokenizer_name="raw", index_option="basic")
             .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
             .build()
         )
@@ -120,7 +124,7 @@ class WordIndex:
         """One that is there; raises `CorruptError` if it can't be read."""
         tantivy = _tantivy()
         with _short_lived_folder() as links, _guarded(path):
-            _take(path, links, Path.symlink_to)
+            _take(path.absolute(), links, Path.symlink_to)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # a foreign one has no such field
@@ -188,13 +192,12 @@ class WordIndex:
         return found
 
     def _names(self, text: str) -> list[Any]:
-        """Queries for what has all of a text as its name: as it is, or without what surrounds it,
-        as the parentheses of a function."""
+        """Queries for what has all of a text as its name."""
         terms = _tantivy().Query.term_query
         return [terms(self._index.schema, NAME, form, "basic") for form in name_forms(text)]
 
     def _named(self, names: list[Any]) -> Rows:
-        found = [self._asked(query, len(self)).rows for query in names]
+        found = [self._asked(query, MOST_NAMED).rows for query in names]
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
@@ -259,10 +262,11 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
     writer = index.writer(HEAP_BYTES, 1)
     try:
         for row, (id, text) in enumerate(documents, start=first):
-            document, names = _tantivy().Document(), name_words(id)
+            document = _tantivy().Document()
             document.add_unsigned(ROW, row)
-            document.add_text(NAME, " ".join(names))
-            document.add_text(WORDS, " ".join([*words_of(text), *names]))
+            for name in names_of(id):
+                document.add_text(NAME, name)
+            document.add_text(WORDS, " ".join([*words_of(text), *name_words(id)]))
             writer.add_document(document)
         writer.commit()
     finally:
@@ -274,7 +278,7 @@ def _publish(work: Path, path: Path) -> None:
     """Move an index from where tantivy wrote it to a folder of its own, durably."""
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
-    for name in _segment_files(json.loads(theirs), work):
+    for name in _segment_files(parsed(theirs), work):
         _linked(path / name, work / name)
         sync(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
@@ -304,11 +308,12 @@ def _linked(new: Path, old: Path) -> None:
 def _listed(path: Path) -> dict[str, Any]:
     """What tantivy's list of an index says; raises `CorruptError` if it is damaged."""
     try:
-        ours = json.loads((path / LIST).read_text())
-        theirs = ours["list"]
-        if zlib.crc32(theirs.encode()) != ours["crc"]:
+        ours = parsed((path / LIST).read_text(), READABLE)
+        if zlib.crc32(ours["list"].encode()) != ours["crc"]:
             raise ValueError("another checksum")
-        listed: dict[str, Any] = json.loads(theirs)
+        listed: dict[str, Any] = parsed(ours["list"], READABLE)
+        if not all(isinstance(each["segment_id"], str) for each in listed["segments"]):
+            raise TypeError("expected segments with names")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"{path / LIST}: missing or damaged ({error})") from error
     return listed

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -138,6 +140,9 @@ def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
         found = made.search(query, 5)
         assert sorted(found.rows[:2].tolist()) == sorted(found.named.tolist()) == [20, 21]
     assert not len(made.search("use os.path.join", 5).named)
+    spaced = WordIndex.create(tmp_path / "s", [("a/My notes.md", "tea"), ("b", "my notes.md")])
+    assert spaced.search("my  Notes.md", 5).named.tolist() == [0]
+    assert spaced.search("my  Notes.md", 5).rows[0] == 0
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
     meaning = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
     for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
@@ -171,7 +176,18 @@ def test_every_flipped_byte_is_a_fault_and_no_traceback(index: WordIndex) -> Non
     assert WordIndex.open(index.path).faults(60) == []
 
 
-@pytest.mark.parametrize("left", ["", "{}", "[", None])
+def listed_as(text: str) -> str:
+    """A list of a stranger's making, whose checksum is right."""
+    return json.dumps({"crc": zlib.crc32(text.encode()), "list": text})
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        *("", "{}", "[", None, listed_as("{}"), listed_as("[]"), "[" * 100_000),
+        *(listed_as('{"segments": [{"segment_id": 7}]}'), listed_as('{"segments": 7}')),
+    ],
+)
 def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | None) -> None:
     listed = index.path / word_index.LIST
     listed.unlink() if left is None else listed.write_text(left)
