@@ -196,12 +196,14 @@ def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | 
 
 
 def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
-    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: WordIndex, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    gone = tmp_path_factory.mktemp("gone") / "more.tmp"
+
     def fail() -> Iterator[tuple[str, str]]:
         """A folder that is gone stands for a bad disk: tantivy's writes fail as on one."""
         yield "", "dog"
-        shutil.rmtree(tmp_path / "more.tmp")
+        (tmp_path / "more.tmp").rename(gone)
 
     with pytest.raises(OSError, match=r"No such file|Input/output"):
         index.extended(tmp_path / "more", fail())
