@@ -85,6 +85,8 @@ TRIALS = (
     Trial("pq-l2", "PQ{H}x4fs", of=1, gamma=0.5, by_distance=True),
     Trial("pq of 8 bits", "PQ{M}", slow=True),
     Trial("RaBitQ", "RaBitQ", of=1.2),
+    Trial("RaBitQ of 2 bits", "RaBitQ2", of=3),
+    Trial("RaBitQ of 4 bits", "RaBitQ4", of=6),
     # additive, with a norm of a byte
     Trial("product-residual", "PRQ4x12x4fs_Nrq2x4", of=1, by_distance=True, slow=True),
     Trial("product-local-search", "PLSQ8x6x4fs_Nlsq2x4", of=1, by_distance=True, slow=True),
