@@ -1,7 +1,7 @@
 """Hybrid choice: whether words beside meaning help, and how they should count, told by labels.
 
-Over 17 sets fusing by ranks took a dense encoder from 43.9 nDCG@10 down to 39.9, so that nothing is
-fused unless it is known to help here. Each half of the labelled queries chooses a fusion, which is
+On some sets fusing does harm (docs/hybrid.md), so that nothing is fused unless it is known to help
+here. Each half of the labelled queries chooses a fusion, which is
 judged on the other half: if what is gained so is above zero with confidence, the fusion that is
 best for all of them is taken.
 """
