@@ -1,9 +1,8 @@
 """Hybrid choice: whether words beside meaning help, and how they should count, told by labels.
 
 On some sets fusing does harm (docs/hybrid.md), so that nothing is fused unless it is known to help
-here. Each half of the labelled queries chooses a fusion, which is
-judged on the other half: if what is gained so is above zero with confidence, the fusion that is
-best for all of them is taken.
+here. Each half of the labelled queries chooses a fusion, which is judged on the other half: if what
+is gained so is above zero with confidence, the fusion that is best for all of them is taken.
 """
 
 from __future__ import annotations
