@@ -6,7 +6,7 @@ first hits of a search alone (Nogueira and Cho 2019, "Passage Re-ranking with BE
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,23 +40,31 @@ class CrossEncoder:
     """
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
+        from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         self.name = str(model)
+        self._model: Any
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(
                 self.name, trust_remote_code=trust_remote_code
             )
-            self._model: Any = AutoModelForSequenceClassification.from_pretrained(
-                self.name, trust_remote_code=trust_remote_code
-            ).eval()
-        except (OSError, ValueError, KeyError) as error:
+            self._model, loaded = AutoModelForSequenceClassification.from_pretrained(
+                self.name, trust_remote_code=trust_remote_code, output_loading_info=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"--rerank {self.name}: no cross-encoder there ({reason})") from error
-        self._check()
+        self._model.eval()
+        self._check(loaded["missing_keys"])
 
-    def _check(self) -> None:
+    def _check(self, missing: Collection[str]) -> None:
         labels = self._model.config.num_labels
+        if missing:
+            raise InputError(
+                f"--rerank {self.name}: no trained score ({min(missing)} is missing); expected a "
+                "cross-encoder"
+            )
         if labels != 1:
             raise InputError(
                 f"--rerank {self.name}: {labels} scores for a pair of texts; expected 1, as "

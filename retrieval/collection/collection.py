@@ -779,7 +779,10 @@ class Collection:
                     self._ledger, snapshot, encoder, asked, progress=progress
                 )
             )
-            return replace(found, words=choice.why, hybrid=choice.hybrid) if choice else found
+            if choice is None:
+                return found
+            chosen = choice.hybrid if choice.is_told else self._state.hybrid
+            return replace(found, words=choice.why, hybrid=chosen)
 
         if not apply:
             return with_words(self._current.read(tune))

@@ -23,27 +23,22 @@ READ_AT_ONCE = 1024
 """Documents that are read from the catalog at a time."""
 
 
-def with_words(ledger: Ledger, state: State, progress: Progress = silent) -> State:
-    """The state with the words of the rows, too, that the committed one has not.
+def with_words(
+    ledger: Ledger, words: WordIndex | None, state: State, progress: Progress = silent
+) -> tuple[State, WordIndex | None]:
+    """The state with the words of the rows, too, that the committed one has not; and these.
 
-    Raises
-    ------
-    CorruptError
-        If the committed index is damaged, or has not the words of all rows.
+    Parameters
+    ----------
+    words : of the committed rows.
     """
     there = ledger.state.rows
-    if state.words is None or state.rows == there:
-        return state
-    words = WordIndex.open(ledger.path / state.words)
-    if len(words) != there:
-        raise CorruptError(
-            f"{words.path}: words of {len(words)} rows; expected {there} "
-            f"(`slimdex repair {ledger.path}` rebuilds it)"
-        )
+    if words is None or state.rows == there:
+        return state, words
     name = state.new_name("words")
-    words.extended(ledger.path / name, _rows(ledger, there, state.rows, progress))
+    words = words.extended(ledger.path / name, _rows(ledger, there, state.rows, progress))
     sync(ledger.path)
-    return replace(state, words=name)
+    return replace(state, words=name), words
 
 
 def with_new_words(

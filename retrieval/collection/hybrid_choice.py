@@ -48,10 +48,16 @@ class Judged:
 
 @dataclass(frozen=True)
 class HybridChoice:
-    """How `auto` fuses from now on, None for meaning alone; and why."""
+    """How `auto` fuses from now on, None for meaning alone; and why.
+
+    Attributes
+    ----------
+    is_told : whether the labels were enough to tell.
+    """
 
     hybrid: str | None
     why: str
+    is_told: bool = True
 
 
 def by_labels(
@@ -66,7 +72,7 @@ def by_labels(
     count = len(judged)
     if count < FEWEST_LABELLED:
         few = f"words beside meaning: {count} queries with labels, {FEWEST_LABELLED} would tell"
-        return HybridChoice(None, few)
+        return HybridChoice(None, few, is_told=False)
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
         measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)

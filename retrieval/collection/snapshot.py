@@ -11,6 +11,7 @@ from threading import Lock
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
 from ..catalog.document_rows import DocumentRows
@@ -61,8 +62,14 @@ class Snapshot:
     _loading: Lock = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, ledger: Ledger, deleted: Rows, loaded: Loaded | None = None) -> Snapshot:
-        """What is committed now."""
+    def of(
+        cls,
+        ledger: Ledger,
+        deleted: Rows,
+        loaded: Loaded | None = None,
+        words: WordIndex | None = None,
+    ) -> Snapshot:
+        """What is committed now; its index and its words, where they are in memory."""
         kept = [] if loaded is None else [loaded]
         textless = ledger.textless()
         textless = textless[textless < ledger.state.rows]
@@ -75,6 +82,7 @@ class Snapshot:
             ledger.store.columns,
             ledger.document_rows(),
             _loaded=kept,
+            _words=[] if words is None else [words],
         )
 
     def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
@@ -134,7 +142,10 @@ class Snapshot:
         if self.state.words is None:
             return None
         if not self._words:  # two threads may do so at once: one is as good as the other
-            self._words.append(WordIndex.open(self.path / self.state.words))
+            words = WordIndex.open(self.path / self.state.words)
+            if faults := words.count_faults(self.state.rows):
+                raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` makes it anew")
+            self._words.append(words)
         return self._words[0]
 
     @property

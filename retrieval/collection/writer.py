@@ -76,7 +76,7 @@ def add_pending(
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
     state, grown = with_documents(ledger, state, progress)
-    state = with_words(ledger, state, progress)
+    state, words = with_words(ledger, snapshot.words, state, progress)
     if settings is None:
         loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
     else:
@@ -86,7 +86,7 @@ def add_pending(
     there = rows.number_before(old.rows)
     count = rows.number_before(old.staged) - there
     added = Added(count, len(replaced_documents), notes, deleted=len(gone))
-    return Snapshot.of(ledger, deleted, loaded), added
+    return Snapshot.of(ledger, deleted, loaded, words), added
 
 
 def refit(
@@ -110,10 +110,12 @@ def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Sna
 def index_words(
     ledger: Ledger, snapshot: Snapshot, wanted: bool, progress: Progress = silent
 ) -> Snapshot:
-    """The words of all documents are indexed, or not any more; nothing else changes."""
-    state = replace(ledger.next_state(), words=None, hybrid=None)
+    """The words of all documents are indexed, or not any more, which ends what `auto` was."""
+    state = ledger.next_state()
     if wanted:
         state = with_new_words(ledger, replace(state, words=state.new_name("words")), progress)
+    else:
+        state = replace(state, words=None, hybrid=None)
     ledger.commit(state)
     return replace(snapshot, state=ledger.state, _words=[])
 

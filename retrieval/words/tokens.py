@@ -12,14 +12,16 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-LONGEST = 80
-"""Characters of a word: what is longer is nothing that anybody types."""
+LONGEST, LONGEST_NAME = 80, 500
+"""Characters of a word, and of a name: what is longer is nothing that anybody types."""
 
 _RUN = re.compile(r"\S+")
 _PART = re.compile(r"[^\W_]+")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _HAS_LETTER = re.compile(r"[^\W\d_]")
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+_CJK = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
 
 
 def words_of(text: str) -> list[str]:
@@ -47,9 +49,9 @@ def names_of(id: str) -> list[str]:
     >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10")
     (['docs/my usage.md', 'my usage.md'], ['os.path'], [])
     """
-    whole = _folded(id)
+    whole = " ".join(_folded(id).split())
     forms = dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
-    return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST]
+    return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST_NAME]
 
 
 def name_words(id: str) -> list[str]:
@@ -58,7 +60,7 @@ def name_words(id: str) -> list[str]:
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev")
     ([], ['libssl-dev'])
     """
-    return [name for name in names_of(id) if not re.search(r"\s", name)]
+    return [name for name in names_of(id) if " " not in name and len(name) <= LONGEST]
 
 
 def name_forms(query: str) -> list[str]:
@@ -70,12 +72,12 @@ def name_forms(query: str) -> list[str]:
     """
     whole = " ".join(_folded(query).split())
     forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
-    return [form for form in forms if form and len(form) <= LONGEST]
+    return [form for form in forms if form and len(form) <= LONGEST_NAME]
 
 
 def _folded(text: str) -> str:
-    """A text in one form and lower case; half characters, which are no Unicode, become "?"."""
-    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).lower()
+    """A text in one form, without case; half characters, which are no Unicode, become "?"."""
+    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).casefold()
 
 
 def _pairs(part: str) -> Iterator[str]:

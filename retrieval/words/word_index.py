@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -141,8 +141,9 @@ class WordIndex:
         tantivy = _tantivy()
         with _work(path) as work:
             _take(self.path, work, _linked)
+            there = {file.name for file in work.iterdir()}
             _write(tantivy.Index.open(str(work)), documents, len(self))
-            _publish(work, path)
+            _publish(work, path, there)
         return WordIndex.open(path)
 
     def search(
@@ -167,7 +168,7 @@ class WordIndex:
         query, ask = self._query(words, names, rows if names_all else None), k
         while True:
             found = self._asked(query, ask)
-            kept = found.rows >= 0
+            kept = np.ones(len(found.rows), dtype=bool)
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
             if rows is not None and not names_all:
@@ -187,9 +188,22 @@ class WordIndex:
         found = list[str]()
         for name in _segment_files(_listed(self.path), self.path):
             found += _file_faults(self.path / name)
-        if not found and len(self) != rows:
-            found.append(f"{self.path}: words of {len(self)} rows; expected {rows}")
-        return found
+        return found or self.count_faults(rows) or self._row_faults()
+
+    def count_faults(self, rows: int) -> list[str]:
+        """A line if it has not the words of so many rows."""
+        there = len(self)
+        return [] if there == rows else [f"{self.path}: words of {there} rows; expected {rows}"]
+
+    def _row_faults(self) -> list[str]:
+        """A line unless each row is there once: a stranger's index may say anything."""
+        every = _tantivy().Query.all_query()
+        try:
+            found = self._asked(every, max(len(self), 1)).rows
+        except CorruptError as error:
+            return [str(error)]
+        is_each = np.array_equal(np.sort(found), np.arange(len(self)))
+        return [] if is_each else [f"{self.path}: damaged: rows that are there twice"]
 
     def _names(self, text: str) -> list[Any]:
         """Queries for what has all of a text as its name."""
@@ -217,8 +231,10 @@ class WordIndex:
         with _guarded(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
+        if any(row is None or row >= len(self) for row in rows):
+            raise CorruptError(f"{self.path}: damaged: words of a row that is not there")
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        found = np.array([-1 if row is None else row for row in rows], dtype=np.int64)
+        found = np.array(rows, dtype=np.int64)
         order = np.lexsort((found, -scores))  # equal scores by their rows, however segments lie
         return Found(scores[order], found[order])
 
@@ -274,13 +290,19 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
             writer.wait_merging_threads()
 
 
-def _publish(work: Path, path: Path) -> None:
-    """Move an index from where tantivy wrote it to a folder of its own, durably."""
+def _publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
+    """Move an index from where tantivy wrote it to a folder of its own, durably.
+
+    Parameters
+    ----------
+    durable : names of files whose bytes are on disk already.
+    """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
     for name in _segment_files(parsed(theirs), work):
         _linked(path / name, work / name)
-        sync(path / name)
+        if name not in durable:
+            sync(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync(path / LIST)

@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Hit
 from slimdex.retrieval.reranking import CrossEncoder
-from tests.encoders import make_cross_encoder
+from tests.encoders import make_cross_encoder, make_tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,13 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     several = make_cross_encoder(tmp_path / "several", labels=3)
     with pytest.raises(InputError, match="3 scores for a pair of texts; expected 1"):
         CrossEncoder(several)
+    with pytest.raises(InputError, match="no trained score"):
+        CrossEncoder(make_tiny_bert(tmp_path / "headless"))
+    damaged = make_cross_encoder(tmp_path / "damaged")
+    weights = damaged / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:200])
+    with pytest.raises(InputError, match="damaged: no cross-encoder there"):
+        CrossEncoder(damaged)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty: no cross-encoder there"):
         CrossEncoder(tmp_path / "empty")

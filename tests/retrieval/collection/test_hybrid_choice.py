@@ -69,6 +69,16 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
     tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)
     assert tuned.hybrid is None
     assert tuned.words == "words beside meaning: 50 queries with labels, 100 would tell"
+    asked = [(n, f"{n} w1") for n in NAMES]
+    collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
+    known = collection.hybrid
+    assert known != "off"
+    collection.index_words()  # made anew, which changes nothing of it
+    tuned = collection.tune(EASY, queries=asked[:50], labels=labels, apply=True)
+    assert (tuned.hybrid, collection.hybrid) == (known, known)
+    collection.index_words(False)
+    assert collection.hybrid == "off"
+    collection.index_words()
 
 
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:

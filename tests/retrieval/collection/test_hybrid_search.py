@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,21 @@ def test_repair_makes_words_anew(collection: Collection) -> None:
         with Collection.open(collection.path, WordEncoder(), read_only=True) as again:
             assert again.search("blue libfoo2", 9, hybrid=0.5) == expected
         (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+
+
+def test_words_of_other_documents_are_refused(collection: Collection, tmp_path: Path) -> None:
+    collection.close()
+    (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+    shutil.rmtree(words)
+    WordIndex.create(words, [("", "of another index")])
+    with Collection.open(collection.path, WordEncoder()) as again:
+        with pytest.raises(CorruptError, match=r"words of 1 rows; expected 48; .slimdex repair"):
+            again.search("cat", hybrid=0.5)
+        with pytest.raises(CorruptError, match="expected 48"):
+            again.add([Document("new", "cat")])
+        assert again.search("cat", 1)
+    repair(collection.path)
+    assert verify(collection.path) == []
 
 
 def _remove_a_file(words: Path) -> None:

@@ -181,6 +181,22 @@ def listed_as(text: str) -> str:
     return json.dumps({"crc": zlib.crc32(text.encode()), "list": text})
 
 
+def test_rows_of_a_strangers_making_are_a_fault(tmp_path: Path) -> None:
+    """A list and checksums that are right, of rows that are not."""
+    for number, first in enumerate((1 << 63, 1, 7)):
+        path = tmp_path / str(number)
+        with word_index._work(path) as work:
+            WordIndex.create(tmp_path / f"{number}.whole", [])
+            word_index._take(tmp_path / f"{number}.whole", work, word_index._linked)
+            index = word_index._tantivy().Index.open(str(work))
+            word_index._write(index, [("", "cat"), ("", "dog")], first)
+            word_index._publish(work, path)
+        opened = WordIndex.open(path)
+        assert opened.faults(2)
+        with pytest.raises(CorruptError, match="a row that is not there"):
+            opened.search("cat dog", 3)
+
+
 @pytest.mark.parametrize(
     "left",
     [
@@ -227,6 +243,8 @@ def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:
     ]
     assert words_of("") == words_of("?! _") == []
     assert name_words("a b") == []
+    assert words_of("Straße STRASSE") == ["strasse", "strasse"]
+    assert "한국" in words_of("한국어는")
     assert name_words("libssl-dev/") == ["libssl-dev/", "libssl-dev"]
     surrogate = "half \ud800 a character"
     assert "half" in words_of(surrogate)
