@@ -377,10 +377,8 @@ def _guarded(path: Path, *, writing: bool = False) -> Iterator[None]:
         raise
     except BaseException as error:
         reason = " ".join(str(error).split())[:300]
-        is_theirs = type(error).__name__ == "PanicException" or type(error) is ValueError
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        if not is_theirs and not isinstance(error, OSError):
+        is_theirs = type(error).__name__ == "PanicException" or type(error) in (ValueError, OSError)
+        if not is_theirs or getattr(error, "errno", None) is not None:
             raise
         number = _NUMBER.search(reason)
         code = int(number[1]) if number else errno.EIO

@@ -20,7 +20,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.frameworks.mteb_records import Place
 
 from ...encoders import ReadingEncoder, WordEncoder
-from ...slow import slow
 from .mteb_sets import (
     ROUNDED,
     SHARED,
@@ -34,7 +33,10 @@ from .mteb_sets import (
 OWN = "docstrings"
 SETS = [
     OWN,
-    *(pytest.param(name, marks=SHARED) for name in ("xquad-r-en", "cranfield", "scifact")),
+    *(
+        pytest.param(name, marks=[*SHARED, pytest.mark.slow])
+        for name in ("xquad-r-en", "cranfield", "scifact")
+    ),
 ]
 
 
@@ -49,7 +51,7 @@ def evaluated(search: Any, tasks: Any, cache: Any = None, **options: Any) -> Any
     )
 
 
-@pytest.mark.parametrize("name", [SETS[0], *slow(SETS[1:])])
+@pytest.mark.parametrize("name", SETS)
 def test_figures_are_those_of_eval(name: str, own_set: Path, tmp_path: Path) -> None:
     """By slimdex as a whole, and by its index of the vectors that a model of mteb's makes."""
     folder, encoder = own_set if name == OWN else part_of(name, tmp_path / name), WordEncoder()
