@@ -87,10 +87,8 @@ class View:
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         found: Rows = np.full((len(queries), k), -1, dtype=np.int64)
         for i, text in enumerate(words.texts):
-            search, query = (
-                hybrid_search(self.snapshot, text, words.fusion, allowed, candidates),
-                queries[i : i + 1],
-            )
+            query = queries[i : i + 1]
+            search = hybrid_search(self.snapshot, text, words.fusion, allowed, candidates)
             if per == PASSAGE or rows.is_one_each:
                 own = search(query, k)
             else:
