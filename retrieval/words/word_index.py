@@ -2,9 +2,7 @@
 
 tantivy (Lucene's design, in Rust) adds to what is there, which bm25s can't: it computes all scores
 anew. A folder never changes: what comes after an addition is another folder, which shares the files
-that both have by hard links, so that a commit chooses one or the other. Beside the segments lies
-their list with a checksum; tantivy, which wants to write locks and lists of its own, works in
-folders for that.
+that both have by hard links, so that a commit chooses one or the other: see `segment_folder`.
 
 Rows are numbered as in the vectors' index. Words of deleted rows count in BM25's frequencies until
 `compact`, as they do in Lucene. Scores are BM25's with k1 = 1.2 and b = 0.75 (Robertson and
@@ -13,26 +11,28 @@ Zaragoza 2009), lengths in one byte.
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import re
-import shutil
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, contains
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
-from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.errors import CorruptError, InputError
 
-from ..atomic_files import sync
+from .segment_folder import (
+    file_faults,
+    guarded,
+    linked,
+    listed,
+    publish,
+    segment_files,
+    short_lived_folder,
+    take,
+    work_folder,
+)
 from .tokens import name_forms, name_words, names_of, words_of
 
 HEAP_BYTES = 50_000_000
@@ -41,18 +41,8 @@ AMONG = 4096
 """Rows that a search among given ones names one by one; of more it takes what it finds."""
 MOST_WORDS = 1024
 """Of a query: tantivy refuses none, and goes through each."""
-LITTLE_BYTES = 1 << 20
-"""Left on a disk that is full."""
-MAGIC = 1337
-"""What every file of tantivy's ends with, after the length of its footer."""
-LIST, THEIR_LIST = "segments.json", "meta.json"
-"""Our list of what belongs to an index, which holds tantivy's, and where tantivy looks for that."""
-REMOVALS = 10
-"""Attempts to remove a folder that someone may write into meanwhile."""
 MANUAL = "manual"
 """A reader that no thread of tantivy's keeps up to date."""
-ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
-"""Of the files that every segment has."""
 ROW, NAME, WORDS = "row", "name", "words"
 NAMED = 10.0
 """How many times the name counts, if it is all of the query: no other words come to so much."""
@@ -113,18 +103,18 @@ class WordIndex:
             .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
             .build()
         )
-        with _work(path) as work:
+        with work_folder(path) as work:
             index = tantivy.Index(schema, path=str(work), reuse=False)
             _write(index, documents, 0)
-            _publish(work, path)
+            publish(work, path)
         return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> WordIndex:
         """One that is there; raises `CorruptError` if it can't be read."""
         tantivy = _tantivy()
-        with _short_lived_folder() as links, _guarded(path):
-            _take(path.absolute(), links, Path.symlink_to)
+        with short_lived_folder() as links, guarded(path):
+            take(path.absolute(), links, Path.symlink_to)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # a foreign one has no such field
@@ -139,11 +129,11 @@ class WordIndex:
     def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
         """Another one, with more rows after those that there are; as `create`."""
         tantivy = _tantivy()
-        with _work(path) as work:
-            _take(self.path, work, _linked)
+        with work_folder(path) as work:
+            take(self.path, work, linked)
             there = {file.name for file in work.iterdir()}
             _write(tantivy.Index.open(str(work)), documents, len(self))
-            _publish(work, path, there)
+            publish(work, path, there)
         return WordIndex.open(path)
 
     def search(
@@ -186,8 +176,8 @@ class WordIndex:
         rows : there ought to be so many.
         """
         found = list[str]()
-        for name in _segment_files(_listed(self.path), self.path):
-            found += _file_faults(self.path / name)
+        for name in segment_files(listed(self.path), self.path):
+            found += file_faults(self.path / name)
         return found or self.count_faults(rows) or self._row_faults()
 
     def count_faults(self, rows: int) -> list[str]:
@@ -228,7 +218,7 @@ class WordIndex:
         )
 
     def _asked(self, query: Any, k: int) -> Found:
-        with _guarded(self.path):
+        with guarded(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
         if any(row is None or row >= len(self) for row in rows):
@@ -237,39 +227,6 @@ class WordIndex:
         found = np.array(rows, dtype=np.int64)
         order = np.lexsort((found, -scores))  # equal scores by their rows, however segments lie
         return Found(scores[order], found[order])
-
-
-@contextmanager
-def _short_lived_folder() -> Iterator[Path]:
-    """A folder for links, which tantivy needs until the files are mapped.
-
-    A thread that it has for a moment may put a lock there while the folder is removed.
-    """
-    folder = Path(mkdtemp(prefix="slimdex-words-"))
-    try:
-        yield folder
-    finally:
-        for _ in range(REMOVALS):
-            shutil.rmtree(folder, ignore_errors=True)
-            if not folder.exists():
-                break
-
-
-@contextmanager
-def _work(path: Path) -> Iterator[Path]:
-    """A folder to write in, gone at the end; should that fail, what was made by `path`, too."""
-    work = path.with_name(f"{path.name}.tmp")
-    for old in (work, path):  # of a process that was killed right here
-        shutil.rmtree(old, ignore_errors=True)
-    work.mkdir()
-    try:
-        with _guarded(path, writing=True):
-            yield work
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)
-        raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
@@ -288,109 +245,6 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
     finally:
         with suppress(ValueError):  # of a writer that failed, which was said before
             writer.wait_merging_threads()
-
-
-def _publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
-    """Move an index from where tantivy wrote it to a folder of its own, durably.
-
-    Parameters
-    ----------
-    durable : names of files whose bytes are on disk already.
-    """
-    theirs = (work / THEIR_LIST).read_text()
-    path.mkdir()
-    for name in _segment_files(parsed(theirs), work):
-        _linked(path / name, work / name)
-        if name not in durable:
-            sync(path / name)
-    ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
-    (path / LIST).write_text(ours)
-    sync(path / LIST)
-    sync(path)
-
-
-def _take(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:
-    """An index's files for tantivy, in another folder by links, and its list as it wants it."""
-    listed = _listed(path)
-    for name in _segment_files(listed, path):
-        link(folder / name, path / name)
-    (folder / THEIR_LIST).write_text(json.dumps(listed))
-
-
-def _linked(new: Path, old: Path) -> None:
-    """Another name for a file that never changes; where a disk has no such links, a copy."""
-    try:
-        os.link(old, new)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
-            raise
-        shutil.copyfile(old, new)
-
-
-def _listed(path: Path) -> dict[str, Any]:
-    """What tantivy's list of an index says; raises `CorruptError` if it is damaged."""
-    try:
-        ours = parsed((path / LIST).read_text(), READABLE)
-        if zlib.crc32(ours["list"].encode()) != ours["crc"]:
-            raise ValueError("another checksum")
-        listed: dict[str, Any] = parsed(ours["list"], READABLE)
-        if not all(isinstance(each["segment_id"], str) for each in listed["segments"]):
-            raise TypeError("expected segments with names")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptError(f"{path / LIST}: missing or damaged ({error})") from error
-    return listed
-
-
-def _segment_files(listed: dict[str, Any], path: Path) -> list[str]:
-    """Names of the files of an index; raises `CorruptError` if one is missing."""
-    stems = [segment["segment_id"].replace("-", "") for segment in listed["segments"]]
-    names = sorted(file.name for file in path.iterdir() if file.stem in stems)
-    expected = {f"{stem}.{ending}" for stem in stems for ending in ENDINGS}
-    if missing := expected - {*names}:
-        raise CorruptError(f"{path / min(missing)}: missing")
-    return names
-
-
-def _file_faults(path: Path) -> Iterator[str]:
-    """Faults of a file: tantivy's have a checksum at their end."""
-    data = path.read_bytes()
-    length, magic = (int.from_bytes(data[a:b], "little") for a, b in ((-8, -4), (-4, len(data))))
-    body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
-    try:
-        footer = {} if body is None else json.loads(data[len(body) : -8])
-        is_whole = body is not None and footer["crc"] == zlib.crc32(body)
-    except (ValueError, KeyError, TypeError):
-        is_whole = False
-    if not is_whole:
-        yield f"{path}: damaged: another checksum"
-
-
-@contextmanager
-def _guarded(path: Path, *, writing: bool = False) -> Iterator[None]:
-    """What tantivy says of a folder that it can't read or write, in a line.
-
-    Of damaged files it may even panic, which reaches Python as no `Exception`.
-    """
-    try:
-        yield
-    except SlimdexError:
-        raise
-    except BaseException as error:
-        reason = " ".join(str(error).split())[:300]
-        is_theirs = type(error).__name__ == "PanicException" or type(error) in (ValueError, OSError)
-        if not is_theirs or getattr(error, "errno", None) is not None:
-            raise
-        number = _NUMBER.search(reason)
-        code = int(number[1]) if number else errno.EIO
-        if writing and not number and shutil.disk_usage(path.parent).free < LITTLE_BYTES:
-            code = errno.ENOSPC  # of what its threads met it says no more
-        if number or writing:
-            raise OSError(code, os.strerror(code), str(path)) from error
-        raise CorruptError(f"{path}: damaged ({reason})") from error
-
-
-_NUMBER = re.compile(r"(?:os error|code:) (\d+)")
-"""How the system's refusals stand in what Rust says."""
 
 
 def _tantivy() -> Any:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.retrieval.words import word_index
+from slimdex.retrieval.words import segment_folder, word_index
 from slimdex.retrieval.words.fusion import Fusion
 from slimdex.retrieval.words.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.words.word_index import Found, WordIndex
@@ -185,12 +185,12 @@ def test_rows_of_a_strangers_making_are_a_fault(tmp_path: Path) -> None:
     """A list and checksums that are right, of rows that are not."""
     for number, first in enumerate((1 << 63, 1, 7)):
         path = tmp_path / str(number)
-        with word_index._work(path) as work:
+        with segment_folder.work_folder(path) as work:
             WordIndex.create(tmp_path / f"{number}.whole", [])
-            word_index._take(tmp_path / f"{number}.whole", work, word_index._linked)
+            segment_folder.take(tmp_path / f"{number}.whole", work, segment_folder.linked)
             index = word_index._tantivy().Index.open(str(work))
             word_index._write(index, [("", "cat"), ("", "dog")], first)
-            word_index._publish(work, path)
+            segment_folder.publish(work, path)
         opened = WordIndex.open(path)
         assert opened.faults(2)
         with pytest.raises(CorruptError, match="a row that is not there"):
@@ -205,7 +205,7 @@ def test_rows_of_a_strangers_making_are_a_fault(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | None) -> None:
-    listed = index.path / word_index.LIST
+    listed = index.path / segment_folder.LIST
     listed.unlink() if left is None else listed.write_text(left)
     with pytest.raises(CorruptError, match=r"segments.json: missing or damaged"):
         WordIndex.open(index.path)
