@@ -103,6 +103,7 @@ def linked(new: Path, old: Path) -> None:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
             raise
         shutil.copyfile(old, new)
+        sync(new)  # of the other it was known
 
 
 def listed(path: Path) -> dict[str, Any]:

@@ -128,8 +128,12 @@ def test_a_disk_without_links_has_copies(
     def refuse(*args: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
+    synced = set[str]()
     monkeypatch.setattr(os, "link", refuse)
-    assert index.extended(tmp_path / "more", [("", "yak")]).faults(61) == []
+    monkeypatch.setattr(segment_folder, "sync", lambda path: synced.add(str(path)))
+    more = index.extended(tmp_path / "more", [("", "yak")])
+    assert more.faults(61) == []
+    assert {str(path) for path in more.path.iterdir()} <= synced
 
 
 def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
