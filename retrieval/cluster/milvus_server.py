@@ -22,6 +22,8 @@ MOST_HITS = 16_384
 READ_AT_ONCE = 4096
 POLL_SECONDS = 0.1
 """Between two looks at an index that is being built."""
+LITE_TRIES = 5
+"""How often the embedded server is asked to load: it may read a file that it is still writing."""
 LITE = "milvus_lite"
 """What the embedded server calls itself, before its version."""
 _SECOND_VECTOR = _FLOAT16 = (2, 4)
@@ -225,11 +227,21 @@ class Server:
 
         A server begins to load and says how far it is; the embedded one answers when it has.
         """
+        for left in reversed(range(1 if self._embedded is None else LITE_TRIES)):
+            try:
+                self._begin_loading(name)
+                break
+            except RefusedError:
+                if not left:
+                    raise
+            sleep(POLL_SECONDS)
+        while not self._is_loaded(name):
+            sleep(POLL_SECONDS)
+
+    def _begin_loading(self, name: str) -> None:
         seconds = self.seconds if self._embedded is None else LOADING_SECONDS
         with self.answering():
             self.client.load_collection(name, timeout=seconds, _async=True)
-        while not self._is_loaded(name):
-            sleep(POLL_SECONDS)
 
     def _is_loaded(self, name: str) -> bool:
         from pymilvus.client.types import LoadState

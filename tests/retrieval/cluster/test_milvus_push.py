@@ -22,7 +22,7 @@ from slimdex.retrieval.cluster.milvus_lease import PUSHER
 from slimdex.retrieval.cluster.milvus_push import PushOptions, PushResult, push
 from slimdex.retrieval.cluster.milvus_rows import key_of
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
-from slimdex.retrieval.cluster.milvus_server import SECONDS, Server
+from slimdex.retrieval.cluster.milvus_server import LITE_TRIES, SECONDS, Server
 from slimdex.retrieval.cluster.milvus_settings import Names, SettingsTable
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
 from slimdex.retrieval.collection.collection import Collection
@@ -75,6 +75,30 @@ def test_what_is_not_in_memory_is_not_taken_for_loaded(empty: Server, index: Pat
     empty.load(name)
     assert empty._is_loaded(name)
     assert rows_there(empty)
+
+
+@pytest.mark.parametrize("failures", [2, 9])
+def test_a_file_that_milvus_lite_is_still_writing(
+    empty: Server, index: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    from milvus_lite.engine.collection import Collection as Embedded
+
+    load, calls = Embedded.load, []
+
+    def failing(self: Embedded) -> None:
+        if any(segment.num_rows for segment in self._segment_cache.values()):
+            calls.append(self.name)
+        if 0 < len(calls) <= failures:
+            raise EOFError("No data left in file")  # what numpy says of a file just begun
+        load(self)
+
+    monkeypatch.setattr(Embedded, "load", failing)
+    if failures > LITE_TRIES:
+        with pytest.raises(InputError, match="No data left in file"):
+            pushed(index, empty)
+        return
+    assert pushed(index, empty).sent == len(rows_there(empty))
+    assert len(calls) > failures
 
 
 def test_a_second_push_sends_nothing_and_later_ones_what_has_changed(
