@@ -103,6 +103,7 @@ def test_bad_input_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "experiment", ["filters", *slow(["search", "cold", "encode", "updates", "reduction", "sts"])]
 )

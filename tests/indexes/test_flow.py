@@ -59,6 +59,7 @@ def density(flow: Flow, X: Matrix) -> NDArray[np.float64]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 7, 8])
 def test_it_is_torch_s_map_with_autograd_s_jacobian_and_has_an_inverse(
     X: Matrix, d: int, rng: np.random.Generator

@@ -32,6 +32,7 @@ def test_names_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

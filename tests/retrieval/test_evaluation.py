@@ -156,6 +156,7 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
         evaluate_self(collection, sample=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -75,6 +75,7 @@ def bert(tiny_bert: Path) -> TransformerEncoder:
     return TransformerEncoder(str(tiny_bert), max_length=32)
 
 
+@pytest.mark.slow
 @given(title=TITLES, made=structured())
 def test_passages_fit_a_real_tokenizer(
     bert: TransformerEncoder, title: str, made: tuple[str, list[Part]]

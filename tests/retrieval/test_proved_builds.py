@@ -38,6 +38,7 @@ def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "CERTIFIED", 200)
 
 
+@pytest.mark.slow
 def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", LopsidedEncoder()) as collection:
         collection.add(docstrings)
@@ -52,6 +53,7 @@ def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Docu
         assert collection.verify() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [Settings(gamma=0.0), Settings(reducer="pca")])
 def test_what_the_user_chose_stays(
     tmp_path: Path, docstrings: list[Document], settings: Settings

@@ -125,6 +125,7 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 def test_of_a_changed_text_only_the_passages_that_changed_are_encoded(notes: None) -> None:
     by = encoder()
     write(**{"notes/long.md": f"# Long\n\n{LONG.replace('number 11 has', 'number 11 had')}"})
@@ -136,6 +137,7 @@ def test_of_a_changed_text_only_the_passages_that_changed_are_encoded(notes: Non
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 def test_a_touched_file_keeps_its_vectors(notes: None) -> None:
     os.utime("notes/long.md", (1_700_000_000, 1_700_000_000))
     assert counts(synced("notes")) == (0, 1, 0, 0, 0)
@@ -199,6 +201,7 @@ def test_a_table_and_a_text_that_have_not_changed_are_not_read(
     assert counts(synced("a.csv")) == (0, 0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_messages_of_a_mailbox_come_and_go() -> None:
     def write_box(*subjects: str) -> None:
         Path("mail/box.mbox").unlink(missing_ok=True)
@@ -219,6 +222,7 @@ def test_messages_of_a_mailbox_come_and_go() -> None:
     check_equals_fresh("mail")
 
 
+@pytest.mark.slow
 def test_a_mailbox_that_breaks_off_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("mail").mkdir()
     lines = [f"From a\nMessage-ID: <{i}@x>\nSubject: s{i}\n\nabout {i}\n\n" for i in range(3)]
@@ -239,6 +243,7 @@ def test_a_mailbox_that_breaks_off_is_read_again(monkeypatch: pytest.MonkeyPatch
     assert counts(synced("mail")) == (0, 0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None:
     write(**{"notes/yard/new.txt": "more", "notes/tea.md": "# Tea\n\nother"})
     Path("notes/yard/plan.txt").unlink()
@@ -298,6 +303,7 @@ class Stopped(BaseException):
     """In place of a kill."""
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_sync_has_encoded_is_kept(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +326,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 def test_a_sync_that_is_forgotten_has_not_happened(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def test_documents_come_in_parts_that_belong_together(task: Task) -> None:
         np.testing.assert_array_equal(WordEncoder().encode(texts), vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [OURS, *slow(name for name in STORES if name != OURS)])
 def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: Path) -> None:
     if name in missing_stores():

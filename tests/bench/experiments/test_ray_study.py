@@ -41,6 +41,7 @@ def test_a_row_for_each_build(tiny_bert: Path, tmp_path: Path, docstrings: list[
     assert len(table.rows) == 2
 
 
+@pytest.mark.slow
 def test_indexes_that_differ_are_told_apart(tmp_path: Path, docstrings: list[Document]) -> None:
     for name, documents in (("a", docstrings[:300]), ("b", docstrings[1:301])):
         with Collection.create(tmp_path / name, WordEncoder(), Settings(16, kind="sq8")) as made:

@@ -55,6 +55,7 @@ def test_every_law_is_of_rows_and_none_gives_back(model: Model) -> None:
         assert len(law.seen) >= 1
 
 
+@pytest.mark.slow
 @given(
     st.integers(1000, 10**11),
     st.sampled_from([64, 384, 768, 1024]),

@@ -44,6 +44,7 @@ def test_nothing_is_left_out(source: str) -> None:
     assert found == SOURCES[source][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "system"), SYSTEMS, ids=lambda x: getattr(x, "name", ""))
 def test_each_line_has_a_row_or_a_reason(table: PublishedTable, system: System) -> None:
     assert len(system.figures) == len(table.columns)

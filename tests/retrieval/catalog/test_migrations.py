@@ -203,6 +203,7 @@ def test_documents_without_text_leave_the_searches_of_an_older_index(second: Pat
     assert facts["cut"] == {"documents": 0, "share_read": 1.0, "complete": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["delete", "replace", "compact", "reduce", "rebuild"])
 def test_moments_of_an_older_index_lose_its_documents_without_text(
     second: Path, change: str
@@ -235,6 +236,7 @@ def third(tmp_path: Path) -> Path:
     return tmp_path / "third"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["add", "reduce", "compact", "rebuild"])
 def test_documents_of_an_older_index_are_copied_by_the_next_change(
     third: Path, change: str

@@ -264,6 +264,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ATTACKS, ids=lambda where: repr(where)[:40])
 def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     begin = time.process_time()

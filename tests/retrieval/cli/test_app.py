@@ -202,6 +202,7 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_scores_less_is_left_out(pets: Runner) -> None:
     words = ("search", "pets", "the cat sat on the mat", "--json")
     hits = pets(*words).json["queries"][0]["hits"]
@@ -327,6 +328,7 @@ def test_a_whole_document(slimdex: Runner) -> None:
     assert "unknown id 'c'; expected the id of a document" in slimdex.refuses("open", "x", "c")
 
 
+@pytest.mark.slow
 def test_a_build_that_goes_on_is_cut_as_it_was_begun(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +449,7 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     assert float(text[5]) >= float(alone[4])
 
 
+@pytest.mark.slow
 def test_eval_without_labels(pets: Runner) -> None:
     report = pets("eval", "pets", "--self", "--sample", "2", "--json").json
     assert (report["queries"], report["documents"]) == (2, 3)
@@ -535,6 +538,7 @@ def test_json_is_json_whatever_the_columns_hold(slimdex: Runner) -> None:
     assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": None}]
 
 
+@pytest.mark.slow
 def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) -> None:
     write("a.jsonl", [{"id": "a", "text": "the cat", "x": 1.5}])
     write("b.jsonl", [{"id": "b", "text": "the dog", "X": 2}])
@@ -566,6 +570,7 @@ def test_arguments_that_are_no_text(pets: Runner) -> None:
 BUILD = ("build", "pets.jsonl", "--out", "new")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -956,6 +961,7 @@ def test_words_count_beside_meaning(pets: Runner) -> None:
     assert pets("words", "pets", "--off").out == "no words' index any more\n"
 
 
+@pytest.mark.slow
 def test_hits_are_ordered_anew_by_a_cross_encoder(pets: Runner, tmp_path: Path) -> None:
     model = str(make_cross_encoder(tmp_path / "cross"))
     found = pets("search", "pets", "cat", "--rerank", model, "-n", "2", "--json").json

@@ -33,6 +33,7 @@ class ClockEncoder(WordEncoder):
         return super().encode(["x" for _ in texts])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_the_time_left_is_about_right_from_the_first_line_on(
     tmp_path: Path,

@@ -55,6 +55,7 @@ def test_it_says_what_it_wrote(run: Run) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["a.npz", "b", "i"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -55,6 +55,7 @@ def refused(run: Run, *words: str) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_build_search_reduce_eval_and_move(run: Run) -> None:
     assert run("build", "notes.jsonl", "--model", "glove.txt", "--out", "i")[0] == 0
     assert ids(run, "i", "dog", "-n", "2")[0] in "03"
@@ -73,6 +74,7 @@ def test_build_search_reduce_eval_and_move(run: Run) -> None:
     assert ids(run, "i", "rain")[0] == "1"
 
 
+@pytest.mark.slow
 def test_distill_a_transformer_and_build_with_it(run: Run, tiny_bert: Path) -> None:
     code, out, err = run("distill", str(tiny_bert), "--out", "small", "--dim", "8")
     assert (code, out) == (0, "57 tokens of 8 dimensions in small\n"), err

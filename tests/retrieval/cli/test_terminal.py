@@ -232,6 +232,7 @@ def test_a_link_in_several_lines_is_one(files: Path) -> None:
     assert "".join(to_box).count(f"{files}/box.mbox") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{}, {"FORCE_COLOR": "1"}, {"NO_COLOR": "1"}])
 def test_a_pipe_and_json_have_no_links(files: Path, variables: dict[str, str]) -> None:
     assert "\x1b]8" not in piped(*of_files(files, "--show", "path,url"), **variables)

@@ -116,6 +116,7 @@ def test_eval_by_itself_has_a_bound(run: Run) -> None:
     assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

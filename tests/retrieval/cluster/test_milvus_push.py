@@ -101,6 +101,7 @@ def test_a_file_that_milvus_lite_is_still_writing(
     assert len(calls) > failures
 
 
+@pytest.mark.slow
 def test_a_second_push_sends_nothing_and_later_ones_what_has_changed(
     empty: Server, index: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_compacted_index_is_the_same(empty: Server, index: Path) -> None:
         assert found.search("word140 word4 word0", 1)[0].id == "d140"
 
 
+@pytest.mark.slow
 def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, index: Path) -> None:
     first = pushed(index, empty)
     with (
@@ -339,6 +341,7 @@ def test_a_name_that_milvus_does_not_take(name: str) -> None:
         Names.asked(name)
 
 
+@pytest.mark.slow
 def test_verification_names_what_differs(empty: Server, index: Path) -> None:
     done = pushed(index, empty)
     row = rows_there(empty)[key_of("d1", 0)]
@@ -358,6 +361,7 @@ def test_verification_names_what_differs(empty: Server, index: Path) -> None:
     assert "of the index's own answers" in answers
 
 
+@pytest.mark.slow
 def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
     from slimdex.indexes.errors import CorruptError
 

@@ -55,6 +55,7 @@ ALL = 1000
 """Candidates: all rows."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", WHERES)
 @pytest.mark.parametrize("per", ["document", "passage"])
 def test_the_same_hits_with_the_folder_and_without(
@@ -164,6 +165,7 @@ def test_documents_that_have_gone_since_the_push_are_not_found(
         assert "d8" not in {hit.id for hit in found.search("word8 word3 title", 50)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["IVF_SQ8", "HNSW", "HNSW_SQ", "IVF_FLAT"])
 def test_every_kind_of_the_server_finds_most(server: Server, own: Collection, kind: str) -> None:
     push(own, server, "kinds", PushOptions(kind))

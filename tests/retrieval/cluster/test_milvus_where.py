@@ -234,6 +234,7 @@ def check(server: Server, table: duckdb.DuckDBPyConnection, where: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -247,6 +248,7 @@ def test_a_filter_holds_for_the_same_documents(
     check(server, table, where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", CONSTANTS)
 def test_every_comparison_of_a_column_is_translated(
     server: Server, table: duckdb.DuckDBPyConnection, column: str

@@ -396,10 +396,12 @@ def test_a_collection_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15)
 
 
+@pytest.mark.slow
 def test_a_collection_with_passages_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15, machine=PassagesMachine)
 
 
+@pytest.mark.slow
 def test_a_collection_with_words_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15, machine=WordsMachine)
 

@@ -65,6 +65,7 @@ def test_it_is_seen_at_once_and_later(path: Path) -> None:
     assert verify(path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "measured"),
     [

@@ -159,6 +159,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "resumed"), [*WIDENED, *slow(OTHERS)])
 def test_a_column_that_is_widened_later(
     tmp_path: Path, old: Any, new: Any, resumed: bool, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +219,7 @@ CHANGE = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=CHANCE.examples(5))
 @given(changes=st.lists(CHANGE, min_size=3, max_size=5))
 def test_after_some_changes_both_say_the_same(
@@ -347,6 +349,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "damage"),
     [
@@ -477,6 +480,7 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
     assert collection._snapshot is not before
 
 
+@pytest.mark.slow
 def test_threads_read_documents_while_they_change_places(tmp_path: Path) -> None:
     def documents(first: int, count: int) -> list[Document]:
         numbers = range(first, first + count)

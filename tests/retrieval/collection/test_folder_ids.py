@@ -66,6 +66,7 @@ def test_two_folders_in_one_build() -> None:
     assert texts() == BOTH
 
 
+@pytest.mark.slow
 def test_folders_of_one_name_and_a_third() -> None:
     shutil.copytree("job", "more/job")
     built("home/notes", "job/notes")

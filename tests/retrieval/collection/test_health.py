@@ -74,6 +74,7 @@ def brute_recall(collection: Collection, pool: Pool) -> float:
     return float(np.mean(shares))
 
 
+@pytest.mark.slow
 def test_figures_of_a_fit_are_kept_and_those_of_today_are_exact(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
@@ -100,6 +101,7 @@ def test_figures_of_a_fit_are_kept_and_those_of_today_are_exact(
         assert found.is_large
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_measured_one_and_a_fit_of_today_restores_what_is_said(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
@@ -126,6 +128,7 @@ def test_the_loss_is_the_measured_one_and_a_fit_of_today_restores_what_is_said(
         )
 
 
+@pytest.mark.slow
 def test_a_refit_is_what_a_fresh_build_is(tmp_path: Path, docstrings: list[Document]) -> None:
     with old_fit(tmp_path / "i", docstrings, 2000) as collection:
         added = collection.add(docstrings[2640:3000], refit="always")
@@ -154,6 +157,7 @@ def certified(collection: Collection, promise: float | None = None) -> Certifica
     return made
 
 
+@pytest.mark.slow
 def test_an_addition_that_breaks_what_was_certified_says_so(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
@@ -176,6 +180,7 @@ def test_an_addition_that_breaks_what_was_certified_says_so(
     assert verify(tmp_path / "i") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", [0.1, 0.99])
 def test_a_refit_renews_what_was_certified(
     tmp_path: Path, docstrings: list[Document], promise: float
@@ -264,6 +269,7 @@ def test_searches_go_on_while_it_is_fitted_anew(tmp_path: Path, docstrings: list
         assert asked[0] > 0
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Document]) -> None:
     """Opening again, deletions, `compact` and `repair`."""
     path = tmp_path / "i"
@@ -300,6 +306,7 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
         assert collection._state.fit["rows"] == 700
 
 
+@pytest.mark.slow
 def test_an_index_whose_fit_is_not_known(tmp_path: Path, docstrings: list[Document]) -> None:
     """As one of an older slimdex is after its migration."""
     with old_fit(tmp_path / "i", docstrings, 700) as collection:
@@ -371,6 +378,7 @@ def test_bad_input_is_one_line(tmp_path: Path, docstrings: list[Document]) -> No
             collection.health(sample=0)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, docstrings: list[Document]) -> None:
     """Of given vectors, since the command line knows no encoder of words."""
     vectors = WordEncoder().encode([d.content for d in docstrings[:2000]])

@@ -52,6 +52,7 @@ def test_names_turn_words_on(collection: Collection) -> None:
     assert collection.info()["words"]["hybrid"] == tuned.hybrid
 
 
+@pytest.mark.slow
 def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> None:
     """Labels are the exact search's own best, which nothing beats."""
     rng = np.random.default_rng(1)
@@ -64,6 +65,7 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
     assert collection.hybrid == "off"
 
 
+@pytest.mark.slow
 def test_few_labels_tell_nothing(collection: Collection) -> None:
     labels = {name: {name: 1} for name in NAMES[:50]}
     tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)

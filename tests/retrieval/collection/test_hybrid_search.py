@@ -86,6 +86,7 @@ def test_a_condition_is_as_if_there_were_no_others(collection: Collection, tmp_p
         assert [hit.score for hit in hits] == pytest.approx(best, abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_what_only_the_words_find_is_scored_by_meaning_too(
     collection: Collection, tmp_path: Path, query: str
@@ -186,6 +187,7 @@ def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> 
         collection.search_many(vector[None], hybrid=0.5, texts=["one", "two"])
 
 
+@pytest.mark.slow
 def test_repair_makes_words_anew(collection: Collection) -> None:
     expected = collection.search("blue libfoo2", 9, hybrid=0.5)
     collection.close()

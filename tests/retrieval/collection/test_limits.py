@@ -54,6 +54,7 @@ def test_ids_of_any_unicode_are_kept_apart(collection: Collection) -> None:
     assert collection.add([Document(IDS[-1], "new")]).replaced == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document",
     [
@@ -130,6 +131,7 @@ def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: in
     assert verify(path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["title", "c498", *slow(["c0", "c497", "c599"])])
 def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed: str) -> None:
     """Columns are compared some at a time."""

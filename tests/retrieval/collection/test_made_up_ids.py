@@ -79,6 +79,7 @@ def test_files_of_one_name_in_one_build() -> None:
     assert contents() == BOTH
 
 
+@pytest.mark.slow
 def test_one_name_from_different_working_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("jan")
     collection, _ = build(Path("../rep"), Sources.open(["report.csv"]), WordEncoder, Settings())
@@ -98,6 +99,7 @@ def test_one_name_from_different_working_folders(monkeypatch: pytest.MonkeyPatch
     }
 
 
+@pytest.mark.slow
 def test_a_file_that_has_grown_is_the_same_however_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_folder_that_has_moved_keeps_its_ids_while_no_document_would_be_lost()
     assert other == f"{Path.cwd().name}/report.csv:2"
 
 
+@pytest.mark.slow
 def test_metadata_of_another_file_are_not_replaced_either(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("feb/report.csv").write_text(JAN.replace(",2", ",7"))
     monkeypatch.chdir("jan")
@@ -146,6 +149,7 @@ def test_metadata_of_another_file_are_not_replaced_either(monkeypatch: pytest.Mo
     assert len(contents("../rep")) == 4
 
 
+@pytest.mark.slow
 def test_a_document_that_the_user_has_called_so_is_not_replaced() -> None:
     collection = Collection.create("rep", WordEncoder())
     collection.add([Document("jan/report.csv:2", "mine"), Document("x", "other")])
@@ -169,6 +173,7 @@ def older_contents() -> dict[str, str]:
     return {d.id: d.text for d in found.values()}
 
 
+@pytest.mark.slow
 def test_an_older_index_keeps_its_ids_and_takes_the_file_that_has_grown() -> None:
     older_index()
     Path("jan/report.csv").write_text(JAN + "shoes bought,9\n")
@@ -193,6 +198,7 @@ def test_an_older_index_loses_nothing_to_a_file_that_may_be_another() -> None:
     assert added.notes[1].endswith("`delete --where \"starts_with(id, 'report.csv:')\"`")
 
 
+@pytest.mark.slow
 def test_an_addition_that_fails_keeps_no_origin() -> None:
     built("jan/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
@@ -206,6 +212,7 @@ def test_an_addition_that_fails_keeps_no_origin() -> None:
         assert not any("report" in digest or "/" in digest for digest in before.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.tsv", "a.txt", "a.csv.gz", "corpus.jsonl"])
 def test_every_kind_of_file_is_told_apart(name: str) -> None:
     for folder in ("jan", "feb"):
@@ -227,6 +234,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return pipe
 
 
+@pytest.mark.slow
 def test_what_is_piped_in_never_replaces_what_was_before(piped: Callable[[str], Any]) -> None:
     piped("one\ntwo\n")
     assert built("-").notes[0] == "standard input: no id column; ids are stdin:1, ..."
@@ -256,6 +264,7 @@ class Interrupted(WordEncoder):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
     built("jan/report.csv")
     sources = Sources.open(["feb/report.csv"])

@@ -96,6 +96,7 @@ def check(hits: Sequence[Hit], expected: Sequence[tuple[float, str, int, int]]) 
             assert hit.end == end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["document", "passage"])
 @pytest.mark.parametrize("limit", [1, 10, 500])
 def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None:
@@ -213,6 +214,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     assert verify(path) == []
 
 
+@pytest.mark.slow
 def test_an_addition_interrupted_inside_a_document_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +259,7 @@ def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
     assert repair(path) == []
 
 
+@pytest.mark.slow
 def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
     reading = ReadingEncoder(max_length=32)
     for asked, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
@@ -306,6 +309,7 @@ def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
         assert collection.verify() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "said"),
     [

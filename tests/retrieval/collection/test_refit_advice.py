@@ -69,6 +69,7 @@ def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
             assert not [note for note in added.notes if note.startswith("fitted on")]
 
 
+@pytest.mark.slow
 def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(topic("a", 700))
@@ -90,6 +91,7 @@ def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
         assert coding_seconds(collection._index) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["delete", *slow(["delete and compact", "replace"])])
 def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
     """As in a fresh build: the codes of the new topic are trained on it."""

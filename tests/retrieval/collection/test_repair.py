@@ -54,6 +54,7 @@ def test_a_sound_index_has_no_faults(path: Path) -> None:
     assert repair(path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", DERIVED)
 @pytest.mark.parametrize("damage", ["flip", *slow(["cut", "remove"])])
 def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str) -> None:
@@ -101,6 +102,7 @@ def test_damage_to_the_truth_is_found_and_not_repaired(path: Path, role: str, at
     assert file.read_bytes() == damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["vectors", "norms", "documents", "offsets"])
 def test_an_addition_does_not_hide_damage(path: Path, role: str) -> None:
     flip(find(path, role))
@@ -123,6 +125,7 @@ def test_a_cut_vector_file(path: Path) -> None:
         answers(path)
 
 
+@pytest.mark.slow
 def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:

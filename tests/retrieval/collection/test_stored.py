@@ -56,6 +56,7 @@ def check(collection: Collection, texts: dict[str, str]) -> None:
     assert packed_width(DIM) == DIM + 4
 
 
+@pytest.mark.slow
 def test_every_change_of_an_int8_index(path: Path) -> None:
     texts = {document.id: document.text for document in DOCUMENTS}
     with Collection.create(path, WordEncoder(DIM), OWN_ORDER, stored="int8") as collection:
@@ -96,6 +97,7 @@ def test_a_text_that_has_not_changed_keeps_its_bytes(path: Path) -> None:
         assert (path / "vectors-000001.i8").read_bytes() == before + before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["gone", "damaged", "short"])
 def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) -> None:
     with Collection.create(path, WordEncoder(DIM), stored="int8") as collection:

@@ -354,6 +354,7 @@ def test_arrays_that_do_not_fit(
     assert verify(path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("params", "kind"),
     [
@@ -395,6 +396,7 @@ def test_tensors_of_any_size_are_checked_before_memory_is_taken(
         load_tensors(file)
 
 
+@pytest.mark.slow
 def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document]) -> None:
     other = path.parent / "other.index"
     settings = Settings(k=16, kind="sq8")
@@ -521,6 +523,7 @@ NOT_OURS = [
 """What is done to the table of passages."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", [*NOT_OURS[:3], *slow(NOT_OURS[3:])])
 def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement: str) -> None:
     """They are answered from, or refused in a line: no answer has what is not in the texts."""

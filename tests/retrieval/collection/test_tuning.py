@@ -81,6 +81,7 @@ def test_what_is_applied_reaches_the_target(collection: Collection, tmp_path: Pa
     json.dumps(applied.as_dict())
 
 
+@pytest.mark.slow
 def test_it_is_the_least_of_memory_that_was_tried_to_reach_it(collection: Collection) -> None:
     low, high = (collection.tune(Target(recall=share)) for share in (0.7, 0.95))
     assert low.chosen is not None
@@ -187,6 +188,7 @@ def test_a_failed_proof_costs_error_and_the_next_is_stricter(
             assert found.certificate.bound >= found.target.recall
 
 
+@pytest.mark.slow
 def test_certify(collection: Collection, path: Path, tmp_path: Path) -> None:
     made = collection.certify()
     assert made == collection._state.certificate

@@ -41,6 +41,7 @@ def moments_of_texts(collection: Collection) -> Moments:
     return Moments(collection._state.dim).update(collection._vectors.take(live))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "candidates"),
     [("flat", 0), ("pq", 200), ("hnsw", 0), *slow([("flat", 200), ("pq", 0), ("hnsw", 200)])],

@@ -229,6 +229,7 @@ def test_a_search_that_began_before_goes_on(
     assert collection.search_many("parse a date", limit=1)[0][0].id.startswith("new")
 
 
+@pytest.mark.slow
 def test_documents_are_read_by_a_condition_while_they_change_places(
     collection: Collection, docstrings: list[Document]
 ) -> None:

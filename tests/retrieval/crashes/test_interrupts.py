@@ -37,6 +37,7 @@ def collection(tmp_path: Path, copied: Copies, docstrings: list[Document]) -> It
         yield collection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "error",

@@ -49,6 +49,7 @@ def test_the_error_says_how_to_go_on(moved: Path) -> None:
         assert "by --model PATH (for good: `slimdex repair DIR --model PATH`)" in said
 
 
+@pytest.mark.slow
 def test_for_one_command_and_for_good(moved: Path) -> None:
     new = str(moved / "new")
     assert first(moved, "--model", new) == "1"

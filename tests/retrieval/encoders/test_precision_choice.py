@@ -92,6 +92,7 @@ def test_it_has_to_be_faster_and_to_hold(changed: dict[str, float], is_worth_it:
     assert Measured(**WORTH_IT | changed).is_worth_it is is_worth_it
 
 
+@pytest.mark.slow
 def test_what_is_compared(auto: TransformerEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cosines and neighbours by numpy, over all of the texts."""
     monkeypatch.setattr(precision_choice, "LEAST_GAIN", 0.0)
@@ -140,6 +141,7 @@ def test_too_little_time_is_no_proof(
     assert near(auto, "int8").agreement == 0.0
 
 
+@pytest.mark.slow
 def test_it_is_measured_once(
     auto: TransformerEncoder, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +186,7 @@ def test_where_nothing_can_be_remembered(
     assert TransformerEncoder(str(tiny_bert)).fastest().encode(["dog"]).shape == (1, 32)
 
 
+@pytest.mark.slow
 def test_an_index_is_made_and_searched_in_what_was_chosen(
     auto: TransformerEncoder, cache: Path, tmp_path: Path
 ) -> None:
@@ -208,6 +211,7 @@ def test_an_index_is_made_and_searched_in_what_was_chosen(
     assert np.abs(rows - expected).max() < np.abs(rows - exact.encode(texts)).max()
 
 
+@pytest.mark.slow
 def test_a_spec_names_the_precision_of_its_vectors(auto: TransformerEncoder) -> None:
     coarse = auto.in_precision("int8")
     assert encoder_from_spec(coarse.spec()).precision == "int8"

@@ -79,6 +79,7 @@ def test_too_few_layers(pooling: str, count: int) -> None:
         parse_pooling(pooling).check_layers(count)
 
 
+@pytest.mark.slow
 def test_by_an_encoder(tiny_bert: Path) -> None:
     """However texts are batched, and by whatever runs it."""
     encoder = TransformerEncoder(str(tiny_bert), pooling="wk", precision="fp32")

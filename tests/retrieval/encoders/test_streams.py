@@ -97,6 +97,7 @@ def failing(batches: list[Batch]) -> Iterator[Batch]:
     raise ValueError("the seventh text")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faster", [True, False])
 def test_what_fails_is_told_and_does_no_harm(encoder: TransformerEncoder, faster: bool) -> None:
     expected, found = encoder.encode(TEXTS), in_streams(encoder)
@@ -127,6 +128,7 @@ def test_requests_come_back_from_who_wants_no_more(encoder: TransformerEncoder) 
     assert len(found._idle) == 1
 
 
+@pytest.mark.slow
 def test_threads_get_each_its_own_vectors(encoder: TransformerEncoder) -> None:
     expected, found = encoder.encode(TEXTS), in_streams(encoder)
 

@@ -44,6 +44,7 @@ def check_answers(collection: Collection, folder: Path, k: int = 10, **options: 
             assert abs(score_of.get(id, hits[-1].score) - score) <= TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

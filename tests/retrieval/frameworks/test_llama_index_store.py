@@ -73,6 +73,7 @@ def test_an_index_of_llama_indexes_on_it(tmp_path: Path) -> None:
     again.client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [

@@ -98,6 +98,7 @@ def test_over_stdin_and_stdout(notes: Path) -> None:
     asked(stdio(notes), ask)
 
 
+@pytest.mark.slow
 def test_beside_a_service_that_holds_the_index(notes: Path) -> None:
     with serving([notes]) as running:
 

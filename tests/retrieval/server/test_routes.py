@@ -178,6 +178,7 @@ def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> Non
     asked(places, ask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "line"),
     [

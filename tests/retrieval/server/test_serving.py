@@ -41,6 +41,7 @@ def found(running: Running, query: str) -> list[str]:
     return [hit["id"] for hit in answer.json()["queries"][0]["hits"]]
 
 
+@pytest.mark.slow
 def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) -> None:
     """While it holds the index, they work as they do without it, and it sees what they did."""
     alone = slimdex("search", notes, "dog on a rug", "-n", "2", "--json")
@@ -84,6 +85,7 @@ def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) ->
     assert json.loads(slimdex("info", notes, "--json").stdout)["documents"] == 4
 
 
+@pytest.mark.slow
 def test_its_address_is_its_owners_alone(notes: Path) -> None:
     with serving([notes]) as running:
         assert stat.S_IMODE((notes / FILE).stat().st_mode) == 0o600
@@ -146,6 +148,7 @@ def _quietly(send: object) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_it_ends_when_what_was_begun_is_done(notes: Path) -> None:
     body = "".join(json.dumps({"id": i, "text": f"rain {i}"}) + "\n" for i in range(20_000))
     answers = []
@@ -165,6 +168,7 @@ def test_it_ends_when_what_was_begun_is_done(notes: Path) -> None:
         assert len(collection) == 20_000 + len(TEXTS) - 3  # ids 0, 1 and 2 were replaced
 
 
+@pytest.mark.slow
 def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("read 0123456789abcdef\n")
@@ -187,6 +191,7 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
         assert "is writing to it" in says(slimdex("repair", notes))
 
 
+@pytest.mark.slow
 def test_over_tls_with_a_token(notes: Path, tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(

@@ -60,6 +60,7 @@ def built(*specs: str, types: str = "") -> dict[str, Any]:
     return held(build(path, opened(*specs, types=types), WordEncoder, Settings())[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -103,6 +104,7 @@ def about_columns(added: Added) -> list[str]:
     return [note for note in added.notes if "column" in note]
 
 
+@pytest.mark.slow
 def test_a_column_without_values_has_no_say() -> None:
     tables = (csv("a.csv", ""), csv("b.csv", "5"))
     for a, b in (tables, (jsonl("a.jsonl", None), jsonl("b.jsonl", 5))):
@@ -111,6 +113,7 @@ def test_a_column_without_values_has_no_say() -> None:
             assert built(*order) == {"a0": None, "b0": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["5", "2024-01-02", *slow(["1.5", "word"])])
 def test_a_column_without_values_changes_none_that_is_there(value: str) -> None:
     for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):

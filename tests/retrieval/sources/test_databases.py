@@ -179,6 +179,7 @@ def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
         read(spec)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 def test_a_database_that_makes_texts_larger_than_memory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.db"

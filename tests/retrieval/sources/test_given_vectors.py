@@ -59,6 +59,7 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
             collection.search_many(X[:1, :3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -183,6 +184,7 @@ def slimdex(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["npy", "column"])
 def test_from_the_command_line(X: Matrix, tmp_path: Path, way: str) -> None:
     source = write_parquet(tmp_path / "d.parquet", X)

@@ -64,6 +64,7 @@ def test_dicts(tmp_path: Path) -> None:
         assert collection.get("5") == Document("5", "a cat", "", {"n": 1, "text_": None})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "message"),
     [

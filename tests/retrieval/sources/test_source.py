@@ -309,6 +309,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "type_"), WRITTEN)
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 def test_what_numbers_would_change_stays_text(

@@ -189,6 +189,7 @@ def test_epub() -> None:
     assert pieces(tea) == [(("One",), "one", "One\n\na"), (("Two",), "two", "Two\n\nb")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["docx", "odt", "epub"])
 def test_archives_that_are_bombs_or_broken(kind: str) -> None:
     name = {"docx": "word/document.xml", "odt": "content.xml", "epub": "META-INF/container.xml"}

@@ -241,6 +241,7 @@ def test_a_file_of_its_own(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None
         open_source("nothing")
 
 
+@pytest.mark.slow
 def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
     with worker_process.Worker(seconds=4) as worker:
         slow = b"<p>" + b"<dl><dt id=x>a<dd>" * 100_000

@@ -76,6 +76,7 @@ def test_every_library_of_the_extra_is_tried() -> None:
     assert set(NEEDS) == set(LIBRARIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", NEEDS)
 def test_what_needs_a_missing_library_is_told(module: str, folder: Path, tmp_path: Path) -> None:
     found, said = json.loads(without(module, READ_A_FOLDER, folder, folder=tmp_path / "site"))
