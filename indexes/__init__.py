@@ -3,8 +3,8 @@
 This package has never heard of text, DuckDB or a model.
 Files import only what is above them: errors, bounds, progress, workers, forks, json_text, choices,
 kinds, locks, arrays, half_precision, int8_rows, tensors, ranking, search_costs, stages,
-vector_file, moments, vector_index, reducer, linear, training_rows, autoencoder, flow, rescoring,
-registry, filtered_search, settings, reduced_index, layers, drift, loss_ladder.
+vector_file, moments, score_aware, vector_index, reducer, linear, training_rows, autoencoder, flow,
+rescoring, registry, filtered_search, settings, reduced_index, layers, drift, loss_ladder.
 """
 
 import os

@@ -79,7 +79,7 @@ PQ = Kind(
 )
 PQ_L2 = Kind(
     "pq-l2",
-    "pq by distance: the same bytes, better order without rescoring",
+    "pq that keeps scores, not rows: the same bytes, better order without rescoring",
     PQ.factory,
     min_rows=PQ.min_rows,
     multiple=PQ.multiple,
@@ -87,9 +87,10 @@ PQ_L2 = Kind(
     by_distance=True,
 )
 """Decoded rows are shorter than the unit rows that they stand for, each by another share, so that
-inner products put rows last that are coded worst. A distance takes part of that off again: it has
-the decoded row's own length in it (Jegou et al. 2011, "Product Quantization for Nearest Neighbor
-Search", section III)."""
+inner products put rows last that are coded worst. Two things lessen that: a distance takes part of
+it off again, since it has the decoded row's own length in it (Jegou et al. 2011, "Product
+Quantization for Nearest Neighbor Search", section III), and codes keep the error along the row
+small (`score_aware`)."""
 RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",

@@ -235,13 +235,18 @@ def trained(
     seed: int = 0,
 ) -> FaissIndex:
     """An empty index of `kind` for these vectors, trained on a sample of them."""
-    rows = np.arange(len(vectors))
-    if len(rows) > kind.max_rows:
-        chosen = np.random.default_rng(seed).choice(len(rows), kind.max_rows, replace=False)
-        rows = np.sort(chosen)
-    sample = [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     index = FaissIndex(kind, reducer.n_components, len(vectors))
-    return index.train(np.concatenate(sample))
+    return index.train(training_sample(reducer, vectors, kind.max_rows, seed))
+
+
+def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int = 0) -> Matrix:
+    """Reduced rows (n, k) to train on, in their order: all, or a random choice of `most`."""
+    rows = np.arange(len(vectors))
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
+    return np.concatenate(
+        [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
+    )
 
 
 def _rescored(metric: Metric, probe: Probes, found: Rows, k: int) -> tuple[Matrix, Rows]:

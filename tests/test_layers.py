@@ -90,7 +90,7 @@ def test_imports_run_one_way(file: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "files"),
     [
-        ("faiss", {"indexes/vector_index"}),
+        ("faiss", {"bench/experiments/product_codes", "indexes/vector_index"}),
         (
             "duckdb",
             {

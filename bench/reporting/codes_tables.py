@@ -42,7 +42,8 @@ def _line(rows: Sequence[Row], sets: Sequence[str]) -> list[Cell]:
     mean = sum(whole) / len(whole) if len(whole) == len(sets) else None
     needed = [row["needed"] for row in rows]
     most = "400 and more" if None in needed else f"{max(needed)}"
-    slower = [row["p50_ms_one"] / row["p50_ms_pq"] for row in rows]
+    slower = [row["p50_ms_one"] / row["p50_ms_pq"] for row in rows if "p50_ms_pq" in row]
+    seconds = [[row[name] for row in rows if name in row] for name in ("fit_s", "index_s")]
     return [
         text(f"{first['method']} ({first['kind']})"),
         number(first["k"], "d"),
@@ -50,6 +51,6 @@ def _line(rows: Sequence[Row], sets: Sequence[str]) -> list[Cell]:
         number(first["ram_row_bytes"], ".0f"),
         *(number(delta, "+.2f") for delta in (*deltas, mean)),
         Cell(most, float(most) if most.isdecimal() else 1e9),
-        *(number(max(row[name] for row in rows), ".1f") for name in ("fit_s", "index_s")),
-        number(sorted(slower)[len(slower) // 2], ".1f"),
+        *(number(max(its, default=None), ".1f") for its in seconds),
+        number(sorted(slower)[len(slower) // 2] if slower else None, ".1f"),
     ]

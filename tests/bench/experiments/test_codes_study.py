@@ -28,7 +28,7 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
         check_row(row)
         assert row["ram_row_bytes"] == _bytes(row)
         assert row["needed"] is None or 10 <= row["needed"] <= 400
-        assert row["p50_ms_one"] > 0
+        assert row["method"] == "ideal" or row["p50_ms_one"] > 0
         assert row["ndcg@10_delta"] < 2  # as much as exact search finds, but for chance
     measure_codes(task, results, ABOUT)
     assert list(results.rows.values()) == rows  # what is there is not measured again
@@ -40,9 +40,10 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
 
 def _bytes(row: Row) -> float:
     """Of a code; RaBitQ keeps two floats beside its first bits, and three more beside the rest."""
-    k, kind = row["k"], row["kind"]
+    k, kind = int(row["k"]), row["kind"]
     bits = {"RaBitQ": k + 64, "RaBitQ2": 2 * k + 160, "RaBitQ4": 4 * k + 160}
-    return (bits[kind] if kind in bits else 4 * int(kind[2:-4])) / 8  # PQ12x4fs: 12 times 4 bits
+    bits |= {"PQ6x4fs": 24, "PQ12x4fs": 48, "24 bits": 24, "48 bits": 48}
+    return bits[kind] / 8
 
 
 def test_a_mean_is_of_all_sets_or_of_none(task: Task, tmp_path: Path) -> None:
@@ -58,7 +59,8 @@ def test_a_mean_is_of_all_sets_or_of_none(task: Task, tmp_path: Path) -> None:
 
 
 def test_the_kinds_of_the_catalog_are_those_that_are_tried() -> None:
-    for trial, kind, k in ((TRIALS[0], PQ, 192), (TRIALS[1], PQ_L2, 192)):
+    first = {trial.name: trial for trial in reversed(TRIALS)}
+    for trial, kind, k in ((first["pq"], PQ, 192), (first["pq-l2"], PQ_L2, 192)):
         assert trial.kind(384).factory(k, 5000) == kind.factory(k, 5000)
         assert trial.kind(384).by_distance == kind.by_distance
         assert trial.k(384) == k
