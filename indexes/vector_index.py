@@ -133,8 +133,10 @@ class FaissIndex:
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
+        if isinstance(index, faiss.IndexPQ):
+            index.do_polysemous_training = False  # minutes, for a way to search that is not used
         if hasattr(index, "pq"):
-            index.pq.cp.min_points_per_centroid = 1
+            index.pq.cp.min_points_per_centroid = 1  # as above
             if index.pq.nbits <= 4:
                 index.pq.cp.niter = ROUNDS_4BIT
 

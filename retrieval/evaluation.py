@@ -220,9 +220,7 @@ def per_query(
 
     chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
     run = {
-        query: _best_of_each(
-            [(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0]
-        )
+        query: _places([(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0])
         for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
     }
     labels = {query: dict(qrels[query]) for query in queries}
@@ -233,12 +231,21 @@ def per_query(
     return out
 
 
-def _best_of_each(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Id -> score of answers, best first; of several of a document the first counts."""
+def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Id -> a score as no other has, of answers, best first; of several of a document the first
+    counts.
+
+    Among equal scores the greater id comes first, as in trec_eval, whichever measure asks: those
+    that ir-measures does not leave to trec_eval have the smaller first.
+
+    >>> _places([("a", 0.5), ("b", 0.5), ("a", 0.1)])
+    {'b': 2.0, 'a': 1.0}
+    """
     found = dict[str, float]()
     for id, score in answers:
         found.setdefault(id, score)
-    return found
+    order = sorted(found, key=lambda id: (found[id], id), reverse=True)
+    return {id: float(len(order) - place) for place, id in enumerate(order)}
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:

@@ -53,6 +53,15 @@ def test_measures_worked_by_hand() -> None:
     assert found["recall@10"].tolist() == found["recall@100"].tolist() == [1, 0]
 
 
+def test_of_equal_scores_the_greater_id_comes_first_in_every_measure() -> None:
+    """As trec_eval has it, in which order they are found too."""
+    scores, qrels = np.full((1, 3), 0.5, np.float32), {"q": {"b": 1}}
+    for rows in ([0, 1, 2], [2, 1, 0]):
+        found = per_query(scores, np.array([rows]), ["q"], ["a", "b", "c"], qrels)
+        assert found["mrr@10"] == 1 / 2
+        assert found["ndcg@10"] == pytest.approx(1 / np.log2(3))
+
+
 def test_a_query_without_answers_measures_zero() -> None:
     rows, scores = np.array([[-1], [0]]), np.array([[-np.inf], [1.0]], dtype=np.float32)
     found = per_query(scores, rows, ["q1", "q2"], ["a"], {"q1": {"a": 1}, "q2": {"a": 1}})
