@@ -133,7 +133,7 @@ class FaissIndex:
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
-        if isinstance(index, faiss.IndexPQ):
+        if hasattr(index, "do_polysemous_training"):
             index.do_polysemous_training = False  # minutes, for a way to search that is not used
         if hasattr(index, "pq"):
             index.pq.cp.min_points_per_centroid = 1  # as above

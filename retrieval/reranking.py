@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 
 from .documents import Hit, content
+from .encoders.hub import find_model
 
 BATCH = 32
 """Pairs that are read together."""
@@ -46,13 +47,20 @@ class CrossEncoder:
         self.name = str(model)
         self._model: Any
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(
-                self.name, trust_remote_code=trust_remote_code
-            )
+            folder = find_model(self.name, with_code=trust_remote_code).folder
+            usual = {"trust_remote_code": trust_remote_code, "local_files_only": True}
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **usual)
             self._model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                self.name, trust_remote_code=trust_remote_code, output_loading_info=True
+                folder, output_loading_info=True, **usual
             )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except (
+            SlimdexError,
+            OSError,
+            ValueError,
+            KeyError,
+            RuntimeError,
+            SafetensorError,
+        ) as error:
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"--rerank {self.name}: no cross-encoder there ({reason})") from error
         self._model.eval()
