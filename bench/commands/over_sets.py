@@ -175,7 +175,9 @@ def codes(
     pooling: Pooling = None,
     max_length: MaxLength = None,
     quick: Quick = False,
-    slow: Annotated[bool, typer.Option("--slow", help="Those too that train for minutes.")] = False,
+    slow: Annotated[
+        bool, typer.Option("--slow", help="Also those that take a minute or more of a set.")
+    ] = False,
 ) -> None:
     """Codes alone, made in every way, at the same bytes: quality, time to train, add and search."""
     from slimdex.retrieval.cli import console
