@@ -254,6 +254,7 @@ def test_an_index_through_its_settings(X: Matrix, tmp_path: Path) -> None:
         Settings(reducer="flow").check_count(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-6, 1e15])
 def test_rows_that_hold_little(scale: float, rng: np.random.Generator) -> None:
     """Equal rows, two rows, dimensions that never vary, fewer dimensions than there are."""

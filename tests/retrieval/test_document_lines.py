@@ -30,6 +30,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES))
 def test_values_come_back_as_they_were(values: list[Any]) -> None:
     line = line_of(values)

@@ -40,6 +40,7 @@ def asked(collection: Collection) -> tuple[list[tuple[str, str]], dict[str, dict
     return queries, qrels
 
 
+@pytest.mark.slow
 def test_the_last_step_is_what_eval_measures_and_float16_its_exact_search(
     collection: Collection,
 ) -> None:

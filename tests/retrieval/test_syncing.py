@@ -144,6 +144,7 @@ def test_a_touched_file_keeps_its_vectors(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 def test_what_changes_in_the_moment_it_is_read_is_read_again(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.Mo
     monkeypatch.undo()
 
 
+@pytest.mark.slow
 def test_documents_of_other_sources_stay(notes: None) -> None:
     write(**{"more.jsonl": '{"id": "tea", "text": "a"}\n{"id": "b", "text": "b"}\n'})
     with Collection.open("x", encoder()) as collection:
@@ -266,6 +268,7 @@ def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 def test_a_folder_is_the_same_however_it_is_named(notes: None) -> None:
     os.symlink("notes", "link")
     for name in (str(Path("notes").absolute()), "link", "../" + Path.cwd().name + "/notes/"):
@@ -274,6 +277,7 @@ def test_a_folder_is_the_same_however_it_is_named(notes: None) -> None:
     assert counts(synced(".", index="../x")) == (0, 0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_source_that_is_gone_or_empty_deletes_nothing(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +422,7 @@ def test_whatever_happens_it_ends_as_a_fresh_build(
     check_equals_fresh("s")
 
 
+@pytest.mark.slow
 def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
     """Vectors of a moved file are copied: they are what the encoder would give again."""
     os.rename("notes/long.md", "notes/yard/long2.md")

@@ -22,6 +22,7 @@ def dataset(name: str, count: int) -> Dataset:
     return Dataset.of(name, documents, queries, {f"q{i}": {str(i): 1} for i in range(count)})
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_brute_force(tmp_path: Path) -> None:
     sets, encoder = [dataset("x", 150), dataset("y", 120)], WordEncoder(256)
     x, y = measure_chance(sets, encoder)

@@ -16,6 +16,7 @@ from slimdex.indexes.kinds import PQ, PQ_L2
 from tests.bench.conftest import ABOUT
 
 
+@pytest.mark.slow
 def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
     results = ResultsFile(tmp_path / "codes-words.jsonl")
     measure_codes(task, results, ABOUT)
@@ -46,6 +47,7 @@ def _bytes(row: Row) -> float:
     return bits[kind] / 8
 
 
+@pytest.mark.slow
 def test_a_mean_is_of_all_sets_or_of_none(task: Task, tmp_path: Path) -> None:
     results = ResultsFile(tmp_path / "codes-words.jsonl")
     measure_codes(task, results, ABOUT)

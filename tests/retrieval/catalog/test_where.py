@@ -364,6 +364,7 @@ read_text COLUMNS row deleted -- /* */ :: -> ->> $$ 1 0 'a' e'\\'' é"""
 PIECES = [*"()[]{};,.?$#*'\"-+/|&!~^=<>:@% \n\ud800\u2028\0", *WORDS.split()]
 
 
+@pytest.mark.slow
 @settings(max_examples=CHANCE.examples(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["", " "]))
 def test_random_conditions_end_in_rows_or_in_one_line(

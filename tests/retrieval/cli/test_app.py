@@ -226,6 +226,7 @@ def test_a_score_that_none_can_be(pets: Runner, score: str) -> None:
     assert said == f"error: --min-score {score}; expected a cosine, -1 to 1\n"
 
 
+@pytest.mark.slow
 def test_a_best_hit_as_if_by_chance_is_told(slimdex: Runner) -> None:
     """A query beside all that the documents span, and one that is a document's own vector."""
     X = np.random.default_rng(0).standard_normal((120, 256))
@@ -386,6 +387,7 @@ def test_info(pets: Runner, tiny_bert: Path) -> None:
     assert "documents" in pets("info", "pets").out
 
 
+@pytest.mark.slow
 def test_vectors_stored_as_int8(pets: Runner) -> None:
     words = ("build", "pets.jsonl", "--out", "bytes", "--json", "--stored")
     built = pets(*words, "int8").json
@@ -401,6 +403,7 @@ def test_vectors_stored_as_int8(pets: Runner) -> None:
     assert refused.endswith("stored='int4'; expected fp16 or int8\n")
 
 
+@pytest.mark.slow
 def test_add_and_delete(pets: Runner) -> None:
     write("more.jsonl", [{"id": "cat", "text": "the rain", "year": 9}, {"id": "x", "text": "dog"}])
     added = pets("add", "pets", "more.jsonl", "--json").json
@@ -464,6 +467,7 @@ def test_eval_without_labels(pets: Runner) -> None:
     assert "sample=0; expected 1" in pets.refuses("eval", "pets", "--self", "--sample", "0")
 
 
+@pytest.mark.slow
 def test_verify_and_repair(pets: Runner) -> None:
     assert "are right" in pets("verify", "pets").out
     assert pets("verify", "pets", "--json").json == {"faults": []}
@@ -484,6 +488,7 @@ def test_several_sources_become_one_index(slimdex: Runner) -> None:
     assert hits[0]["id"] == "lines.txt:1"
 
 
+@pytest.mark.slow
 def test_made_up_ids_are_told_and_tell_files_apart(slimdex: Runner) -> None:
     for folder in ("jan", "feb"):
         Path(folder).mkdir()
@@ -498,6 +503,7 @@ def test_made_up_ids_are_told_and_tell_files_apart(slimdex: Runner) -> None:
     }
 
 
+@pytest.mark.slow
 def test_options_of_files(slimdex: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.data").write_bytes("id;text;zip\n1;the café;01234\n2;x;5\n".encode("latin-1"))
     options = ("--encoding", "latin-1", "--format", "csv", "--types", "zip=VARCHAR")
@@ -732,6 +738,7 @@ def test_a_build_killed_before_its_documents_were_in_starts_over(pets: Runner) -
     assert facts.json["settings"]["kind"] == "fp16"
 
 
+@pytest.mark.slow
 def test_a_build_goes_on_in_the_precision_that_it_was_begun_in(pets: Runner) -> None:
     from slimdex.retrieval.collection.collection import Collection
     from slimdex.retrieval.encoders.transformer import TransformerEncoder

@@ -91,6 +91,7 @@ def search(path: Path, *more: str) -> tuple[str, ...]:
     return ("search", str(path), "--query-vector", "[1, 0.1]", "--show", "co\x1bl", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
 def test_no_control_character_of_a_document_reaches_a_terminal(index: Path, width: int) -> None:
     written = at_terminal(width, *search(index))
@@ -107,6 +108,7 @@ def test_no_control_character_of_a_document_reaches_a_terminal(index: Path, widt
         assert expected in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [NARROW, *slow([80, 120])])
 def test_ids_and_texts_of_any_length_fit(index: Path, width: int) -> None:
     lines = STYLE.sub("", at_terminal(width, *search(index))).split("\n")

@@ -45,6 +45,7 @@ def rows_there(server: Server) -> dict[int, dict[str, Any]]:
     return {row["pk"]: row for part in server.every(name, ["*"]) for row in part}
 
 
+@pytest.mark.slow
 def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) -> None:
     done = pushed(index, empty)
     found = rows_there(empty)
@@ -120,6 +121,7 @@ def test_a_second_push_sends_nothing_and_later_ones_what_has_changed(
     assert pushed_faults(index, empty.uri) == []
 
 
+@pytest.mark.slow
 def test_a_compacted_index_is_the_same(empty: Server, index: Path) -> None:
     first = pushed(index, empty)
     with Collection.open(index, ReadingEncoder()) as collection:
@@ -302,6 +304,7 @@ def test_one_vector_a_row_has_no_room_for_the_full_ones(empty: Server, index: Pa
         empty.can = can
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_is_refused_by_name(empty: Server, index: Path) -> None:
     with Collection.open(index, ReadingEncoder()) as collection:
         long = {**document(5).metadata, "note": "ü" * 33_000}
@@ -377,6 +380,7 @@ def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
     assert pushed_faults(index, empty.uri) == []
 
 
+@pytest.mark.slow
 def test_lists_stay_as_many_as_the_collection_was_made_with(empty: Server, index: Path) -> None:
     """Conditions are exact as long as all lists are gone through."""
     first = pushed(index, empty)

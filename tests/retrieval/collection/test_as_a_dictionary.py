@@ -392,6 +392,7 @@ def drive(examples: int, steps: int, machine: type[CollectionMachine] = Collecti
     )
 
 
+@pytest.mark.slow
 def test_a_collection_is_like_a_dictionary() -> None:
     drive(examples=2, steps=15)
 

@@ -67,6 +67,7 @@ def test_a_sample_stands_for_more_rows_and_is_the_same_each_time(tmp_path: Path)
         assert collection.chance_score() == pytest.approx(brute(X[-300:], 300), rel=0.08)
 
 
+@pytest.mark.slow
 def test_none_where_it_is_not_known(tmp_path: Path) -> None:
     with made(tmp_path / "few", vectors(FEWEST - 1)) as collection:
         assert collection.chance_score() is None

@@ -264,6 +264,7 @@ def both_say_the_same_after(
     assert verify(path) == []
 
 
+@pytest.mark.slow
 def test_an_index_without_the_files_gets_them_with_the_next_addition(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:

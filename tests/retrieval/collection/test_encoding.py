@@ -35,6 +35,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     return files | {"documents": repr(catalog).encode()}
 
 
+@pytest.mark.slow
 def test_an_index_built_elsewhere_is_the_one_built_here(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:

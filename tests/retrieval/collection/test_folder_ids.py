@@ -50,6 +50,7 @@ BOTH = {
 }
 
 
+@pytest.mark.slow
 def test_another_folder_with_the_same_paths() -> None:
     built("home/notes")
     added = added_to("job/notes")

@@ -52,6 +52,7 @@ SEARCHES = """
 """
 
 
+@pytest.mark.slow
 def test_forked_children_search_after_their_parent_has(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(documents(2000))

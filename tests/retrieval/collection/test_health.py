@@ -198,6 +198,7 @@ def test_a_refit_renews_what_was_certified(
         assert ("slimdex tune" in notes[0]) is (promise > 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "is_refitted"), [(0.5, False), (1e6, True)])
 def test_by_itself_only_if_that_takes_less_than_the_addition(
     tmp_path: Path, docstrings: list[Document], seconds: float, is_refitted: bool

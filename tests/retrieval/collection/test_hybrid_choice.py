@@ -96,6 +96,7 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
             assert ndcg == pytest.approx(expected), way
 
 
+@pytest.mark.slow
 def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x.index", WordEncoder()) as made:
         made.add([Document(name, f"{name} text") for name in NAMES])

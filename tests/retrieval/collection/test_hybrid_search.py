@@ -103,6 +103,7 @@ def test_names_come_first_by_their_words(collection: Collection) -> None:
         assert collection.search(f"pkg-{i}", 1, hybrid=0.5)[0].id == f"pkg-{i}"
 
 
+@pytest.mark.slow
 def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> None:
     def words_find(query: str) -> set[str]:
         hits = collection.search(query, 100, hybrid=1.0)
@@ -124,6 +125,7 @@ def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> Non
     assert collection.verify() == []
 
 
+@pytest.mark.slow
 def test_what_a_failed_commit_left_is_not_found(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

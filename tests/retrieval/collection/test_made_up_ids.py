@@ -184,6 +184,7 @@ def test_an_older_index_keeps_its_ids_and_takes_the_file_that_has_grown() -> Non
     assert added_to("rep", "jan/report.csv").replaced == 1
 
 
+@pytest.mark.slow
 def test_an_older_index_loses_nothing_to_a_file_that_may_be_another() -> None:
     older_index()
     added = added_to("rep", "feb/report.csv")

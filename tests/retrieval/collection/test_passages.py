@@ -246,6 +246,7 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
     assert verify(tmp_path / "x") == []
 
 
+@pytest.mark.slow
 def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
     vectors = next(path.glob("vectors-*"))
     with vectors.open("r+b") as file:
@@ -295,6 +296,7 @@ def test_off_says_what_is_not_found(tmp_path: Path) -> None:
         assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", found.text, ("Book",), 1)
 
 
+@pytest.mark.slow
 def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
     vectors = np.eye(61, 8, dtype=np.float32) + 1
     with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:

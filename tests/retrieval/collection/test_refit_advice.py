@@ -41,6 +41,7 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
     assert info["fitted_documents"] == 700
 
 
+@pytest.mark.slow
 def test_auto_says_when_another_kind_would_be_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -413,6 +413,7 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
     refused(path, "codes.*305 rows; expected at most 300")
 
 
+@pytest.mark.slow
 def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
     """What lies under the derived files' names is not read: it would be refused."""
     for role in ("codes", "reducer", "rescorer", "moments"):

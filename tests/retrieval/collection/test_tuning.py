@@ -157,6 +157,7 @@ def test_targets_that_nothing_reaches(collection: Collection, target: Target, ma
         collection.tune(target)
 
 
+@pytest.mark.slow
 def test_few_documents_keep_what_they_have(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "few", WordEncoder()) as collection:
         with pytest.raises(InputError, match="holds no documents"):

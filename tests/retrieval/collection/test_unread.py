@@ -123,6 +123,7 @@ def reader(tiny_bert: Path) -> TransformerEncoder:
     return TransformerEncoder(str(tiny_bert), max_length=16, precision="fp32")
 
 
+@pytest.mark.slow
 def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
     texts = ["cat", LONG, "the cat " * 7, "the cat " * 8]
     vectors, lengths = reader.encode_measured(texts)
@@ -182,6 +183,7 @@ def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
         assert collection.info()["cut"] == NONE_CUT
 
 
+@pytest.mark.slow
 def test_info_tells(tmp_path: Path, reader: TransformerEncoder, tiny_bert: Path) -> None:
     from typer.testing import CliRunner
 

@@ -110,6 +110,7 @@ def sizes(path: Path) -> dict[str, int]:
     return {re.split(r"[-.]", file.name)[0]: file.stat().st_size for file in path.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [KINDS[0], *slow(KINDS[1:])], ids=lambda s: s.kind)
 def test_compact_keeps_answers_and_frees_space(
     path: Path, docstrings: list[Document], settings: Settings
@@ -254,6 +255,7 @@ def test_documents_are_read_by_a_condition_while_they_change_places(
     assert [d.id for d in collection.documents_where("true")] == [*kept]
 
 
+@pytest.mark.slow
 def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
     with Collection.create(path, WordEncoder()) as collection:
         collection.add([Document("0", "first")])

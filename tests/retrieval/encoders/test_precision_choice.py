@@ -134,6 +134,7 @@ def test_outliers_are_refused(
     assert TransformerEncoder(str(path.parent)).fastest().precision != "int8"
 
 
+@pytest.mark.slow
 def test_too_little_time_is_no_proof(
     auto: TransformerEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_it_is_measured_once(
             auto.fastest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gain", "is_known"), [(1.5, False), (0.9, True)])
 def test_a_machine_too_busy_to_tell_is_asked_again(
     tiny_bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, gain: float, is_known: bool

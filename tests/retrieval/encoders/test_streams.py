@@ -51,6 +51,7 @@ def batches_of(encoder: TransformerEncoder, count: int = 12) -> list[Batch]:
     return encoder._sample(TEXTS)[:1] * count
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_one_batch_after_the_other(encoder: TransformerEncoder) -> None:
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     found = in_streams(encoder)

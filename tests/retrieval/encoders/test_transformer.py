@@ -56,6 +56,7 @@ def test_a_conversion_forks_no_process_and_tells_nobody(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[] None", done.stderr
 
 
+@pytest.mark.slow
 def test_layer_one_is_the_first_transformer_layer(tiny_bert: Path) -> None:
     model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
     tokens = transformers.AutoTokenizer.from_pretrained(tiny_bert)("the cat", return_tensors="pt")
@@ -291,6 +292,7 @@ def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_
         )
 
 
+@pytest.mark.slow
 def test_a_str_is_one_text(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
     for encode in (encoder.encode, encoder.encode_queries, encoder.encode_layers):

@@ -87,6 +87,7 @@ def test_two_files_behave_like_one_with_all_their_rows(first: list[str], second:
         assert [found[f"b{i}"] for i in range(len(second))] == list(both.values())[len(first) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [([5, 1.5], ["x", "5"]), ([[1]], [2]), *slow([([True], [7]), (["2024-01-02"], ["x"])])],

@@ -190,6 +190,7 @@ def test_a_database_that_makes_texts_larger_than_memory_is_refused(tmp_path: Pat
         read(str(path))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_table_that_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

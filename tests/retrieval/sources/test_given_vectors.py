@@ -139,6 +139,7 @@ def test_documents_without_vectors_are_refused_before_they_are_in(
         assert collection.search_many(X[:0]) == []
 
 
+@pytest.mark.slow
 def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: Path) -> None:
     write_parquet(tmp_path / "a1.parquet", X + 1)
     source = write_parquet(tmp_path / "a[1].parquet", X)

@@ -42,6 +42,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", FRAMES)
 def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:

@@ -165,6 +165,7 @@ def test_gigabytes_without_a_line_are_not_read(tmp_path: Path, start: bytes) -> 
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_words(tmp_path: Path) -> None:
     words = [f"w{i}" for i in range(20_000)]
     path = binary(tmp_path / "v", words, some_vectors(len(words), 100))

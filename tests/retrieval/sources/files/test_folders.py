@@ -179,6 +179,7 @@ def test_a_line_of_two_gigabytes(tmp_path: Path) -> None:
     assert "long.md (2,048 MiB; expected at most 64 MiB)" in said[0]
 
 
+@pytest.mark.slow
 def test_a_page_nested_a_hundred_thousand_deep(tmp_path: Path) -> None:
     n = 100_000
     (tmp_path / "deep.html").write_text(f"<p>up{'<div>' * n}down{'</div>' * n}<p>end")
