@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from slimdex.retrieval.catalog.column_values import MOST
 from slimdex.retrieval.server.limits import MIB, Limits
-
 from tests.retrieval.server.test_traffic import READERS
 
 from ..links import Figure, rows
