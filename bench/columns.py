@@ -88,6 +88,8 @@ COLUMNS = (
     ),
     Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
     Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
+    Column("chance_score", (*NUMBER, NoneType), "cosine that documents reach by chance"),
+    Column("(own|others|made_up)_noted", (*NUMBER, NoneType), "share of queries below it"),
     # time
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
