@@ -16,6 +16,7 @@ from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
 from .search_tables import beside_peers, codes_alone, headline
 from .size_tables import laws, met, sizes
+from .sweep_tables import sweep
 from .tables import Table
 
 MOST_LINES = 20
@@ -77,7 +78,14 @@ def _sizes(folder: Path) -> list[str]:
     return [*texts, _measured_on(rows, ("faiss-cpu", "duckdb", "numpy"))]
 
 
+def _sweep(folder: Path) -> list[str]:
+    """What `make sweep` tried."""
+    rows = read_rows(folder, "sweep")
+    return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
+
+
 SECTIONS = {
+    "sweep": Section(["sweep"], _sweep),
     "papers": Section(["sts", "entailment", "reduction"], _papers),
     "headline": Section(["retrieval"], _headline),
     "results": Section(["retrieval", "peers"], _search),
