@@ -47,7 +47,7 @@ class Experiment:
     name : how its files of rows begin; of the command, unless that is said.
     tables : rows -> tables.
     libraries : whose versions are said beneath the tables in README and docs.
-    section : in the marks of README and docs.
+    section : in the marks of README and docs; "" where no page has marks for it alone.
     title : before those of its tables in the page; "" where the page and the docs have more to say
         of its rows, together with others'.
     line : the rows of one table -> what they come to, in a sentence.
@@ -96,10 +96,10 @@ EXPERIMENTS = (
     Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
-    Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
-    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), "ray", "Ray"),
+    Experiment("sizes", sizes, INDEXES, title="Sizes"),
+    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), title="Ray"),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
-    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), "milvus", "Milvus"),
+    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), title="Milvus"),
 )
 
 

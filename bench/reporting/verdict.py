@@ -151,6 +151,25 @@ def search_line(rows: Sequence[Row]) -> str:
     return f"{line} {_whole_time(best):.2f} ms and {_held(best)} MB"
 
 
+def default_line(row: Row) -> str:
+    """The default index of a row of `bench search`; "" for other methods and efforts."""
+    if row["method"] != SLIMDEX or row["effort"] or "error" in row:
+        return ""
+    whole, grown = (
+        [f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in names]
+        for names in (("memory", "memory_files"), ("store", "store_files"))
+    )
+    return (
+        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} takes "
+        f"**{_whole_time(row):.2f} ms from the text to its documents**, "
+        f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
+        f"{row['processor']}). The process, with Python and the encoder, holds {whole[0]} MB and "
+        f"{whole[1]} MB of pages of files, which the system may drop; the index accounts for "
+        f"{grown[0]} and {grown[1]} MB of these, and takes {row['disk_row_bytes']:,.0f} bytes a "
+        "document on disk, text included."
+    )
+
+
 def _whole_time(row: Row) -> float:
     return float(row["p50_ms_total_one"])
 
