@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slimdex.bench.reporting.findings import default_row, of_task, tasks
+from slimdex.indexes.choices import CANDIDATES, REDUCERS
 
 from .links import rows
 
@@ -14,3 +15,22 @@ def test_the_default_index_is_nowhere_surely_worse_than_the_uncompressed_search(
     for row in found:
         assert row is not None
         assert row["ndcg@10_high"] > 0 and row["ndcg@10_delta"] > -0.5, row["set"]
+
+
+def test_no_reducer_serves_search_better_than_whitening() -> None:
+    found = rows("retrieval", kind="pq", effort=CANDIDATES)
+    half = [row for row in found if row["k"] == row["dim"] // 2]
+    ours = [row for row in half if row["method"] == "slimdex"]
+    best = {(row["set"], row["model"]): row["ndcg@10"] for row in ours}
+    others = [row for row in half if row["reducer"] != "whitening" or row["method"] == "PCA"]
+    tried = {row["reducer"] for row in others} | {"pca"}
+    assert tried | {"flow", "identity"} == {*REDUCERS}
+    for row in others:
+        assert row["ndcg@10"] <= best[row["set"], row["model"]] + 0.1, row["method"]
+
+
+def test_where_little_is_cut_off_passages_make_no_difference_beyond_chance() -> None:
+    found = rows("passages", what="set", way="passages")
+    assert {row["set"] for row in found} == {"scifact", "arguana", "cranfield"}
+    for row in found:
+        assert row["ndcg@10_low"] <= 0 <= row["ndcg@10_high"], row["set"]

@@ -45,9 +45,7 @@ def sizes() -> Sequence[float]:
 
 def fixed() -> Sequence[float]:
     """Megabytes that do not grow, and dimensions."""
-    return [
-        value for row in of_models() for value in (row["ram_fixed_bytes"] / 1e6, row["dim"])
-    ]
+    return [value for row in of_models() for value in (row["ram_fixed_bytes"] / 1e6, row["dim"])]
 
 
 def exact(name: str) -> float:
@@ -90,9 +88,7 @@ FIGURES = [
         lambda: [usual()["compression"], small()["compression"]],
     ),
     Figure("reaches a recall of 0.99", lambda: [FASTEST_RECALL]),
-    Figure(
-        "at recall 0.99 on debian-desc: slimdex holds 29 bytes, hnswlib 1,684", lambda: held()
-    ),
+    Figure("at recall 0.99 on debian-desc: slimdex holds 29 bytes, hnswlib 1,684", lambda: held()),
     Figure(
         "exact search's 64.51 and 50.17 with all-MiniLM-L6-v2",
         lambda: [exact("scifact"), exact("arguana")],
