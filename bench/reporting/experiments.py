@@ -13,7 +13,7 @@ from ..rows import MEASURED, Row, read_rows
 from .codes_tables import codes
 from .hybrid_tables import hybrid
 from .milvus_tables import served
-from .passage_tables import passages
+from .passage_tables import chance, passages
 from .ray_tables import builds
 from .search_tables import (
     beside_peers,
@@ -87,6 +87,7 @@ EXPERIMENTS = (
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("passages", passages, ("faiss-cpu",), "passages", "Passages"),
+    Experiment("chance", chance, ("faiss-cpu", "numpy"), "chance", "Chance"),
     Experiment("hybrid", hybrid, ("tantivy", "faiss-cpu", "numpy"), "hybrid", "Hybrid"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment(

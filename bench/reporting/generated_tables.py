@@ -13,6 +13,7 @@ from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
 from .search_tables import beside_peers, codes_alone, headline
+from .sweep_tables import sweep
 from .tables import Table
 from .verdict import default_line
 
@@ -72,7 +73,14 @@ def _default(folder: Path) -> list[str]:
     return [line for row in rows if (line := default_line(row))]
 
 
+def _sweep(folder: Path) -> list[str]:
+    """What `make sweep` tried."""
+    rows = read_rows(folder, "sweep")
+    return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
+
+
 SECTIONS = {
+    "sweep": Section(["sweep"], _sweep),
     "papers": Section(["sts", "entailment", "reduction"], _papers),
     "headline": Section(["retrieval"], _headline),
     "default": Section(["search"], _default),

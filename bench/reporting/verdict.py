@@ -123,6 +123,16 @@ def passages_line(rows: Sequence[Row]) -> str:
     return f"{line}; of pages found, the passage holds the anchor in {whole['anchor_share']:.0%}"
 
 
+def chance_line(rows: Sequence[Row]) -> str:
+    """The range of shares of queries that are noted, over the sets whose score is known."""
+    parts = []
+    for name, said in (("own", "own queries"), ("made_up", "made-up words")):
+        shares = [row[f"{name}_noted"] for row in rows if row[f"{name}_noted"] is not None]
+        if shares:
+            parts.append(f"{said} {min(shares):.1%} to {max(shares):.1%}")
+    return f"best hits by chance: {'; '.join(parts) or 'not known of so few documents'}"
+
+
 def search_line(rows: Sequence[Row]) -> str:
     """slimdex's time from a text to its documents, beside the fastest other at the recall."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)
