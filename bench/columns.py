@@ -88,6 +88,8 @@ COLUMNS = (
     ),
     Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
     Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
+    Column("chance_score", (*NUMBER, NoneType), "cosine that documents reach by chance"),
+    Column("(own|others|made_up)_noted", (*NUMBER, NoneType), "share of queries below it"),
     # time
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
@@ -135,7 +137,12 @@ COLUMNS = (
     Column("allowed", (int,), "documents that it allows"),
     Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
     Column("first_share", NUMBER, "of queries whose first answer is right"),
-    Column("searching|callers|changes|compactions|faults", (int,), "threads, and what they did"),
+    Column("searching|callers", (int,), "threads"),
+    Column(
+        "searches|changes|compactions|kills|faults|power_losses|flips",
+        (int,),
+        "of a run: what it did, and calls that failed or bits that flipped on purpose",
+    ),
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),

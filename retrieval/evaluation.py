@@ -27,10 +27,10 @@ from slimdex.indexes.ranking import agreement, compacted
 
 from .catalog.certificate import SENTENCE
 from .catalog.document_rows import DocumentRows
+from .collection.certified_recall import ERROR
 from .collection.collection import Collection
 from .collection.document_search import best_of_documents
 from .collection.query_pools import document_pool, encoded
-from .collection.settings_search import ERROR
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch
 

@@ -375,31 +375,24 @@ def chance(
     data: Data = None,
     sets: Sets = "docstrings",
     models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
 ) -> None:
     """How often a search notes that its best hit is as if by chance: own queries and others."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.chance_study import measure_chance
+    from ..machine import provenance
+    from ..reporting.verdict import chance_line
+    from ..rows import ResultsFile
 
     chosen = datasets(data, sets, models)
-    heads = ["set", "rows", "by chance", "noted of its own queries", "of other sets'", "of made-up"]
+    about = provenance(["faiss-cpu"])
     for encoder in open_encoders(models, "auto", None, None):
+        name = Path(encoder.spec()["model"]).name
+        results = ResultsFile(out / f"chance-{name}.jsonl")
         with console.progress() as progress:
-            rows = measure_chance(chosen, encoder, progress)
-        console.line(encoder.spec()["model"])
-        table = []
-        for row in rows:
-            shares = (row[name] for name in ("own", "foreign", "made_up"))
-            score = row["chance_score"]
-            table.append(
-                [
-                    row["set"],
-                    f"{row['rows']:,}",
-                    "" if score is None else f"{score:.3f}",
-                    *("" if share is None else f"{100 * share:.1f}%" for share in shares),
-                ]
-            )
-        console.show_table(heads, table)
+            measure_chance(chosen, name, encoder, results, about, progress)
+        tell(results, chance_line(list(results.rows.values())))
 
 
 def hybrid(

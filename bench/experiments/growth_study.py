@@ -70,7 +70,7 @@ def measure_growth(subject: Subject, progress: Progress = silent) -> Iterator[Ro
             "way": way,
             "refitted": refitted,
             "recall@10_total": float(agreement(found, own, 10).mean()),
-            "estimate": told["recall"]["estimate"],
+            "estimate": told["agreement"]["estimate"],
             "loss": loss,
             MEASURE: float(values[way].mean()),
         }

@@ -60,7 +60,10 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figu
     stages = {name: ("#555555", shape) for name, shape in SHAPES.items()}
     methods = _colours({row["method"] for row in retrieval})
     figures = {
-        "peers": Figure("Time and memory at recall 0.99 of exact", peer_maps(peers)),
+        "peers": Figure(
+            "Time, and memory without the files that slimdex maps, at recall 0.99 of exact",
+            peer_maps(peers),
+        ),
         "quality": Figure(
             "Quality against memory, mean over the sets",
             quality(retrieval),
@@ -198,7 +201,9 @@ def _peer_map(rows: Sequence[Row], title: str) -> Chart:
         alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
         for axis in ("memory", "p50")
     ]
-    x = alt.X("memory:Q", title="bytes a vector in memory", scale=scales[0])
+    x = alt.X(
+        "memory:Q", title="bytes a vector in memory, by the index or the process", scale=scales[0]
+    )
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
     shape = alt.Shape("told:N", title="bytes told by")

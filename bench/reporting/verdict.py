@@ -123,6 +123,16 @@ def passages_line(rows: Sequence[Row]) -> str:
     return f"{line}; of pages found, the passage holds the anchor in {whole['anchor_share']:.0%}"
 
 
+def chance_line(rows: Sequence[Row]) -> str:
+    """The range of shares of queries that are noted, over the sets whose score is known."""
+    parts = []
+    for name, said in (("own", "own queries"), ("made_up", "made-up words")):
+        shares = [row[f"{name}_noted"] for row in rows if row[f"{name}_noted"] is not None]
+        if shares:
+            parts.append(f"{said} {min(shares):.1%} to {max(shares):.1%}")
+    return f"best hits by chance: {'; '.join(parts) or 'not known of so few documents'}"
+
+
 def search_line(rows: Sequence[Row]) -> str:
     """slimdex's time from a text to its documents, beside the fastest other at the recall."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)
@@ -139,6 +149,25 @@ def search_line(rows: Sequence[Row]) -> str:
     best = reached[0]
     line += f"; the fastest other at recall {FASTEST_RECALL:g}, {best['method']},"
     return f"{line} {_whole_time(best):.2f} ms and {_held(best)} MB"
+
+
+def default_line(row: Row) -> str:
+    """The default index of a row of `bench search`; "" for other methods and efforts."""
+    if row["method"] != SLIMDEX or row["effort"] or "error" in row:
+        return ""
+    whole, grown = (
+        [f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in names]
+        for names in (("memory", "memory_files"), ("store", "store_files"))
+    )
+    return (
+        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
+        f"takes **{_whole_time(row):.2f} ms from the text to its documents**, "
+        f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
+        f"{row['processor']}). The process, with Python and the encoder, holds {whole[0]} MB and "
+        f"{whole[1]} MB of pages of files, which the system may drop; the index accounts for "
+        f"{grown[0]} and {grown[1]} MB of these, and takes {row['disk_row_bytes']:,.0f} bytes a "
+        "document on disk, text included."
+    )
 
 
 def _whole_time(row: Row) -> float:

@@ -27,6 +27,7 @@ from .options import (
     POOLINGS,
     REDUCERS,
     STORED,
+    Agreement,
     Dir,
     Disk,
     Encoding,
@@ -38,7 +39,6 @@ from .options import (
     Ram,
     Ray,
     RayWorkers,
-    Recall,
     SourcesOrSql,
     Sql,
     Text,
@@ -154,7 +154,7 @@ def build(
     passages: Annotated[str, typer.Option(metavar="TOKENS|off", help=PASSAGES)] = "auto",
     ray: Ray = None,
     workers: RayWorkers = None,
-    recall: Recall = None,
+    agreement: Agreement = None,
     ram: Ram = None,
     disk: Disk = None,
     p99_ms: P99 = None,
@@ -183,12 +183,12 @@ def build(
 
     settings = Settings(k, beta, gamma, kind, candidates_asked(candidates), reducer)
     target = None
-    if any(value is not None for value in (recall, ram, disk, p99_ms)):
+    if any(value is not None for value in (agreement, ram, disk, p99_ms)):
         if settings != Settings():
             raise InputError(
-                "build: settings beside --recall, --ram, --disk or --p99-ms; expected either"
+                "build: settings beside --agreement, --ram, --disk or --p99-ms; expected either"
             )
-        target = target_asked(recall, ram, disk, p99_ms)
+        target = target_asked(agreement, ram, disk, p99_ms)
     names = column_names(text, id, title, types)
     opened = open_sources(specs_of(sources, sql), names, vectors, encoding, file_format)
 

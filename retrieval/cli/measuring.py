@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import P99, Dir, Disk, Json, Model, Ram, Recall, Trust, Wait
+from .options import P99, Agreement, Dir, Disk, Json, Model, Ram, Trust, Wait
 
 if TYPE_CHECKING:
     from ..collection.collection import Collection
@@ -68,7 +68,7 @@ def info(
 def health(
     index: Dir,
     sample: Annotated[
-        int, typer.Option(help="Queries made of the documents: more tell the recall better.")
+        int, typer.Option(help="Queries made of the documents: more give a closer bound.")
     ] = 2000,
     model: Model = None,
     trust_remote_code: Trust = False,
@@ -94,7 +94,7 @@ def health(
 
 def tune(
     index: Dir,
-    recall: Recall = None,
+    agreement: Agreement = None,
     ram: Ram = None,
     disk: Disk = None,
     p99_ms: P99 = None,
@@ -113,7 +113,7 @@ def tune(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Find the settings of least memory that reach a recall, and prove that they do."""
+    """Find the settings of least memory that agree with exact search, and prove that they do."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
@@ -124,7 +124,7 @@ def tune(
 
     if qrels is not None and queries is None:
         raise InputError("tune: --qrels without --queries; expected both")
-    target = target_asked(recall, ram, disk, p99_ms)
+    target = target_asked(agreement, ram, disk, p99_ms)
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
     opened = Collection.open(
@@ -194,14 +194,14 @@ def evaluate(
 
 
 def target_asked(
-    recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
+    agreement: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
 ) -> Target:
-    """What `--recall`, `--ram`, `--disk` and `--p99-ms` say."""
+    """What `--agreement`, `--ram`, `--disk` and `--p99-ms` say."""
     from ..collection.targets import Target
     from .sizes import parsed_size
 
     return Target(
-        Target.recall if recall is None else recall,
+        Target.agreement if agreement is None else agreement,
         None if ram is None else parsed_size(ram, "--ram"),
         None if disk is None else parsed_size(disk, "--disk"),
         p99_ms,

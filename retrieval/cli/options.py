@@ -143,12 +143,12 @@ RayWorkers = Annotated[
         help="Of --ray, with a processor each; default: as many as there are.",
     ),
 ]
-Recall = Annotated[
+Agreement = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",
-        help="Of the ten nearest by exact search in the index's own metric, the share to be found, "
-        "proved with 95% confidence.",
+        help="Agreement with exact search: the share of its ten nearest, in the index's own "
+        "metric, that a search is to find; proved with 95% confidence.",
     ),
 ]
 Ram = Annotated[

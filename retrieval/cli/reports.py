@@ -10,6 +10,13 @@ from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 from ..losses import FLOAT32, INT8, SAID
 
 UNKNOWN = "not known"
+VERDICTS = {
+    "holds": "which still holds",
+    "not proved": "which is no longer proved: the lower bound is below it",
+    "broken": "which no longer holds: agreement@10 is below it",
+    None: "by queries that were given, which can't be compared with these",
+}
+"""What became of the certified agreement."""
 
 
 def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
@@ -20,17 +27,17 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
-    kept, error, recall = report["variance_kept"], report["code_error"], report["recall"]
+    kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
     since = report["documents_since_fit"]
     lines = {
         noun: f"{report['documents']:,}, of which {_count(since)} came after the fit",
         "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
         "code error": _now_and_then(error["old_documents"], error["at_fit"]),
         f"of new {noun}": _figure(error["new_documents"]),
-        "recall@10": (
-            f"{recall['estimate']:.4f}, at least {recall['bound']:.4f} with "
-            f"{100 * (1 - recall['error']):.4g}% confidence, by {recall['queries']:,} queries: "
-            f"{recall['pool']}"
+        "agreement@10": (
+            f"{agreed['estimate']:.4f} with exact search, at least {agreed['bound']:.4f} with "
+            f"{100 * (1 - agreed['error']):.4g}% confidence, by {agreed['queries']:,} queries: "
+            f"{agreed['pool']}"
         ),
     }
     if not since:
@@ -38,11 +45,10 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     if kept.get("refitted") is not None:
         lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
     if report["certified"] is not None:
-        verdict = report["verdict"] or "by queries that were given: not to be compared with these"
-        lines["certified"] = f"{report['certified']:.4g}: {verdict}"
+        lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
     if (refit := report["refit"]) is not None:
         lines["after a fit of today"] = (
-            f"recall@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
+            f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
             f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
             f"{refit['found_of_its_order']:.4f} are found now"
         )

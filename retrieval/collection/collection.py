@@ -611,8 +611,8 @@ class Collection:
     ) -> dict[str, Any]:
         """How far today's documents are from those that the index was fitted on, and what it costs.
 
-        The recall is measured by queries made of the documents, each with its own held out, against
-        exact search in the metric that the index approximates; that takes a pass over all vectors,
+        Agreement with exact search in the metric that the index approximates is measured by queries
+        made of the documents, each with its own held out; that takes a pass over all vectors,
         and a fit of today, which tells what `reduce` would restore, another. Nothing is changed.
 
         Parameters
@@ -628,9 +628,9 @@ class Collection:
             keep: ``at_fit``, ``now``, and ``refitted``; None for reducers without axes.
         ``code_error`` : mean squared error of the codes of unit vectors: ``at_fit``, and now of
             ``old_documents`` and ``new_documents``.
-        ``recall`` : ``estimate`` of recall@10, and ``bound``, below which it is not, but with
+        ``agreement`` : ``estimate`` of agreement@10, and ``bound``, below which it is not, but with
             probability ``error``; by how many ``queries``, and of what ``pool``.
-        ``certified`` : the recall that was certified, None if none was; ``verdict`` : whether it
+        ``certified`` : the agreement that was certified, None if none was; ``verdict`` : whether it
             "holds", is "not proved" any more, or "broken"; None where it was certified by queries
             that were given, with which those made of documents can't be compared.
         ``refit`` : ``estimate`` and ``bound`` after a fit of today, the ``seconds`` it takes, and
@@ -743,11 +743,11 @@ class Collection:
         apply: bool = False,
         progress: Progress = silent,
     ) -> Tuning:
-        """Find the cheapest settings that reach a recall, and prove it; see `tuning`.
+        """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
 
         Parameters
         ----------
-        target : by default a recall of .99, as cheap as can be.
+        target : by default an agreement of .99, as cheap as can be.
         queries : such as are really asked, as texts or (id, text); by default some are made of the
             documents.
         labels : query id -> document id -> relevance, for (beta, gamma); and, where there is a
@@ -757,8 +757,8 @@ class Collection:
         Raises
         ------
         InputError
-            If there are no documents, the queries are too few to prove the target, or, with
-            `apply`, nothing reaches it.
+            If there are no documents, the queries have no labels and are too few to prove the
+            target, or, with `apply`, nothing reaches it.
         """
         wanted, encoder = target or Target(), self._for_queries
         asked = None
@@ -799,7 +799,7 @@ class Collection:
             return replace(found, applied=True)
 
     def certify(self, *, progress: Progress = silent) -> Certificate:
-        """Measure the recall of the settings in force, by queries made of the documents; keep it.
+        """Measure the agreement of the settings in force, by queries made of documents; keep it.
 
         Raises
         ------

@@ -109,8 +109,8 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
 ) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, filters, codes, stored, tune, search, cold, passages, hybrid, encode, "
-        "sts, reduction, updates, sizes, ray, serve and milvus do\n"
+        "there, as peers, filters, codes, stored, tune, search, cold, passages, chance, hybrid, "
+        "encode, sts, reduction, updates, sizes, ray, serve and milvus do\n"
     )
     monkeypatch.chdir(tmp_path)
     said = str(CliRunner().invoke(app, ["report", "--results", "elsewhere"]).exception)

@@ -20,6 +20,7 @@ NOT_PROSE = (
     re.compile(r"https?://\S+"),
     re.compile(r"^\d+\. ", re.MULTILINE),  # numbers of a list
     re.compile(r"\b(?:Python|Milvus|DuckDB|FAISS|Apache License|CommonMark|HTTP|TLS) [\d.]+\d"),
+    re.compile(r"\b95% (?=intervals?\b|confidence\b)|(?<=\btimes )100\b"),  # units of measures
     re.compile(r"\b(?:19[5-9]|20[0-3])\d\b(?!,)(?! (?:" + UNITS + r")\b)"),  # years
 )
 NUMBER = re.compile(

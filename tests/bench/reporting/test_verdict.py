@@ -6,6 +6,7 @@ from typing import Any
 
 from slimdex.bench.reporting.verdict import (
     cold_line,
+    default_line,
     encode_line,
     filters_line,
     fine_print,
@@ -146,6 +147,22 @@ def test_a_search_from_text_to_documents_is_held_against_the_fastest_other() -> 
     assert search_line(rows[1:]) == "a: no result, slimdex failed or was not measured"
     broke = {"set": "a", "method": "slimdex", "error": "broke"}
     assert search_line([broke]) == "a: no result, slimdex failed or was not measured"
+
+
+def test_the_default_index_is_told_from_text_to_documents() -> None:
+    row = store("slimdex", 0.87, 6.0, 20_000_000, 15_400_000) | {"effort": 0, "documents": 1234}
+    row |= {"memory_bytes": 90_000_000, "memory_files_bytes": 130_000_000}
+    row |= {"disk_row_bytes": 1431.4, "processor": "P"}
+    assert default_line(row) == (
+        "With m, a search of the 1,234 documents of a takes **6.00 ms from the text to its "
+        "documents**, 4.50 ms of it for encoding (medians, one thread of P). The process, with "
+        "Python and the encoder, holds 90 MB and 130 MB of pages of files, which the system may "
+        "drop; the index accounts for 20 and 15 MB of these, and takes 1,431 bytes a document on "
+        "disk, text included."
+    )
+    assert default_line(row | {"effort": 2000}) == ""
+    assert default_line(row | {"method": "graph"}) == ""
+    assert default_line(row | {"error": "broke"}) == ""
 
 
 def test_a_cold_search_is_held_against_a_cached_one() -> None:

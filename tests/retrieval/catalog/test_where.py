@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.catalog.store import DocumentStore
-from slimdex.retrieval.catalog.where import LONGEST, checked
+from slimdex.retrieval.catalog.where import LONGEST, checked, seconds_allowed
 from slimdex.retrieval.catalog.where_vocabulary import FUNCTIONS
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE
@@ -295,6 +295,7 @@ def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
     assert slow.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
+    assert seconds_allowed() == 60
     assert slow.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)

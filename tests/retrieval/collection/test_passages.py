@@ -371,7 +371,7 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         report = evaluate_self(collection, sample=40)
         assert report["documents"] == 61
         assert report["index"]["own_metric_fidelity@10"] > 0.6
-        assert collection.health(sample=40)["recall"]["queries"] == 40
+        assert collection.health(sample=40)["agreement"]["queries"] == 40
         assert losses(collection, sample=30)["documents"] == 61
         facts = collection.info()
         assert facts["passages"]["documents_cut"] == 13
