@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -18,6 +19,7 @@ from slimdex.__main__ import app
 OWN = Path(__file__)
 TESTS = OWN.parent
 BENCH = TESTS / "bench"
+PAGES = [TESTS.parent / "README.md", *(TESTS.parent / "docs").glob("*.md")]
 Command = tuple[str, ...]
 
 
@@ -95,3 +97,17 @@ def test_every_option_is_passed_in_a_test() -> None:
         if not any(commands & s and {*names} & s for s in literals(is_of_bench))
     ]
     assert not untested, "no test file passes these options:\n" + "\n".join(untested)
+
+
+def test_every_option_is_on_a_page() -> None:
+    """Of the experiments' options, most are for whoever makes the pages' tables: help is enough."""
+    said = {word for page in PAGES for word in re.findall(r"--?[a-z][\w-]*", page.read_text())}
+    missing = [
+        f"slimdex {command[0]} {names[0]}"
+        for command in COMMANDS
+        if command[0] != "bench"
+        for option in options_of(command)
+        for names in spellings(option)
+        if not said & {*names}
+    ]
+    assert not missing, "neither README nor docs name these options:\n" + "\n".join(missing)

@@ -22,7 +22,13 @@ PAGES = {
         "n1 The boiler was serviced and the valve replaced.\n['n2']\n",
     ),
     "docs/usage.md": (
-        ["boiler was serviced", '"id": "n2"', "5 documents", "1 deleted, 4 left"],
+        [
+            "boiler was serviced",
+            '"id": "n2"',
+            "5 documents",
+            "1 deleted, 4 left",
+            "replaced in March",
+        ],
         "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
     ),
     "docs/passages.md": (
