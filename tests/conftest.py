@@ -20,16 +20,17 @@ import typer.main
 from hypothesis import settings
 from typer.core import TyperGroup
 
-import slimdex.retrieval.encoders  # noqa: F401  tests that import OpenVINO do so after it
 from slimdex.bench.rows import MEASURED, ResultsFile, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
 
+openvino_library()  # before tests import it themselves
 settings.load_profile(CHANCE.profile)
 # The processes that pytest starts try the same.
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +25,6 @@ def index(
         str, typer.Option(help="Numbers of candidates, with commas; auto: the index's own.")
     ] = "200,400,auto",
     queries: Annotated[int, typer.Option(help="Queries, made of the documents.")] = 500,
-    all_threads: Annotated[
-        bool, typer.Option("--all-threads", help="Not one thread, but as many as there are.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """An index of yours: recall against exact search, and time from a vector and from a text."""
@@ -46,13 +44,7 @@ def index(
     with Collection.open(path, read_only=True) as collection, console.progress() as progress:
         size = len(collection._index.index)
         opened = Resident.now().since(before)
-        rows = measure_index(
-            collection,
-            numbers,
-            queries=queries,
-            threads=None if all_threads else 1,
-            progress=progress,
-        )
+        rows = measure_index(collection, numbers, queries=queries, progress=progress)
         facts = collection.info()
     report = {
         "documents": facts["documents"],
@@ -95,8 +87,7 @@ def serve(
     from ..rows import ResultsFile
 
     counts = whole_numbers("--callers", callers, 1)
-    if not seconds >= 1:  # also refuses NaN
-        raise InputError(f"--seconds {seconds:g}; expected 1 or more")
+    _check_seconds(seconds)
     texts = [text for _, text in read_pairs(str(queries))]
     about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
     results = ResultsFile(out / "serve-load.jsonl")
@@ -109,7 +100,6 @@ def updates(
     rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
         "10000,100000,1000000"
     ),
-    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
     seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
     out: Out = MEASURED,
 ) -> None:
@@ -120,11 +110,12 @@ def updates(
     from ..machine import provenance
     from ..rows import ResultsFile
 
-    sizes = tuple(int(size) for size in rows.split(","))
+    sizes = tuple(whole_numbers("--rows", rows, 1))
+    _check_seconds(seconds)
     about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
     with console.progress() as progress:
         measure_updates(results, about, sizes, progress)
-        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+        faults = measure_traffic(results, about, sizes[0], seconds, progress)
     tell(results)
     if faults:
         raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
@@ -163,6 +154,11 @@ def sizes(
         for size in asked:
             measure_size(size, results, about, folder, progress)
     tell(results)
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 1 <= seconds < math.inf:  # also refuses NaN
+        raise InputError(f"--seconds {seconds:g}; expected 1 or more")
 
 
 def _count(word: str) -> int:

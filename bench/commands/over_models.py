@@ -73,9 +73,10 @@ def sts(
     ] = "mean,cls,wk",
     protocol: Annotated[str, typer.Option(help="all, mean or wmean over subtasks.")] = "all",
     max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
-    curves: Annotated[
-        bool, typer.Option(help="What the papers' figures show, and other reducers, too.")
-    ] = True,
+    no_curves: Annotated[
+        bool,
+        typer.Option("--no-curves", help="Leave out the papers' figures, and other reducers."),
+    ] = False,
     out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     quick: Quick = False,
@@ -112,7 +113,9 @@ def sts(
             "sets": [pairs.name for pairs in sets],
         }
         chosen = [OWN] if own_only else modes.split(",")
-        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=curves)
+        ways = study(
+            encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=not no_curves
+        )
         sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
         results = ResultsFile(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"

@@ -34,10 +34,10 @@ def plan(
     tokens: Annotated[
         float, typer.Option(help="Of a document, that are encoded; 0: vectors are given.")
     ] = DEFAULT_TOKENS,
-    text_bytes: Annotated[
-        float | None, typer.Option(help="Of a document's text; default: 4 for each token.")
-    ] = None,
-    columns: Annotated[float, typer.Option(help="Bytes of a document's metadata.")] = 0,
+    columns: Annotated[
+        float,
+        typer.Option(help="Bytes of a document's metadata, beside 4 of text for each token."),
+    ] = 0,
     model: Annotated[
         str | None,
         typer.Option(
@@ -78,7 +78,7 @@ def plan(
 
     check_range("--documents", documents, 1000, 1e13)
     check_range("--columns", columns, 0, 1e9)
-    text = BYTES_PER_TOKEN * tokens if text_bytes is None else text_bytes
+    text = BYTES_PER_TOKEN * tokens
     operations = None if model is None else operations_of(model, results)
     workload = Workload(round(documents), dim, k, kind, tokens, operations, text + columns, stored)
     machine = Machine(

@@ -44,9 +44,8 @@ def report(
 
 def tables(
     results: Results = FOLDER,
-    folder: Annotated[Path, typer.Option(help="With README.md and docs/.")] = Path(),
 ) -> None:
-    """Write the results into README and docs, between their marks, and pictures into docs/."""
+    """Write the results into ./README.md and ./docs, between their marks, and pictures there."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all
@@ -56,10 +55,10 @@ def tables(
     found = sections_with_rows(results)
     if not found:
         raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
-    for page, names in marked(folder).items():
+    for page, names in marked(Path()).items():
         written = [name for name in names if name in found]
         changed = [name for name in written if write_section(page, name, section(name, results))]
-        said = f"{page.relative_to(folder)}: {', '.join(changed) or 'nothing'} changed"
+        said = f"{page}: {', '.join(changed) or 'nothing'} changed"
         console.out.print(said, soft_wrap=True)
-    for picture in write_pictures(folder / "docs", read_all(results), README_PICTURES):
+    for picture in write_pictures(Path("docs"), read_all(results), README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)

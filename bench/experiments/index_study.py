@@ -40,7 +40,6 @@ def measure_index(
     candidates: Sequence[int | None],
     *,
     queries: int = QUERIES,
-    threads: int | None = 1,
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[Row]:
@@ -50,7 +49,6 @@ def measure_index(
     ----------
     collection : whose encoder can be opened, and which rescores.
     queries : how many are made of the documents.
-    threads : that are timed; None: all.
 
     Returns
     -------
@@ -73,7 +71,7 @@ def measure_index(
         numbers = [index.candidates if count is None else count for count in candidates]
         ranks = trials.ranks(index, pool, truth, max(numbers))
     rows = []
-    limit_threads(threads)
+    limit_threads(1)
     for count in numbers:
         asked: dict[str, Callable[[int], object]] = {
             "search": lambda i, count=count: index.search(  # type: ignore[misc]

@@ -458,8 +458,6 @@ def distill(
         Path | None, typer.Option(help="Lines of a word and its count, in place of --corpus's.")
     ] = None,
     text: Text = None,
-    id: Id = None,
-    title: Title = None,
     trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -477,7 +475,7 @@ def distill(
     check_new(out)
     texts = None
     if corpus:
-        opened = open_sources(corpus, column_names(text, id, title, None))
+        opened = open_sources(corpus, column_names(text, None, None, None))
         texts = (document.content for document in opened.documents())
     with console.progress() as progress:
         encoder = distilled(

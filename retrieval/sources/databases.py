@@ -49,7 +49,7 @@ def query_file(spec: str) -> InputFile:
     file = InputFile(shortened(query, 60), path, ".parquet", "sql", f"sql {query}", [query])
     remove_later(file)
     with duckdb.connect(config=OFFLINE) as connection:
-        _copy(connection, query, path, "sql")
+        _copy(connection, query, path, f"sql {shortened(query)}")
     file.facts.append(hashlib.sha256(path.read_bytes()).hexdigest())
     return file
 

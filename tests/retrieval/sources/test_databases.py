@@ -61,7 +61,7 @@ def test_duckdb_and_a_query(tmp_path: Path) -> None:
     query = f"sql:SELECT id, upper(text) AS text FROM '{tmp_path}/*.csv' WHERE id > 1;"
     assert [(d.id, d.text) for d in read(query)] == [("2", "TWO")]
     assert open_source(query).fingerprint() == open_source(query).fingerprint()
-    with pytest.raises(InputError, match="sql: Parser Error"):
+    with pytest.raises(InputError, match="sql 'DROP TABLE x': Parser Error"):
         read("sql:DROP TABLE x")
 
 
