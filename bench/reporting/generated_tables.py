@@ -86,7 +86,7 @@ SECTIONS = {
     for study in EXPERIMENTS
     if study.title
 }
-SECTIONS["sizes"] = Section(["sizes", "encode", "stored", "cold", "peers", "tune"], _sizes)
+SECTIONS["sizes"] = Section(["sizes", "stored", "tune"], _sizes)
 """Name in the marks -> section."""
 
 

@@ -15,8 +15,8 @@ from .tables import Cell, Table, number, text
 
 def sizes(rows: Sequence[Row]) -> list[Table]:
     """Each index that was measured, smaller ones first."""
-    heads = ["rows", "dim", "kind", "bytes a row", "process, MB", "disk, MB", "candidates"]
-    heads += ["recall@10", "to rows, ms", "to documents, ms", "fit, s", "code, s", "write, s"]
+    heads = ["rows", "dim", "kind", "bytes a row", "process grew, MB", "disk, MB", "candidates"]
+    heads += ["agreement@10", "to rows, ms", "to documents, ms", "fit, s", "code, s", "write, s"]
     lines = [_line(row) for row in sorted(rows, key=lambda row: (row["rows"], row["dim"]))]
     return [Table("Sizes", "one thread; seconds of processor time", heads, lines)] if lines else []
 
@@ -74,7 +74,6 @@ def met(checks: Sequence[Check]) -> Table:
         "rows",
         "dim",
         "kind",
-        "candidates",
         "figure",
         "model",
         "measured",
@@ -87,7 +86,6 @@ def met(checks: Sequence[Check]) -> Table:
             number(check.rows, ",d"),
             number(check.dim, "d"),
             text(check.kind),
-            number(check.candidates, ",d"),
             text(check.what),
             number(check.modelled, ",.3g" if check.modelled < 100 else ",.0f"),
             number(check.measured, ",.3g" if check.measured < 100 else ",.0f"),
