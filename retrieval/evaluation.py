@@ -160,7 +160,7 @@ def evaluate_self(
 def explained(report: Mapping[str, Any]) -> list[str]:
     """What the measures of a report say, a line for each."""
     labels = (
-        "nDCG, MRR, recall: by your labels; recall is the share of the relevant documents found."
+        "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
     )
     return [
         *([labels] if "recall@10" in report["index"] else []),
@@ -176,7 +176,8 @@ def explained(report: Mapping[str, Any]) -> list[str]:
 def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
     return [
         f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
-        f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by {queries:,} queries: {proved['pool']}; "
+        f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+        f"{queries:,} queries: {proved['pool']}; "
         f"{SENTENCE}."
     ]
 
