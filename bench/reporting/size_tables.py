@@ -11,8 +11,8 @@ from .tables import Cell, Table, number, text
 
 def sizes(rows: Sequence[Row]) -> list[Table]:
     """Each index that was measured, smaller ones first."""
-    heads = ["rows", "dim", "kind", "bytes a row", "process, MB", "disk, MB", "candidates"]
-    heads += ["recall@10", "to rows, ms", "to documents, ms", "fit, s", "code, s", "write, s"]
+    heads = ["rows", "dim", "kind", "bytes a row", "process grew, MB", "disk, MB", "candidates"]
+    heads += ["agreement@10", "to rows, ms", "to documents, ms", "fit, s", "code, s", "write, s"]
     lines = [_line(row) for row in sorted(rows, key=lambda row: (row["rows"], row["dim"]))]
     return [Table("Sizes", "one thread; seconds of processor time", heads, lines)] if lines else []
 

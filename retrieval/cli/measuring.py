@@ -220,7 +220,7 @@ def _losses(
     from ..losses import losses
     from ..sources.source import read_pairs
     from . import console
-    from .reports import loss_explanations, loss_rows
+    from .reports import loss_explanations, loss_heads, loss_rows
 
     asked = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else (None, None)
     with console.progress() as progress:
@@ -232,7 +232,7 @@ def _losses(
         f"{report['queries']:,} queries ({report['pool']}), {report['documents']:,} documents"
     )
     console.out.print()
-    console.show_table([report["measure"], "finds", "loses"], loss_rows(report))
+    console.show_table(loss_heads(report), loss_rows(report))
     console.out.print()
     for text in loss_explanations(report):
         console.prose(text)

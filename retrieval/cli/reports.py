@@ -7,7 +7,7 @@ from typing import Any
 
 from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 
-from ..losses import FLOAT32, INT8, SAID
+from ..losses import SAID
 
 UNKNOWN = "not known"
 VERDICTS = {
@@ -55,41 +55,51 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     return lines
 
 
-def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Step, what it finds and what it loses to the one before, for each step of `losses`."""
+def loss_heads(report: Mapping[str, Any]) -> list[str]:
+    """Above the columns of `loss_rows`."""
+    return ["search by", report["measure"], *(["with"] if _has_others(report) else []), "change"]
+
+
+def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Each step of `losses`: what it finds, of which search, and the change by it."""
     rows = []
     for step in report["steps"]:
-        name = SAID[step["step"]]
         if step["value"] is None:
             low, high = step["least"], step["most"]
             found = f"{low:.4f} to {high:.4f}" if high < 1 else f"at least {low:.4f}"
         else:
             found = f"{step['value']:.4f}"
-        lost = ""
-        if step.get("lost") is not None:
-            lost = f"{step['lost']:+.4f}"
+        change = ""
+        if step.get("change") is not None:
+            change = f"{step['change']:+.4f}"
             if step["margin"] is not None:
-                lost += f" ± {step['margin']:.4f}"
-        if step.get("of") in (FLOAT32, ENCODER, INT8):
-            name += f", of the ten by {step['of']}"
-        rows.append((name, found, lost))
+                change += f" ± {step['margin']:.4f}"
+        others = [SAID[step["of"]].split(",")[0]] if _has_others(report) else []
+        rows.append((SAID[step["step"]], found, *others, change))
     return rows
 
 
+def _has_others(report: Mapping[str, Any]) -> bool:
+    """Whether steps are compared with another search, and not with labels."""
+    return any("of" in step for step in report["steps"])
+
+
 def loss_explanations(report: Mapping[str, Any]) -> list[str]:
-    """What the steps are, for those that there are."""
+    """The steps that the report has, a line for each."""
     there = {step["step"] for step in report["steps"]}
     said = {
-        ENCODER: "float32 and float16: by how far rounding can turn a vector; nothing is encoded "
-        "again.",
-        WHITENED: "Whitened: exact search in the order that the index approximates, "
-        f"{report['own_metric']}. It differs from the encoder's on purpose.",
-        CUT: "Cut to k: exact search over the reduced vectors, uncompressed.",
-        CODES: "Codes alone: the same by codes, and nothing is rescored.",
-        INDEX: "Codes, then rescored: what a search gives; a loss below zero is what rescoring "
-        "wins back.",
+        ENCODER: "float32, float16: exact search by the encoder's vectors; float32 is not stored, "
+        "but rounding moves a score by no more than is known, which bounds what it finds.",
+        WHITENED: f"whitened: exact search over {report['own_metric']}. The index approximates "
+        "this order, which differs from the encoder's on purpose.",
+        CUT: "cut to k: exact search over the reduced vectors.",
+        CODES: "codes, not rescored: the order of the codes alone, which take the place of the "
+        "reduced vectors in memory.",
+        INDEX: "the index: what a search returns. Codes choose candidates, which are compared "
+        "again by their full vectors; this regains most of what the codes lose.",
     }
-    return [text for step, text in said.items() if step in there]
+    change = "change: from the line above, ± half of its 95% interval; below zero is a loss."
+    return [*(text for step, text in said.items() if step in there), change]
 
 
 def _count(value: int | None) -> str:

@@ -111,7 +111,7 @@ def test_eval_by_itself_has_a_bound(run: Run) -> None:
     run(*BUILD)
     report = json.loads(run("eval", "x", "--self", "--sample", "80", "--json")[1])
     proved = report["proved"]
-    assert proved["bound"] < proved["estimate"] == report["index"]["own_metric_fidelity@10"]
+    assert proved["bound"] < proved["estimate"] == report["index"]["agreement@10"]
     shown = " ".join(run("eval", "x", "--self", "--sample", "80")[1].split())
     assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
 
