@@ -13,7 +13,7 @@ from slimdex.bench.reporting.experiments import EXPERIMENTS
 from slimdex.bench.rows import FOLDER, read_rows
 
 REPORTING = Path(__file__).parents[2] / "bench" / "reporting"
-NAMES = [experiment.name for experiment in EXPERIMENTS]
+NAMES = [*(experiment.name for experiment in EXPERIMENTS), "sweep"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
 """What reports call a row of results."""
 DERIVED = {"name", "side"}
