@@ -160,8 +160,8 @@ def default_line(row: Row) -> str:
         for names in (("memory", "memory_files"), ("store", "store_files"))
     )
     return (
-        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} takes "
-        f"**{_whole_time(row):.2f} ms from the text to its documents**, "
+        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
+        f"takes **{_whole_time(row):.2f} ms from the text to its documents**, "
         f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
         f"{row['processor']}). The process, with Python and the encoder, holds {whole[0]} MB and "
         f"{whole[1]} MB of pages of files, which the system may drop; the index accounts for "

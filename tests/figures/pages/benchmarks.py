@@ -8,7 +8,6 @@ from slimdex.bench.experiments import search_study, stored_study, tuning_study, 
 from slimdex.bench.experiments.tuning_subject import REAL
 from slimdex.bench.reporting.findings import (
     FASTEST_RECALL,
-    default_row,
     fastest_at,
     of_task,
     resident_bytes,
@@ -25,12 +24,9 @@ from .readme import small, usual
 
 def of_models() -> tuple[Row, Row]:
     """The default index on one set by a small encoder and a larger one."""
-    found = [
-        default_row(of_task(rows("retrieval"), ("squad-sent-nqg", model)))
-        for model in ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
-    ]
-    assert found[0] is not None and found[1] is not None
-    return found[0], found[1]
+    models = ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
+    first, second = (usual(("squad-sent-nqg", model)) for model in models)
+    return first, second
 
 
 def sizes() -> Sequence[float]:

@@ -15,15 +15,15 @@ LARGEST = ("debian-desc", "all-MiniLM-L6-v2")
 """The largest collection of the headline."""
 
 
-def usual() -> Row:
-    """The default index of the largest collection."""
-    found = default_row(of_task(rows("retrieval"), LARGEST))
+def usual(task: tuple[str, str] = LARGEST) -> Row:
+    """The default index of a set by a model."""
+    found = default_row(of_task(rows("retrieval"), task))
     assert found is not None
     return found
 
 
 def small() -> Row:
-    """The same with a quarter of the dimensions."""
+    """That of the largest collection with a quarter of the dimensions."""
     found = small_row(of_task(rows("retrieval"), LARGEST))
     assert found is not None
     return found
