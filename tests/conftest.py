@@ -20,7 +20,7 @@ import typer.main
 from hypothesis import settings
 from typer.core import TyperGroup
 
-from slimdex.bench.rows import MEASURED, ResultsFile, key_of
+from slimdex.bench.rows import MEASURED, ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -172,10 +172,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if not CHANCE.whole or "PYTEST_XDIST_WORKER" in os.environ or not report.passed:
         return
     counts = dict(report.user_properties).get("counts")
-    if report.when == "call" and counts:
+    if report.when == "call" and isinstance(counts, dict) and counts:
         from slimdex.bench.machine import provenance  # needs more than most tests do
 
         what, _, way = report.nodeid.partition("::")[2].rstrip("]").partition("[")
-        known = {"key": key_of({"test": report.nodeid}), "what": what, "way": way}
-        known |= {"seed": CHANCE.seed, "seconds": report.duration}
-        ResultsFile(SWEPT).append(known | counts | provenance(["duckdb"]))
+        row: Row = {"key": key_of({"test": report.nodeid}), "what": what, "way": way}
+        row |= {"seed": CHANCE.seed, "seconds": report.duration}
+        ResultsFile(SWEPT).append(row | counts | provenance(["duckdb"]))

@@ -8,6 +8,7 @@ from ..rows import Row
 from .tables import Table, number, text
 
 COUNTS = {
+    "documents": "documents",
     "kills": "kills",
     "faults": "failed calls",
     "power_losses": "losses of power",

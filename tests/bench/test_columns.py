@@ -15,7 +15,7 @@ from slimdex.bench.rows import FOLDER, read_rows
 REPORTING = Path(__file__).parents[2] / "bench" / "reporting"
 ELSEWHERE = {"ray", "milvus"}
 """Experiments whose rows are left to users: they take a cluster, or a server."""
-NAMES = [each.name for each in EXPERIMENTS if each.name not in ELSEWHERE]
+NAMES = [each.name for each in EXPERIMENTS if each.name not in ELSEWHERE] + ["sweep"]
 OF_RAY = ["source", "workers|builders", "(worker|builder)_kills", "ratio"]
 OF_RAY += ["files_differing", "reducer_difference", "same_answers"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}

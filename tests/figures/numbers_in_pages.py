@@ -57,7 +57,7 @@ class Stated:
         (True, False)
         """
         decimals = len(self.text.partition(".")[2])
-        return abs(value - self.value) <= 0.5 * 10**-decimals * (1 + 1e-6)
+        return abs(value - self.value) <= 0.5 * float(f"1e-{decimals}") * (1 + 1e-6)
 
 
 def prose(page: str) -> str:
