@@ -76,7 +76,7 @@ Wait = Annotated[
 Vectors = Annotated[
     str | None,
     typer.Option(
-        help="Vectors made elsewhere: a .npy or .npz file, or a column of Parquet sources."
+        help="Vectors made elsewhere: a .npy or .npz file, or a column of Parquet, JSONL or CSV."
     ),
 ]
 Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]

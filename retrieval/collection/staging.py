@@ -109,7 +109,10 @@ def stage(
 
 def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     if vectors.dim != dim:
-        raise InputError(f"{vectors.name}: {vectors.dim} dimensions; expected {dim}")
+        reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)
+        raise InputError(
+            f"{vectors.name}: {vectors.dim} dimensions; expected {dim}, as the encoder has{reduced}"
+        )
     check_vectors(vectors)
 
 

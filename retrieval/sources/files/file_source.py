@@ -27,7 +27,6 @@ from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .mail import message_id
 from .mailboxes import messages
 from .outline import Extract
-from .readers import INSTALL
 from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker_process import Worker
 
@@ -80,10 +79,7 @@ class FileSource:
         InputError
             If there are none to read.
         """
-        try:
-            found = walk(Path(spec))
-        except ModuleNotFoundError as error:
-            raise InputError(f"{spec}: has a .gitignore; needs pathspec: {INSTALL}") from error
+        found = walk(Path(spec))
         source = cls(spec, found, spec, encoding)
         if not found.files:
             said = "; ".join([*source.notes, *source.left_out()])
