@@ -123,6 +123,11 @@ class DocumentStore:
         self._database.ensure_open()
 
     @property
+    def is_usable(self) -> bool:
+        """Whether it can be read as it is; if not, `ensure_open` tries to open it again."""
+        return self._database.is_usable
+
+    @property
     def epoch(self) -> int:
         """Grows when `compact` numbers the rows anew."""
         return self._database.epoch

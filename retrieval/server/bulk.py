@@ -18,6 +18,8 @@ from ..collection.writer import Added
 from .limits import LimitError, Limits
 from .served_index import ServedIndex
 
+STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+"""Types of bodies that are read line by line, with a limit on each line."""
 Line = tuple[int, bytes]
 """A line's number, from 1 on, and what stands in it."""
 

@@ -21,9 +21,9 @@ from ..collection.collection import Collection
 from ..commands import AskedSources, Compact, Delete, Reduce, Sync, Talk
 from ..documents import Document
 from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
-from .bulk import Durable, commits
+from .bulk import STREAMED, Durable, commits
 from .failures import told_of
-from .gate import STREAMED, needs
+from .gate import needs, reads_by_line
 from .limits import LimitError
 from .routes_search import Index, service_of
 from .served_index import ServedIndex
@@ -88,6 +88,7 @@ async def add(index: Index, request: Request) -> Response:
         raise LimitError(
             503, f"{index.senders} callers are sending documents; expected to be asked later"
         )
+    reads_by_line(request)
     told = _told(index, request)
     first = await anext(told)
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -14,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.stages import spent
 
 from ..collection.asked_queries import encoded_by
@@ -205,6 +206,14 @@ class ServedIndex:
             await self._found(["slimdex"], How(1))  # a large model may take longer than a search
         else:
             await self.read(lambda collection: collection._index)
+
+    async def can_read(self) -> bool:
+        """Whether the catalog can be read; one that failed is opened again, if that can be."""
+        store = self.collection._store
+        if not store.is_usable:
+            with suppress(SlimdexError, OSError):
+                await self.read(lambda _: store.ensure_open())
+        return store.is_usable
 
     async def read(self, function: Callable[[Collection], T]) -> T:
         """What a function makes of the collection, which it does not change."""
