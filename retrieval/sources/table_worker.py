@@ -141,7 +141,7 @@ def _unpack(path: Path, to: Path) -> None:
     """
     try:
         with zipfile.ZipFile(path) as packed, zipfile.ZipFile(to, "w") as copy:
-            entries = list(packed.NameToInfo.values())
+            entries = list({entry.filename: entry for entry in packed.infolist()}.values())
             unpacked = sum(entry.file_size for entry in entries)
             if unpacked > LARGEST_WORKBOOK or len(entries) > MOST_ENTRIES:
                 raise InputError(
