@@ -17,6 +17,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.workers import HERE, Workers
 
 from .atomic_files import CATALOG
+from .catalog.store import DocumentStore
 from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
@@ -70,10 +71,15 @@ class Sources:
         check_typed(opened, names.types)
         return cls(opened, given, agree(opened))
 
-    @property
-    def columns(self) -> list[Mapping[str, str]]:
-        """The user's own columns of each source: name -> DuckDB type."""
-        return [source.columns for source in self.opened]
+    def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
+        """Of each source the types of the user's own columns that its index is to have.
+
+        Those of tables are agreed on; what files say of themselves fits into what there is.
+        """
+        return [
+            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
+            for source in self.opened
+        ]
 
     @property
     def notes(self) -> list[str]:
@@ -300,7 +306,7 @@ def add_read(
             added = collection._add(
                 sources.documents(ids.readings, progress),
                 vectors=sources.vectors,
-                columns=sources.columns,
+                columns=sources.columns(collection._store),
                 source=sources.fingerprint(),
                 origins=ids.origins,
                 refit=refit,
