@@ -282,7 +282,7 @@ def add(
             added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
-    notes = agree_with(collection._store.columns, sources.opened)
+    notes = agree_with(collection._store.columns_with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
     added = add_read(collection, sources, ids, progress, refit=refit)
     return replace(added, notes=[*notes, *added.notes])

@@ -32,6 +32,8 @@ DIGITS = 38
 """The most that a DECIMAL can have: beyond its fraction, digits are rounded."""
 MOMENT_STEPS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000}
 """Microseconds between the moments of a type that has no finer ones."""
+FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({DIGITS}, 10)"}
+"""The beginning of a type's name, and a type that holds more of the same."""
 Fit = Callable[[Any], Any]
 
 
@@ -208,11 +210,29 @@ def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
 @lru_cache(4096)
 def _read_by_duckdb(text: str, type_: str) -> Any:
     """What it reads beyond ISO's ways, and years that Python has not, which come back as text."""
+    sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
     with duckdb.connect() as scratch:
-        ((found,),) = scratch.execute(f"SELECT TRY_CAST(? AS {type_})", [text]).fetchall()
-    if found is None or not any(map(str.isdigit, text)):  # "infinity" is no day
+        found = scratch.execute(sql, [text]).fetchall()
+    if not found:
         raise MisfitError
-    return found
+    return found[0][0]
+
+
+def misfits(type_: str) -> str:
+    """A condition in SQL: a text `value` is not of a type, or would lose something in it."""
+    if type_ == "BLOB":
+        return "TRY(from_base64(value)) IS NULL"
+    wrong = f"TRY_CAST(value AS {type_}) IS NULL"
+    if type_ in ("DATE", "TIME") or type_.startswith("TIMESTAMP"):
+        wrong += r" OR NOT regexp_matches(value, '\d')"  # "infinity" is no day
+    if type_ == "TIME":
+        return f"{wrong} OR TRY_CAST(value AS DATE) IS NOT NULL"
+    if type_.lower().removeprefix("u") in BITS:
+        return wrong + r" OR NOT regexp_full_match(trim(value), '[+-]?\d+')"
+    for start, finer in FINER.items():
+        if type_.startswith(start):
+            wrong += f" OR TRY_CAST(value AS {finer}) <> TRY_CAST(value AS {type_})"
+    return wrong
 
 
 def _timedelta(text: str) -> Any:

@@ -57,7 +57,7 @@ class MetadataColumns:
         self.ensure(columns)
         existing = self.by_lower_name
         for name, type_ in columns.items():
-            if type_ == "VARCHAR":
+            if type_ == "VARCHAR" and self.types[existing[name.lower()]] != "JSON":
                 self._retype(existing[name.lower()], type_)
             self._filled.add(existing[name.lower()])
 
@@ -87,8 +87,14 @@ class MetadataColumns:
 
     @property
     def settled(self) -> set[str]:
-        """Names, in lower case, of columns whose type no value of another type replaces."""
-        return {n.lower() for n, t in self.types.items() if n in self._filled or not _may_lack(t)}
+        """Names, in lower case, of columns whose type was not guessed for want of a value."""
+        guessed = {n for n, t in self.types.items() if t in ("JSON", "VARCHAR[]")} - self._filled
+        return {name.lower() for name in self.types if name not in guessed}
+
+    @property
+    def with_values(self) -> dict[str, str]:
+        """Name -> DuckDB type of the columns that another type would lose something of."""
+        return {n: t for n, t in self.types.items() if not self._is_without_values(n, "[]")}
 
     def _add(self, columns: Mapping[str, str]) -> None:
         named = {identifier(name): type_ for name, type_ in columns.items()}
@@ -113,7 +119,8 @@ class MetadataColumns:
 
     def _is_without_values(self, column: str, type_: str) -> bool:
         """Whether another type loses nothing: there are no values, or lists without items."""
-        if column in self._filled or not _may_lack(self.types[column]):
+        own = self.types[column]
+        if column in self._filled or not (own == "JSON" or own.endswith("[]")):
             return False
         name = identifier(column)
         has_values = f"{name}::VARCHAR <> '[]'"
@@ -153,11 +160,6 @@ class MetadataColumns:
     def _read(self) -> dict[str, str]:
         described = self._database.fetch("DESCRIBE documents")
         return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
-
-
-def _may_lack(type_: str) -> bool:
-    """Whether a column of a type may have been made before there was a value to tell its type."""
-    return type_ == "JSON" or type_.endswith("[]")
 
 
 def wider(*types: str) -> str:

@@ -220,6 +220,11 @@ class DocumentStore:
         """Columns of the given DuckDB types, which someone wants them to have."""
         self._columns.declare(columns)
 
+    @property
+    def columns_with_values(self) -> dict[str, str]:
+        """Of the user's own columns those that another type would lose something of."""
+        return self._columns.with_values
+
     def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
         """Of the given columns those that there are not."""
         existing = self._columns.by_lower_name

@@ -86,9 +86,12 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
         table.keep_as(name, own)
         return []
     are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (own, found)]
-    if all(are_numbers) and table.misfit(name, found, zeros=True) is None:
-        table.keep_as(name, found)
-        return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
+    for number in (own, found) if all(are_numbers) else ():
+        if table.misfit(name, number, zeros=True) is None:
+            table.keep_as(name, number)
+            if "INT" in number:
+                return []
+            return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
     misfit = table.misfit(name, own, zeros=are_numbers[0])
     if misfit is None:
         table.keep_as(name, own)
