@@ -518,7 +518,8 @@ class Collection:
             finite.
         """
         read, columns = as_documents(documents)
-        return self._add(read, columns, vectors=vectors, refit=refit, progress=progress)
+        new = [self._store.new_columns(types) for types in columns]
+        return self._add(read, new, vectors=vectors, refit=refit, progress=progress)
 
     def _add(
         self,

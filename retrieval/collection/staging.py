@@ -124,11 +124,10 @@ def _insert(
 ) -> int:
     """Documents, a row each so far, with columns for what they have; returns the row after them."""
     for types in columns:
-        store.ensure_columns(types)
-    typed = {name.lower() for types in columns for name in types}
+        store.declare_columns(types)
     staged, iterator = first, iter(documents)
     while batch := _some(iterator):
-        store.insert(staged, batch, typed)
+        store.insert(staged, batch)
         staged += len(batch)
     return staged
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 
@@ -104,15 +103,6 @@ class DocumentBody(BaseModel):
     )
     text: Text
     title: Text = ""
-
-    @model_validator(mode="after")
-    def _is_finite(self) -> Self:
-        """What JSON has no number for, Python reads; a column of whole numbers would be others."""
-        try:
-            json.dumps(self.model_extra, allow_nan=False)
-        except ValueError as error:
-            raise PydanticCustomError("finite", "NaN or infinity; expected numbers") from error
-        return self
 
 
 class DeleteBody(Body):

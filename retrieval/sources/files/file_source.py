@@ -21,7 +21,7 @@ from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import is_guessed
-from .front_matter import COLUMNS
+from .front_matter import COLUMNS, tags
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .mail import message_id
@@ -316,6 +316,8 @@ class FileSource:
             "kind": kind,
             **extract.facts,
         }
+        if "tags" in metadata:  # of properties, a text
+            metadata["tags"] = tags(metadata["tags"])
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
 
 

@@ -28,7 +28,7 @@ COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ün
 def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     path = tmp_path_factory.mktemp("where") / "c.duckdb"
     store = DocumentStore.create(path, State({}, 3, Settings()))
-    store.ensure_columns({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+    store.declare_columns({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
     documents = [
         Document(
             f"id{i}",
@@ -47,7 +47,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
         )
         for i in range(8)
     ]
-    store.insert(0, documents, {"l", "s"})
+    store.insert(0, documents)
     store.set_state(State({}, 3, Settings(), rows=8, staged=8))
     return store
 

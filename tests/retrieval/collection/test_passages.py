@@ -177,7 +177,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     with Collection.open(path, encoder) as collection:
         if columns:
             with collection._current.change(), collection._ledger.transaction():
-                collection._store.ensure_columns(columns)
+                collection._store.declare_columns(columns)
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})

@@ -65,7 +65,7 @@ def test_a_folder(notes: Path) -> None:
         "folder": "",
         "modified": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
         "kind": "markdown",
-        "tags": "hot",
+        "tags": ["hot"],
         "front_matter": {"tags": ["hot"]},
     }
     plan = found["work/plan.txt"]
@@ -291,7 +291,7 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
     with collection:
         assert len(collection) == 4
         assert "bad.ipynb (no notebook" in added.notes[-1]
-        assert collection.count("kind = 'markdown' AND tags = 'hot'") == 1
+        assert collection.count("kind = 'markdown' AND list_contains(tags, 'hot')") == 1
         assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
         (notes / "tea.md").write_text("# Tea\n\nBoil less water.")
         again = add_sources(collection, Sources.open(str(notes)))
@@ -312,7 +312,7 @@ def test_front_matter_that_is_broken_is_no_text(
 ) -> None:
     write(tmp_path, **{"a.md": f"---\n{front}\n---\n# H\n\nHills."})
     (document,) = read(tmp_path)[0].values()
-    assert (document.title, document.metadata["tags"]) == expected
+    assert (document.title, document.metadata["tags"]) == (expected[0], [expected[1]])
     assert document.text == "H\n\nHills."
 
 

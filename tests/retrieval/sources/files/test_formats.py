@@ -83,7 +83,7 @@ def test_markdown() -> None:
     assert tea.facts == {
         "author": "Ann, Bo",
         "date": datetime(2024, 5, 1),
-        "tags": "drinks, hot",
+        "tags": ["drinks", "hot"],
         "front_matter": own,
     }
 
