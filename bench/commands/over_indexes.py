@@ -22,9 +22,9 @@ MOST_CHARACTERS = 10_000
 def index(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
     candidates: Annotated[
-        str, typer.Option(help="Numbers of candidates, with commas; auto: the index's own.")
+        str, typer.Option(help="Numbers of candidates, separated by commas; auto: the index's own.")
     ] = "200,400,auto",
-    queries: Annotated[int, typer.Option(help="Queries, made of the documents.")] = 500,
+    queries: Annotated[int, typer.Option(help="How many queries to make of the documents.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """An index of yours: recall against exact search, and time from a vector and from a text."""
@@ -73,12 +73,14 @@ def index(
 
 def serve(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
-    queries: Annotated[Path, typer.Option(help="A file of them, as for `slimdex search`.")],
-    callers: Annotated[str, typer.Option(help="At a time, with commas.")] = "1,8,64",
-    seconds: Annotated[float, typer.Option(help="That each number of them asks.")] = 10,
+    queries: Annotated[Path, typer.Option(help="A file of queries, as for `slimdex search`.")],
+    callers: Annotated[
+        str, typer.Option(help="Numbers of concurrent callers, separated by commas.")
+    ] = "1,8,64",
+    seconds: Annotated[float, typer.Option(help="How long each number of callers asks.")] = 10,
     out: Out = MEASURED,
 ) -> None:
-    """A service under load (by wrk), beside the same index asked in process."""
+    """Measure a service under load (by wrk), and the same index in process."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.sources.source import read_pairs
 
@@ -97,13 +99,13 @@ def serve(
 
 
 def updates(
-    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, separated by commas.")] = (
         "10000,100000,1000000"
     ),
-    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="How long to search while changes go on.")] = 60.0,
     out: Out = MEASURED,
 ) -> None:
-    """What changes cost in indexes of different size, and searches while changes go on."""
+    """Measure what changes cost in indexes of different sizes, and searches during changes."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.update_study import measure_traffic, measure_updates
@@ -122,18 +124,21 @@ def updates(
 
 
 def sizes(
-    rows: Annotated[str, typer.Option(help="Rows of indexes, with commas.")] = "100000,1000000",
+    rows: Annotated[
+        str, typer.Option(help="Sizes of indexes, in rows, separated by commas.")
+    ] = "100000,1000000",
     dim: Annotated[int, typer.Option(help="Dimensions of their vectors.")] = 384,
     kinds: Annotated[
-        str, typer.Option(help="As for `slimdex build --kind`, with commas.")
+        str, typer.Option(help="Kinds, as for `slimdex build --kind`, separated by commas.")
     ] = choices.AUTO,
-    characters: Annotated[int, typer.Option(help="Of a document's text.")] = 80,
+    characters: Annotated[int, typer.Option(help="Length of a document's text.")] = 80,
     folder: Annotated[
-        Path, typer.Option(help="For the indexes, which are not kept: 900 bytes a row of 384.")
+        Path,
+        typer.Option(help="Folder for the indexes, which are removed: 900 bytes per row of 384."),
     ] = Path("bench-cache"),
     out: Out = MEASURED,
 ) -> None:
-    """What indexes of made vectors take to build, to hold and to search, by their rows."""
+    """Measure what indexes of synthetic vectors take to build, store and search."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.size_study import Size, measure_size
@@ -169,16 +174,22 @@ def _count(word: str) -> int:
 
 def passages(
     folder: Annotated[
-        Path | None, typer.Argument(help="Python's documentation in HTML.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="Python's documentation in HTML.", show_default=False
+        ),
     ] = None,
     data: Data = None,
     sets: Annotated[
-        str, typer.Option(help="Folders in DATA in BEIR's layout, with commas; all: all.")
+        str,
+        typer.Option(
+            help="Folders in DATA in BEIR's layout, separated by commas; all: all of them."
+        ),
     ] = "all",
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
 ) -> None:
-    """Long texts cut off, and cut into passages: what is found of both, and what a build takes."""
+    """Compare long texts cut off and cut into passages: what is found, and what a build takes."""
     from slimdex.retrieval.cli import console
 
     from ..data.datasets import names_of

@@ -18,11 +18,11 @@ DEFAULT_TOKENS = 100
 
 def plan(
     documents: Annotated[
-        float, typer.Option(help="How many, 1e9 too; passages where texts are cut into some.")
+        float, typer.Option(help="How many, as 1e9; count passages if texts are cut into them.")
     ],
     dim: Annotated[int, typer.Option(help="Dimensions of the encoder's vectors.")] = 384,
     tokens: Annotated[
-        float, typer.Option(help="Of a document, that are encoded; 0: vectors are given.")
+        float, typer.Option(help="Tokens to encode per document; 0: vectors are given.")
     ] = DEFAULT_TOKENS,
     text_bytes: Annotated[
         float | None, typer.Option(help="Of a document's text; default: 4 for each token.")
@@ -35,23 +35,31 @@ def plan(
             "is not timed."
         ),
     ] = None,
-    k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
-    kind: Annotated[str, typer.Option(help="pq, ivf-pq or auto.")] = choices.AUTO,
+    k: Annotated[int | None, typer.Option(help="Dimensions to keep; default: half.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="How vectors are coded: pq, ivf-pq or auto.")
+    ] = choices.AUTO,
     stored: Annotated[str, typer.Option(help="Full vectors on disk: fp16 or int8.")] = "fp16",
     ram: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of one machine: 64GB; default: this one's.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory of one machine: 64GB; default: this one's."),
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="Of one machine; default: this one's.")] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Cores of one machine; default: this one's.")
+    ] = None,
     machines: Annotated[
-        int | None, typer.Option(help="To divide documents among; default: as many as it takes.")
+        int | None,
+        typer.Option(help="Machines to divide the documents among; default: as many as it takes."),
     ] = None,
-    build_hours: Annotated[float, typer.Option(help="That a build may take on one machine.")] = 8,
+    build_hours: Annotated[
+        float, typer.Option(help="Longest that a build may take on one machine.")
+    ] = 8,
     results: Annotated[
-        Path, typer.Option(help="Folder with the benches' rows.", show_default=False)
+        Path, typer.Option(help="Folder with measured rows of `slimdex bench`.", show_default=False)
     ] = FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What an index will take, on one machine and on several: memory, disk, hours to build it."""
+    """Estimate what an index will take, on one machine or several: memory, disk, time."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.sizes import parsed_size
 

@@ -29,7 +29,7 @@ def report(
         "bench-report"
     ),
 ) -> None:
-    """One page with charts and tables that opens anywhere, and the charts as PNG."""
+    """Write one self-contained page of charts and tables, and the charts as PNG."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all
@@ -43,9 +43,11 @@ def report(
 
 
 def tables(
-    results: Results = FOLDER,
+    results: Annotated[
+        Path, typer.Option(help="Folder with the rows of results.", show_default=False)
+    ] = FOLDER,
 ) -> None:
-    """Write the results into ./README.md and ./docs, between their marks, and pictures there."""
+    """Write results into ./README.md and ./docs, between their marks, and pictures into docs."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all

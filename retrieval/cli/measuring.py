@@ -19,25 +19,31 @@ def info(
     by_step: Annotated[
         bool,
         typer.Option(
-            "--losses", help="Where quality goes: what each step finds, from vectors to codes."
+            "--losses", help="Show what each step finds and loses, from full vectors to codes."
         ),
     ] = False,
     queries: Annotated[
-        Path | None, typer.Option(help="With --losses: queries with labels, as for eval.")
+        Path | None, typer.Option(help="With --losses: queries that have labels, as for eval.")
     ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="With --losses: their labels.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="With --losses: labels of the queries, as for eval.")
+    ] = None,
     drop_self: Annotated[
-        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+        bool,
+        typer.Option("--drop-self", help="Leave out the document that has the query's own id."),
     ] = False,
     sample: Annotated[
-        int, typer.Option(help="With --losses and no labels: queries made of the documents.")
+        int,
+        typer.Option(
+            help="With --losses, without labels: how many queries to make of the documents."
+        ),
     ] = 500,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """What an index holds, how it was made and what it costs; or where its quality goes."""
+    """Show what an index holds, how it was made and what it costs; or where quality is lost."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
@@ -75,7 +81,7 @@ def health(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """How far the documents are from those that the index was fitted on, and what that costs."""
+    """Measure how far the documents are from those the index was fitted on, and what that costs."""
     from ..commands import Health
     from . import console
     from .performing import Index
@@ -100,13 +106,15 @@ def tune(
     p99_ms: P99 = None,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries that are really asked: .txt with one a line, or any source."),
+        typer.Option(help="Real queries, as from a log: .txt with one per line, or any source."),
     ] = None,
     qrels: Annotated[
-        Path | None, typer.Option(help="Their labels: query, document, score (BEIR or TREC).")
+        Path | None,
+        typer.Option(help="Labels of the queries: query, document, score (BEIR or TREC)."),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Give the index the settings, and keep what is proved.")
+        bool,
+        typer.Option("--apply", help="Apply the settings to the index, and record what is proved."),
     ] = False,
     model: Model = None,
     trust_remote_code: Trust = False,
@@ -151,18 +159,22 @@ def evaluate(
         Path | None, typer.Option(help="Labels: query, document, score (BEIR or TREC).")
     ] = None,
     drop_self: Annotated[
-        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+        bool,
+        typer.Option("--drop-self", help="Leave out the document that has the query's own id."),
     ] = False,
     by_itself: Annotated[
-        bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
+        bool,
+        typer.Option("--self", help="Without labels: take sentences of the documents as queries."),
     ] = False,
-    sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
+    sample: Annotated[
+        int, typer.Option(help="With --self: how many queries to make of the documents.")
+    ] = 500,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure quality, time and memory, beside uncompressed exact search."""
+    """Measure quality, time and memory, compared with uncompressed exact search."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection

@@ -68,7 +68,7 @@ def guarded() -> Iterator[tuple[str, list[str]]]:
     """A server that lets nobody in: its address, and the credentials that it was shown."""
     shown = list[str]()
 
-    class Guard(grpc.GenericRpcHandler):
+    class Guard(grpc.GenericRpcHandler):  # type: ignore[misc]
         def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
             sent = dict(details.invocation_metadata)
             if "authorization" in sent:
