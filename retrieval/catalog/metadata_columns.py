@@ -182,5 +182,5 @@ def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [
         f"column {name!r} was {type_} and is text now"
         for name, type_ in before.items()
-        if type_ != "VARCHAR" and after.get(name) == "VARCHAR"
+        if type_ not in TEXTS and after.get(name) == "VARCHAR"
     ]

@@ -15,11 +15,11 @@ import numpy as np
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError, shortened
 
-from ..column_fit import MisfitError, as_stored, shown
 from ..column_types import by_lower_name, restored, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, content
 from ..passages import Passage
 from ..sql import identifier
+from .column_fit import MisfitError, as_stored, shown
 from .column_values import ColumnValues
 from .database import DISK_ERRORS, Database, is_damage, one_line
 from .document_origins import LIVE, DocumentOrigins
@@ -214,11 +214,11 @@ class DocumentStore:
                 if self._columns.widen(column, type_of(value)):
                     return self._stored(column, values, documents)
                 raise InputError(
-                    f"document {document.id!r}: {shown(value)} in column {column!r}; "
+                    f"document {shortened(document.id)}: {shown(value)} in column {column!r}; "
                     f"expected {type_}"
                 ) from error
             except InputError as error:
-                raise InputError(f"document {document.id!r}: {error}") from error
+                raise InputError(f"document {shortened(document.id)}: {error}") from error
         return type_, stored
 
     def declare_columns(self, columns: Mapping[str, str]) -> None:
@@ -537,7 +537,7 @@ class DocumentStore:
         """
         known = dict(self._live(ids, epoch))
         if unknown := [id for id in ids if id not in known]:
-            raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
+            raise InputError(f"unknown id {shortened(unknown[0])}; expected the id of a document")
         return known
 
     def known(self, ids: Sequence[str]) -> dict[str, int]:

@@ -62,6 +62,8 @@ INTERRUPTION_SECONDS = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
 """Columns that a message repeats."""
+SHOWN_WHERE = 10_000
+"""Characters of a condition in which keywords are looked for."""
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -109,7 +111,21 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for a condition that is none, of a length that can be read."""
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
     shown = shortened(where)
+    for name in columns:
+        if _is_keyword(where, name):
+            reason += f' ({name} is a keyword of SQL: quote the column, "{name}")'
     return InputError(f"where {shown}: {reason}; expected a condition on the columns {named}")
+
+
+def _is_keyword(where: str, column: str) -> bool:
+    """Whether a condition names a column without quotes that SQL takes for a word of its own."""
+    word = re.compile(rf"(?<![\w\"']){re.escape(column)}(?![\w\"'])", re.IGNORECASE)
+    if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
+        return False
+    try:
+        return _expression(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF"
+    except _Refused:
+        return True
 
 
 @contextmanager

@@ -111,12 +111,12 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
 
     @server.tool(annotations=READS)
     async def fetch(
-        id: Annotated[str, Field(description="Of a document that was found.")],
+        id: Annotated[str | int, Field(description="Of a document that was found.")],
         index: IndexName = None,
         start: Annotated[int, Field(ge=0, description="The first character to read.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
-        found = await done(index, Fetch(id))
+        found = await done(index, Fetch(str(id)))
         return Text(
             id=found["id"],
             title=found["title"],

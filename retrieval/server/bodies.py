@@ -109,7 +109,7 @@ class DeleteBody(Body):
     """Documents by their ids, or by a condition: one of the two."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[Text] | None = Field(None, min_length=1)
+    ids: list[Text | int] | None = Field(None, min_length=1)
     where: Text | None = None
 
 

@@ -280,7 +280,7 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if one came after the other
-        return [self.collection.add([*last.values()])] * len(documents)
+        return [self.collection._add_given([*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
         """Searches that ask for the same are one search."""

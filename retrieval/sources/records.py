@@ -11,7 +11,7 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ..column_types import restored
-from ..documents import Document
+from ..documents import Document, id_text
 from ..sql import identifier
 from .duckdb_readers import storable, stored_value
 from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
@@ -72,7 +72,7 @@ def _document(item: Any) -> Document:
         raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED}")
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
     words, heading = item[text], item[title] if title else None
-    return Document(str(item[id]), _words(words), _words(heading), rest)
+    return Document(id_text(item[id]), _words(words), _words(heading), rest)
 
 
 def _roles(names: Sequence[str]) -> tuple[str | None, ...]:

@@ -55,3 +55,8 @@ def test_queries_whose_best_hit_is_by_chance_are_named() -> None:
     assert by_chance(names, found, 0.0) == []
     assert by_chance(names, found, None) == []
     assert by_chance(["same", "same"], [[Hit("a", 0.1, "")]] * 2, 0.2)[0].endswith("for 'same'")
+
+
+def test_of_an_id_of_a_megabyte_the_beginning_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *_) = shown(capsys, Hit("x" * 1_000_000, 0.5, "Boil it."))
+    assert len(first) < 1100
