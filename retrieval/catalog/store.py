@@ -29,7 +29,7 @@ from .migrations import NEEDS, check_format, migrate
 from .passages_table import PASSAGES, Cut, PassagesTable
 from .schema import check_plain, check_schema
 from .state import FORMAT, State
-from .where import SECONDS, checked, limited, refusal, seconds_allowed
+from .where import SlowConditionError, checked, limited, refusal
 
 SCHEMA = """
     CREATE TABLE documents(
@@ -513,9 +513,8 @@ class DocumentStore:
                 with limited(cursor):
                     found = documents.filter(where).project('"row"').fetchnumpy()
                 return np.sort(found["row"].astype(np.int64))
-            except duckdb.InterruptException as error:
-                reason = f"it took more than {seconds_allowed():g} s, which {SECONDS} sets"
-                raise refusal(where, reason, names) from error
+            except SlowConditionError as error:
+                raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:
                 if isinstance(error, DISK_ERRORS) or is_damage(error):
                     raise
