@@ -312,7 +312,7 @@ function showFacts(facts) {
     bar("this index", bytes(own) + share, own, "bar own"),
     bar("its vectors as float32", bytes(full), full, "bar"),
   );
-  $("recall").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
+  $("agreement").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
   $("facts").hidden = false;
 }
 
