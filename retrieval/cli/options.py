@@ -70,7 +70,8 @@ Wait = Annotated[
     typer.Option(
         "--wait",
         metavar="SECONDS",
-        help="How long to wait while others write to the index, or read what is to be changed.",
+        help="How long to wait for other processes that write to the index, or that read it while "
+        "this command is to change it.",
     ),
 ]
 Vectors = Annotated[

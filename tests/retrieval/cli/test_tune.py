@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,10 @@ def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Run) -> None:
     assert "holds if real queries are no harder than these" in err
     facts = json.loads(run("info", "x", "--json")[1])
     assert facts["certificate"]["pool"].startswith("vectors of two documents")
-    assert facts["certificate"]["said"] in run("info", "x")[1]
+    shown = run("info", "x")[1]
+    assert f"certificate       {facts['certificate']['said']}\n" in shown
+    assert "candidates=auto" in shown
+    assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
 
     code, out, _ = run("tune", "x", "--agreement", "0.9")
     lines = out.splitlines()
