@@ -27,10 +27,11 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.certified_recall import ERROR
 from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Choice
 from slimdex.retrieval.collection.query_pools import document_pool
 from slimdex.retrieval.collection.recall_trials import NEAREST, recalls
-from slimdex.retrieval.collection.settings_search import ERROR, SettingsSearch
+from slimdex.retrieval.collection.settings_search import SettingsSearch
 from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.collection.tuning import CERTIFIED, Asked, chosen_metric, tune
 from slimdex.retrieval.encoders.base import Encoder

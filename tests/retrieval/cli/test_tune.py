@@ -106,7 +106,7 @@ def test_a_build_for_a_target(run: Run) -> None:
 def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Run) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
     assert code == 0
-    assert "100 bytes: nothing within that was found to reach 0.95; the nearest that" in err
+    assert "100 bytes: nothing within that was found to reach an agreement of 0.95; the near" in err
     assert "; the settings stay as they are" in err
     assert json.loads(run("info", "x", "--json")[1])["certificate"]["target"] is None
 
