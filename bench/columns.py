@@ -67,9 +67,13 @@ COLUMNS = (
         " one's 95% interval",
     ),
     Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
-    Column("estimate|bound", NUMBER, "recall@10 by queries made of documents, and its lower bound"),
+    Column(
+        "estimate|bound", NUMBER, "agreement@10 by queries made of documents, and its lower bound"
+    ),
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
-    Column("loss(_said)?", NUMBER, "recall@10 that a fit of today would add: measured, by health"),
+    Column(
+        "loss(_said)?", NUMBER, "agreement@10 that a fit of today would add: measured, by health"
+    ),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
     Column(
         "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"

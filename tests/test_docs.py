@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ PAGES = {
         ],
         "1 0 1\n",
     ),
-    "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"checked": ['], ""),
+    "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"timed_on": "'], ""),
     "docs/export.md": (
         ["2 documents with full vectors of 384 dimensions in notes.parquet", "A plum cake"],
         "n2\n",
@@ -131,6 +132,16 @@ def test_pages_link_to_what_is_there() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
         for path in re.findall(r"`((?:indexes|retrieval|bench|tests)/[\w/.]+)`", page.read_text()):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_extras_are_installed_in_one_way() -> None:
+    """From a checkout, which is what users have; and there are such extras."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = re.findall(r"pip install\s+(\S*\[[\w,-]+\]\S*)", f"{README}\n{DOCS}")
+    assert len(named) > 8
+    for words in named:
+        (extras,) = re.findall(r"^'\.\[([\w,-]+)\]'", words)
+        assert {*extras.split(",")} <= {*known}
 
 
 def test_the_readme_is_short() -> None:

@@ -27,7 +27,7 @@ def index(
     queries: Annotated[int, typer.Option(help="How many queries to make of the documents.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """An index of yours: recall against exact search, and time from a vector and from a text."""
+    """An index of yours: agreement with exact search, and time from a vector and from a text."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.options import candidates_asked
     from slimdex.retrieval.collection.collection import Collection
@@ -62,12 +62,12 @@ def index(
         f"{size:,} rows, {report['kind']}, k={report['k']}, {report['bytes_per_vector']:.0f} bytes "
         f"a vector in RAM; opened, {opened.own / 1e6:.0f} MB more than an empty process"
     )
-    heads = ["candidates", "recall@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
+    heads = ["candidates", "agreement@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
     heads += ["vector to documents", "p99", "text to documents", "p99"]
     table = []
     for row in rows:
         times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
-        table.append([f"{row['candidates']:,}", f"{row['recall@10']:.4f}", *times])
+        table.append([f"{row['candidates']:,}", f"{row['agreement@10']:.4f}", *times])
     console.show_table(heads, table)
 
 

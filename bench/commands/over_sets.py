@@ -112,7 +112,7 @@ def filters(
     max_length: MaxLength = None,
     quick: Quick = False,
 ) -> None:
-    """Search under conditions that allow few documents, or all: recall, and time by its parts."""
+    """Search under conditions that allow few documents, or all: agreement and time by its parts."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.filter_study import measure_filters

@@ -52,7 +52,7 @@ def measure_index(
 
     Returns
     -------
-    Rows with ``candidates``, ``recall@10`` and, for each of `PARTS`, ``p50_ms_...`` to
+    Rows with ``candidates``, ``agreement@10`` and, for each of `PARTS`, ``p50_ms_...`` to
     ``p99_ms_...``.
 
     Raises
@@ -85,7 +85,7 @@ def measure_index(
                 texts[i], NEAREST, candidates=count
             ),
         }
-        row: Row = {"candidates": count, "recall@10": float(recalls(ranks, count).mean())}
+        row: Row = {"candidates": count, "agreement@10": float(recalls(ranks, count).mean())}
         for part, seconds in _in_turns(asked, len(texts)).items():
             row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
         rows.append(row)

@@ -50,6 +50,7 @@ def info(
     from ..commands import Info
     from . import console
     from .performing import Index
+    from .reports import info_lines
 
     if (queries is None) != (qrels is None) or (queries and not by_step):
         raise InputError("info: expected --queries and --qrels with --losses, or none of the two")
@@ -67,8 +68,7 @@ def info(
     else:
         for line in facts.pop("notes"):
             console.note(line)
-        flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
-        console.show_pairs(flat)
+        console.show_pairs(info_lines(facts))
 
 
 def health(

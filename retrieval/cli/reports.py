@@ -1,10 +1,11 @@
-"""Reports: what `health` and `info --losses` have measured, as people read it."""
+"""Reports: what `info`, `health` and `info --losses` have found, as people read it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from slimdex.indexes.choices import AUTO
 from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 
 from ..losses import SAID
@@ -17,6 +18,44 @@ VERDICTS = {
     None: "by queries that were given, which can't be compared with these",
 }
 """What became of the certified agreement."""
+
+
+def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of `Collection.info` that there are, one a line.
+
+    >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
+    {'settings': 'k=192, beta=0, candidates=auto'}
+    """
+    chosen = {name: facts.get(name) or {} for name in ("settings", "requested")}
+    shown = dict(facts) | {
+        name: {key: AUTO if value is None else value for key, value in values.items()}
+        for name, values in chosen.items()
+    }
+    if certificate := facts.get("certificate"):
+        shown["certificate"] = certificate["said"]
+    lines = {name: _plain(shown[name]) for name in facts}
+    return {name: line for name, line in lines.items() if line}
+
+
+def _plain(value: Any) -> str:
+    """A value as people write it.
+
+    >>> _plain({"model": "m", "revision": None, "cut": True, "head": ["Dense", "Norm"], "n": 1800})
+    'model=m, cut=yes, head=Dense Norm, n=1,800'
+    >>> _plain(0.1234567), _plain(1953.7), _plain(None)
+    ('0.1235', '1,954', '')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items() if v is not None)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_plain, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "" if value is None else str(value)
 
 
 def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:

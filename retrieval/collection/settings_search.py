@@ -282,7 +282,8 @@ class SettingsSearch:
             count = f"{len(self.proving):,} queries"
             said = f"{have}: {target.agreement:g} was reached, but {count} did not prove it"
         else:
-            said = f"{have}: nothing within that was found to reach {target.agreement:g}"
+            wanted = f"an agreement of {target.agreement:g}"
+            said = f"{have}: nothing within that was found to reach {wanted}"
         if self.reaching:
             near = min(self.reaching, key=self._excess)
             said += (

@@ -119,7 +119,7 @@ class Tuning:
         if self.chosen is not None and self.certificate is not None:
             lines.append(
                 f"chosen: {name_of(self.chosen.settings)}, {size_of(self.chosen.ram)} in memory, "
-                f"the least that was found to reach {self.target.agreement:g}"
+                f"the least that was found to reach an agreement of {self.target.agreement:g}"
             )
             said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
             lines.append(f"proved: {said}")

@@ -86,7 +86,8 @@ class FoundBody(BaseModel):
 
     queries: list[AnswerBody]
     chance_score: float | None = Field(
-        description="What the best of as many random documents scores: a hit below says nothing."
+        description="What the best of as many random documents scores: a hit below says nothing, "
+        "unless it has the query word for word."
     )
     milliseconds: dict[str, float] = Field(
         description="Of the batch that the query was in: "

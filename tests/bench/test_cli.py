@@ -151,9 +151,11 @@ def test_a_quick_run_from_encoding_to_the_page(
     assert {row["method"] for row in rows} == few
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
-    assert said.splitlines()[-1].startswith("words (quick), at recall 0.99 of exact: slimdex ")
+    assert said.splitlines()[-1].startswith(
+        "words (quick), at agreement 0.99 with exact search: slimdex "
+    )
     said = bench("filters", *words, folder=tmp_path)
-    assert said.splitlines()[-1].startswith("words (quick): recall@10 of at least ")
+    assert said.splitlines()[-1].startswith("words (quick): agreement@10 of at least ")
     assert "under 2 conditions, which allow 100% of 800 documents, p50 " in said.splitlines()[-1]
     said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
     assert said.splitlines()[-1].startswith("words (quick): slimdex takes ")

@@ -73,6 +73,7 @@ def test_what_holds_of_any_plan(
     assert total.one == pytest.approx(sum(one.one for one in steps))
     assert total.many == pytest.approx(sum(one.many for one in steps))
     assert made.for_build is not None
+    assert made.build_s is not None
     assert made.build_s == pytest.approx(planner.build_s(planner.of(documents), made.for_build))
     undivided = planner.fit_s(planner.of(documents)) + planner.write_s(planner.of(documents))
     assert made.for_build == MOST_MACHINES or made.build_s <= max(

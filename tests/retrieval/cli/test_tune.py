@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,10 @@ def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Run) -> None:
     assert "holds if real queries are no harder than these" in err
     facts = json.loads(run("info", "x", "--json")[1])
     assert facts["certificate"]["pool"].startswith("vectors of two documents")
-    assert facts["certificate"]["said"] in run("info", "x")[1]
+    shown = run("info", "x")[1]
+    assert f"certificate       {facts['certificate']['said']}\n" in shown
+    assert "candidates=auto" in shown
+    assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
 
     code, out, _ = run("tune", "x", "--agreement", "0.9")
     lines = out.splitlines()
@@ -102,7 +106,7 @@ def test_a_build_for_a_target(run: Run) -> None:
 def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Run) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
     assert code == 0
-    assert "100 bytes: nothing within that was found to reach 0.95; the nearest that" in err
+    assert "100 bytes: nothing within that was found to reach an agreement of 0.95; the near" in err
     assert "; the settings stay as they are" in err
     assert json.loads(run("info", "x", "--json")[1])["certificate"]["target"] is None
 
