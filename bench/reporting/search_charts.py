@@ -61,7 +61,7 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figu
     methods = _colours({row["method"] for row in retrieval})
     figures = {
         "peers": Figure(
-            "Time, and memory without the files that slimdex maps, at agreement 0.99 with exact search",
+            "Time, and memory without the files that slimdex maps, at agreement 0.99",
             peer_maps(peers),
         ),
         "quality": Figure(
