@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slimdex.retrieval.sources.files import limits
-from slimdex.retrieval.sources.table_worker import LARGEST_WORKBOOK
+from slimdex.retrieval.sources.table_worker import LARGEST_ROWS, LARGEST_WORKBOOK, ROWS_PER_BYTE
 from slimdex.retrieval.sources.text_files import LARGEST_OBJECT
 
 from ..links import Figure
@@ -22,6 +22,17 @@ FIGURES = [
             *(limits.MEMORY / GIB, limits.SECONDS),
         ],
     ),
-    Figure("an .xlsx file may have 1 GiB", lambda: [LARGEST_WORKBOOK / GIB]),
+    Figure(
+        "DuckDB have 60 s, and as much again for each 64 MiB of the file",
+        lambda: [limits.SECONDS, limits.LARGEST_FILE / MIB],
+    ),
+    Figure(
+        "An .xlsx file may have 1 GiB when unpacked, and the rows of Excel and SQLite as JSON 1 GiB "
+        "or 64 times the file. A may have 256 KiB",
+        lambda: [
+            *(LARGEST_WORKBOOK / GIB, LARGEST_ROWS / GIB, ROWS_PER_BYTE),
+            limits.LARGEST_RULES / 1024,
+        ],
+    ),
     Figure("may have 33,554,432 characters", lambda: [LARGEST_OBJECT]),
 ]
