@@ -1,5 +1,5 @@
 """Planning: what an index will take, by laws that are fitted to the rows of the benches.
 
-Files import only what is above them: laws, workload, encoders, observations, model, estimates,
-plan, checks, telling.
+Files import only what is above them: laws, workload, observations, model, estimates, plan,
+checks, telling.
 """
