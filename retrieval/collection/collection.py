@@ -40,7 +40,7 @@ from ..encoders.base import (
     for_new_documents,
     is_same_encoder,
 )
-from ..encoders.opened import encoder_from_spec
+from ..encoders.opened import encoder_from_spec, is_loadable
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
@@ -297,6 +297,12 @@ class Collection:
             place = {key: moved.spec()[key] for key in PLACE}
             self._ledger.commit(replace(self._state, encoder=spec | place))
             self._encoder, self._model = moved, None
+
+    @property
+    def lacks_encoder(self) -> bool:
+        """Whether texts can't be encoded: by a function, say, that `open` was not given."""
+        spec_is_enough = self._has_no_encoder or is_loadable(self._state.encoder)
+        return self._encoder is None and not spec_is_enough
 
     @property
     def _has_no_encoder(self) -> bool:
