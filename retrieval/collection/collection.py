@@ -64,6 +64,7 @@ from .writer import Added
 
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
+Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -431,9 +432,9 @@ class Collection:
     def get(self, ids: Id) -> Document: ...
 
     @overload
-    def get(self, ids: Sequence[Id]) -> list[Document]: ...
+    def get(self, ids: Several) -> list[Document]: ...
 
-    def get(self, ids: Id | Sequence[Id]) -> Document | list[Document]:
+    def get(self, ids: Id | Several) -> Document | list[Document]:
         """The document of an id, or those of several, in their order.
 
         Raises
