@@ -57,7 +57,9 @@ class Plan:
     def fitting(self) -> int:
         """The most documents whose index one machine has the memory for."""
         counts = range(LEAST, MOST + 1)
-        first = bisect_right(counts, self.ram, key=lambda count: self.workload.of(count).memory)
+        first = bisect_right(
+            counts, self.ram, key=lambda count: ceil(self.workload.of(count).memory)
+        )
         return counts[first - 1]
 
     @property
