@@ -28,6 +28,8 @@ TYPES: dict[type, str] = {
     bytes: "BLOB",
 }
 
+DEEPEST_LISTS = 8
+"""Lists inside each other that are a type; more of them are JSON."""
 WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 """Columns of these come back from JSON as they were."""
 
@@ -135,11 +137,13 @@ def type_of(value: Any) -> str:
     return _named(_kind(value))
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Any, depth: int = DEEPEST_LISTS) -> str:
     """A DuckDB type, without that of the items where a list is empty: "[]"."""
     if not isinstance(value, list):
         return TYPES.get(type(value), "JSON")
-    return _list_of({_kind(item) for item in value if item is not None})
+    if not depth:
+        return "JSON"
+    return _list_of({_kind(item, depth - 1) for item in value if item is not None})
 
 
 def _named(kind: str) -> str:
