@@ -213,7 +213,8 @@ class Database:
             return
         with self._replacing.exclusive():
             if self._open:
-                with suppress(duckdb.Error, OSError):
+                with suppress(duckdb.Error, OSError, InputError):
+                    self.check_place()
                     self._checkpoint_alone()
                 self._disconnect()
             self._lock.release()
@@ -224,11 +225,14 @@ class Database:
 
         Raises
         ------
+        InputError
+            If the folder was moved, or another has taken its place.
         OSError
             If the disk failed. The file was closed then, if that can be, and opened again: the
             tables say whether the journal had the transaction already.
         """
         self.ensure_open()
+        self.check_place()
         committing = False
         try:
             self._writer = threading.get_ident()
@@ -290,6 +294,10 @@ class Database:
             self._disconnect()
         self.path.stat()  # DuckDB would make an empty one
         self._connect()
+
+    def check_place(self) -> None:
+        """Raise `InputError` if another folder, or none, is where this one's was."""
+        self._lock.check_place()
 
     @property
     def in_transaction(self) -> bool:
@@ -379,6 +387,7 @@ class Database:
 
     def replace_with(self, new: Path) -> None:
         """Let another file take this one's place, in one step, while nobody reads."""
+        self.check_place()
         sync(new)
         with self._replacing.exclusive():
             with suppress(duckdb.Error, OSError):

@@ -58,6 +58,19 @@ class FolderLock:
         """Take it alone for a moment, until `acquire`, if nobody else holds it."""
         return self._takes(fcntl.LOCK_EX)
 
+    def check_place(self) -> None:
+        """Raise `InputError` if another folder, or none, is by now where this one was.
+
+        What is written by its name would go there.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.fstat(self._descriptor), self._folder.stat()):
+                return
+        raise InputError(
+            f"{self._folder} was moved or replaced since it was opened; expected the same folder "
+            "(open the index again where it is now)"
+        )
+
     def _takes(self, mode: int) -> bool:
         try:
             fcntl.flock(self._descriptor, mode | fcntl.LOCK_NB)

@@ -138,6 +138,10 @@ class DocumentStore:
         """Whether it was opened to be read, like others may do at the same time."""
         return self._database.read_only
 
+    def check_place(self) -> None:
+        """Raise `InputError` if another folder, or none, is where this one's was."""
+        self._database.check_place()
+
     @property
     def in_transaction(self) -> bool:
         """Whether one has begun and not ended."""

@@ -83,7 +83,8 @@ class Current:
         Raises
         ------
         InputError
-            If the ledger may only be read, or this thread is in the middle of a change.
+            If the ledger may only be read, or this thread is in the middle of a change; if the
+            folder was moved, or another has taken its place.
         """
         path, store = self._ledger.path, self._ledger.store
         if store.read_only:
@@ -91,6 +92,7 @@ class Current:
                 f"{path}: opened with read_only=True; expected to be opened for changes"
             )
         with self._changing:
+            store.check_place()
             self._settle()
             if store.in_transaction:  # of this thread: others wait
                 raise InputError(f"{path}: a change is under way; expected one at a time")

@@ -159,6 +159,6 @@ def _read_apart(path: Path, table: str, to: Path) -> None:
         if done.returncode or not done.stdout:
             said = f"its reader broke off; it may take over {size(MEMORY)} of memory"
             raise InputError(f"{path}: {said}")
-        if error := json.loads(done.stdout)["error"]:
-            raise InputError(error)
+        if fault := json.loads(done.stdout)["error"]:
+            raise InputError(fault)
         shutil.move(Path(folder) / ROWS, to)

@@ -3,14 +3,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from time import monotonic
 
 import pytest
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.folder_lock import FolderLock, waiting
 from slimdex.retrieval.collection.collection import Collection
@@ -130,3 +132,35 @@ def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         with pytest.raises(InUseError):
             held(tmp_path, read_only=True).__enter__()
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_folder_that_was_moved_is_read_on_and_not_changed(
+    is_replaced: bool, tmp_path: Path
+) -> None:
+    """What is written by its name would go into the folder that has its place by now."""
+    place, moved = tmp_path / "i", tmp_path / "moved"
+    words = ("tea", "cake", "rain")
+    with Collection.create(place, WordEncoder(), Settings(2, kind="flat")) as collection:
+        collection.add([{"id": word, "text": f"{word} {word}"} for word in words])
+    collection = Collection.open(place, encoder=WordEncoder())
+    assert collection.search("tea")[0].id == "tea"
+    place.rename(moved)
+    if is_replaced:
+        copytree(moved, place)
+    changes: list[Callable[[], object]] = [
+        lambda: collection.add([{"id": "new", "text": "new"}]),
+        lambda: collection.delete(["tea"]),
+        lambda: collection.reduce(Settings(1, kind="flat")),
+        collection.compact,
+    ]
+    for change in changes:
+        with pytest.raises(InputError, match=r"i was moved or replaced since it was opened; exp"):
+            change()
+    assert collection.search("cake")[0].id == "cake"
+    assert collection.get("rain").text == "rain rain"
+    collection.close()
+    assert place.exists() == is_replaced
+    for folder in (moved, place)[: 1 + is_replaced]:
+        with Collection.open(folder, encoder=WordEncoder()) as again:
+            assert ([*again], again.verify()) == ([*again.get([*words])], [])
