@@ -139,8 +139,11 @@ COLUMNS = (
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),
-    Column("processor|system|date", (str,), "where and when"),
+    Column("processor|flags|system", (str,), "where: the processor, and what it can do"),
+    Column("date|time", (str,), "when the row was written, UTC"),
+    Column("load", NUMBER, "processes that wanted a processor in the minute before"),
     Column("commit", (str, NoneType), "of slimdex, where it is a checkout"),
+    Column("clean", (bool, NoneType), "whether the checkout's code was that commit's"),
     Column("threads", (int,), "of the machine"),
 )
 

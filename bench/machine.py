@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_limits
 
+FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+"""What sets processors apart in these measurements: wide registers, products of int8 and bf16."""
 LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers", "ir-measures")
 
 
@@ -58,15 +59,15 @@ def peak_memory() -> int:
 
 
 def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
-    """Versions, processor, threads, commit and date, for every row of results."""
+    """Versions, processor, threads, commit and whether the checkout was clean, for every row."""
     return {
         "versions": {"python": platform.python_version()}
         | {name: version_of(name) for name in (*LIBRARIES, *packages)},
-        "processor": _processor(),
+        "processor": _cpuinfo("model name") or platform.processor() or platform.machine(),
+        "flags": " ".join(flag for flag in FLAGS if flag in _cpuinfo("flags").split()),
         "threads": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
-        "commit": _commit(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        **_checkout(),
     }
 
 
@@ -102,17 +103,17 @@ def _processors() -> set[int]:
 _PROCESSORS = _processors()
 
 
-def _processor() -> str:
+def _cpuinfo(name: str) -> str:
+    """What Linux says of the first processor; "" elsewhere."""
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    for line in info.read_text().splitlines() if info.exists() else ():
+        if line.split(":")[0].strip() == name:
+            return line.partition(":")[2].strip()
+    return ""
 
 
-def _commit() -> str | None:
-    """The commit of this checkout, with a "+" where files differ from it."""
+def _checkout() -> dict[str, Any]:
+    """The commit of this checkout, and whether its code is that commit's; None without git."""
     folder = Path(__file__).resolve().parent.parent
 
     def git(*words: str) -> str | None:
@@ -121,10 +122,10 @@ def _commit() -> str | None:
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "*.py")
+        changed = git("status", "--porcelain", "--", "*.py", "*.toml")
     except OSError:  # no git here
-        return None
-    return commit and commit + ("+" if changed else "")
+        commit = changed = None
+    return {"commit": commit, "clean": None if commit is None else not changed}
 
 
 def mapped_memory(folder: Path) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class ResultsFile:
             self.rows = {row["key"]: row for row in _parsed(path, whole)}
 
     def append(self, row: Row) -> None:
-        """Add a row with a `key` and `columns`; numbers are kept to six digits."""
+        """Add a row with a `key` and `columns`, and the moment; numbers are kept to six digits."""
+        row = row | _moment()
         check_row(row)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
@@ -73,6 +75,13 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
             f"{folder}: no rows of {experiment}; expected {experiment}*.jsonl from `slimdex bench`"
         )
     return rows
+
+
+def _moment() -> dict[str, Any]:
+    """Date and time (UTC), and how many processes wanted a processor in the minute before."""
+    now = datetime.now(UTC)
+    load = {"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}
+    return {"date": now.strftime("%Y-%m-%d"), "time": now.strftime("%H:%M")} | load
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

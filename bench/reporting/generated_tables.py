@@ -137,11 +137,16 @@ def _marks(name: str) -> tuple[str, str]:
 
 
 def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
-    """What the rows were measured on, each machine and set of versions once."""
+    """The machines, versions and commits of some rows, each once."""
 
-    def said(row: Row) -> str:
+    def of(row: Row) -> str:
         versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
         python = row["versions"]["python"]
-        return f"{row['threads']} threads of {row['processor']}, Python {python}, {versions}"
+        flags = f" ({row['flags']})" if row.get("flags") else ""
+        return f"{row['threads']} threads of {row['processor']}{flags}, Python {python}, {versions}"
 
-    return f"Measured on {' and '.join(dict.fromkeys(map(said, rows)))}."
+    commits = dict[str, dict[str, None]]()
+    for row in rows:
+        commits.setdefault(of(row), {})[f"`{row['commit'][:7]}`"] = None
+    parts = (f"{machine}, at {', '.join(found)}" for machine, found in commits.items())
+    return f"Measured on {'; and on '.join(parts)}."

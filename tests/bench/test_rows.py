@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slimdex.bench.rows import ResultsFile, key_of, read_rows
+from slimdex.bench.machine import provenance
+from slimdex.bench.rows import FOLDER, ResultsFile, key_of, read_rows
 from slimdex.indexes.errors import InputError
 
 
@@ -43,3 +48,45 @@ def test_a_line_that_is_no_row(tmp_path: Path, line: str) -> None:
 def test_keys_tell_measurements_apart() -> None:
     assert key_of({"a": 1, "b": None}) == key_of({"b": None, "a": 1})
     assert key_of({"a": 1}) != key_of({"a": 2})
+
+
+def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path / "retrieval-a.jsonl")
+    before = datetime.now(UTC)
+    file.append({"key": "1"} | provenance(["duckdb"]))
+    row = ResultsFile(file.path).rows["1"]
+    at = datetime.strptime(f"{row['date']} {row['time']} +0000", "%Y-%m-%d %H:%M %z")
+    assert abs((at - before).total_seconds()) < 120
+    assert row["load"] >= 0
+    assert row["versions"]["duckdb"] == version("duckdb")
+    if Path("/proc/cpuinfo").exists():
+        info = Path("/proc/cpuinfo").read_text()
+        assert row["processor"] in info
+        assert ("avx2" in row["flags"].split()) == (" avx2 " in info)
+
+
+def _git(*words: str) -> str:
+    folder = Path(__file__).parent
+    return subprocess.run(
+        ["git", "-C", folder, *words], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_stored_rows_were_measured_at_commits_of_this_repository() -> None:
+    """Each names one that is its ancestor, and the code was that commit's."""
+    if not (FOLDER.parent.parent / ".git").exists() or "true" in _git(
+        "rev-parse", "--is-shallow-repository"
+    ):
+        pytest.skip("no checkout with its history")
+    commits = _git("log", "--format=%H").split()
+    short = {commit[:12] for commit in commits}
+    rows = [(path.name, row) for path in FOLDER.glob("*.jsonl") for row in _rows(path)]
+    assert len(rows) > 1000
+    wrong = {(name, row["commit"], row["clean"]) for name, row in rows if not row["clean"]}
+    assert (
+        wrong | {(name, row["commit"]) for name, row in rows if row["commit"] not in short} == set()
+    )
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return list(ResultsFile(path).rows.values())
