@@ -10,22 +10,6 @@ from .tables import Cell, Table
 
 SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
 """The columns of Su et al.'s Tables 1 and 2."""
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
-    "bert-base-uncased": {
-        "mean@1,-1": (59.04, 57.86, 61.97, 62.49, 70.96, 69.76, 63.75),
-        "mean@1,-1, whitened on NLI": (68.19, 61.69, 65.70, 66.02, 75.11, 73.11, 63.6),
-        "mean@1,-1, whitened on NLI, k=256": (67.51, 61.46, 66.71, 66.17, 74.82, 72.10, 64.9),
-        "mean@1,-1, whitened on target": (71.34, 63.62, 73.02, 69.23, 74.52, 72.15, 60.6),
-        "mean@1,-1, whitened on target, k=256": (71.43, 63.89, 73.76, 69.08, 74.59, 74.40, 62.2),
-    },
-    "bert-large-uncased": {
-        "mean@1,-1": (59.59, 57.73, 61.17, 61.18, 68.07, 70.25, 60.34),
-        "mean@1,-1, whitened on target, k=384": (72.48, 64.34, 74.60, 69.64, 74.68, 75.90, 60.8),
-    },
-}
-"""Su et al. (2021), Table 1: model -> row -> figures in the order of `SU`."""
-
-
 ENTAILMENT_COLUMNS = {"accuracy": 1, "threshold": 2, "accuracy_fixed": 1}
 """Columns of a row -> digits that are shown."""
 
@@ -46,10 +30,6 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
             for row in own
             if _is_shown(row) and row["pooling"] in plain
         ]
-        for name, figures in PUBLISHED.get(model, {}).items():
-            published = f"{name} (published)"
-            cells = [Cell(f"{figure:.2f}", figure) for figure in figures]
-            lines.append([Cell(published, published), *cells, Cell("", "")])
         tables.append(Table(f"{model}, {language}", "", ["", *shown, "average"], lines))
     return tables
 
@@ -87,19 +67,14 @@ def reduction_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _is_shown(row: Row) -> bool:
-    """Rows of the papers' tables: no reducer, BERT-flow, BERT-whitening whole and cut, and the
-    rotation."""
-    if row["reducer"] == "none":
-        return row["layers"] in ([-1], [1, -1], [1, 2, -1])
-    if row["reducer"] not in ("whitening", "flow") or row["layers"] not in ([-1], [1, -1]):
+    """Rows of the papers' tables: no reducer, flow, whitening whole and cut, and the rotation."""
+    if row["layers"] not in ([-1], [1, -1]):
         return False
-    if row["reducer"] == "flow":
-        return row["k"] is None
+    if row["reducer"] in ("none", "flow"):
+        return True
     half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
     shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
-    if row["mode"] == "cls":
-        shown = shown[:1]
-    return (row["beta"], row["gamma"], row["k"]) in shown
+    return row["reducer"] == "whitening" and (row["beta"], row["gamma"], row["k"]) in shown
 
 
 def row_name(row: Row) -> str:
