@@ -14,7 +14,7 @@ from ..planning.model import Model
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
-from .search_tables import beside_peers, codes_alone, headline
+from .search_tables import beside_peers, codes_alone, headline, headline_rows
 from .size_tables import laws, met, sizes
 from .tables import Table
 
@@ -43,7 +43,9 @@ def _search(folder: Path) -> list[str]:
 
 def _headline(folder: Path) -> list[str]:
     """Quality at 1/64 and 1/128 of the memory, and nothing else."""
-    return [table.markdown() for table in headline(read_rows(folder, "retrieval"))]
+    rows = read_rows(folder, "retrieval")
+    parts = [table.markdown() for table in headline(rows)]
+    return [*parts, _measured_on(headline_rows(rows), ("faiss-cpu", "torch", "numpy"))]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..engines.peers import PEERS
@@ -30,18 +30,27 @@ from .tables import Cell, Table, judged, number, text
 def headline(rows: Sequence[Row]) -> list[Table]:
     """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
     lines = []
+    for exact, usual, small in _headlines(rows):
+        counts = [number(exact["documents"], ",.0f"), number(exact["queries"], ",.0f")]
+        measured = [number(exact["ndcg@10"], ".2f"), *judged(usual), *judged(small)]
+        candidates = number(small["effort"], ",.0f")
+        lines.append([text(exact["set"]), text(exact["model"]), *counts, *measured, candidates])
+    heads = ["set", "model", "documents", "queries", "float32", "1/64", "difference"]
+    heads += ["1/128", "difference", "its candidates"]
+    return [Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)] if lines else []
+
+
+def headline_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows that `headline` shows."""
+    return [row for line in _headlines(rows) for row in line]
+
+
+def _headlines(rows: Sequence[Row]) -> Iterator[tuple[Row, Row, Row]]:
     for task in tasks(rows):
         mine = of_task(rows, task)
         exact, usual, small = uncompressed_row(mine), default_row(mine), small_row(mine)
         if exact and usual and small:
-            name, model = task
-            counts = [number(exact["documents"], ",.0f"), number(exact["queries"], ",.0f")]
-            measured = [number(exact["ndcg@10"], ".2f"), *judged(usual), *judged(small)]
-            candidates = number(small["effort"], ",.0f")
-            lines.append([text(name), text(model), *counts, *measured, candidates])
-    heads = ["set", "model", "documents", "queries", "float32", "1/64", "difference"]
-    heads += ["1/128", "difference", "its candidates"]
-    return [Table("nDCG@10 at 1/64 and 1/128 of the memory", "", heads, lines)] if lines else []
+            yield exact, usual, small
 
 
 def codes_alone(rows: Sequence[Row]) -> list[Table]:
