@@ -95,15 +95,13 @@ def study(
     parts: list[Iterable[Way]] = [_tables(modes, width, fits)]
     if not quick:
         main = next((mode for mode in modes if mode not in WHOLE), OWN)
-        for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
-            base = Way(main, combination)
-            parts.append([replace(base, fit=fit, reducer="flow") for fit in fits])
-            if curves:
-                parts.append(_curve(base, width))
-                if combination == LAST:
-                    parts += [_surface(base, width), _reducers(base, width)]
-        if main != OWN and curves:
-            parts.append(_layers(main, layers))
+        if main != OWN:
+            parts.append([Way(main, FIRST_LAST, fit, "flow") for fit in fits])
+        if curves:
+            parts += [_curve(Way(main), width), _surface(Way(main), width)]
+            parts.append(_reducers(Way(main), width))
+        if curves and main != OWN:
+            parts += [_curve(Way(main, FIRST_LAST), width), _layers(main, layers)]
     return list(dict.fromkeys(way for part in parts for way in part))
 
 
