@@ -95,7 +95,6 @@ COLUMNS = (
     Column("words_s", NUMBER, "seconds to index the words"),
     Column("(fit|index|write|build)_cpu_s", NUMBER, "the same, of processor time"),
     Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
-    Column("transform_s_per_1000", NUMBER, "seconds for 1,000 vectors"),
     Column("builds", (int,), "of which build_s is the least"),
     Column("ratio", NUMBER, "of build_s, to that of one process without Ray"),
     Column("files_differing", (int,), "of those of two indexes, but for the catalog"),

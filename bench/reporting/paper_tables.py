@@ -35,14 +35,12 @@ class System:
     ----------
     figures : in the order of the table's columns, NaN where there is none.
     ours : columns of our row that stands beside it, and its experiment; empty if there is none.
-    missing : why there is none, and what would make it.
     protocol : how it was judged, one of `PROTOCOLS`.
     """
 
     name: str
     figures: Sequence[float]
     ours: Mapping[str, Any]
-    missing: str
     protocol: str
 
 
@@ -84,7 +82,7 @@ def published() -> Published:
     document = tomllib.loads(FILE.read_text(encoding="utf-8"))
     tables = []
     for table in document["table"]:
-        usual = {"ours": {}, "missing": "", "protocol": table.pop("protocol", PROTOCOLS[0])}
+        usual = {"ours": {}, "protocol": table.pop("protocol", PROTOCOLS[0])}
         systems = [System(**(usual | line)) for line in table.pop("row")]
         tables.append(PublishedTable(**table, systems=systems))
     return Published(
@@ -110,15 +108,12 @@ def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:
 
 
 def compared(table: PublishedTable, rows: Mapping[str, Sequence[Row]]) -> Table:
-    """A published table, ours below each of its lines, or what it would take."""
+    """A published table, ours below each of its lines that we have measured."""
     lines = []
     for system in table.systems:
         lines.append([_text(system.name), *map(_figure, system.figures)])
         ours = our_row(system, rows)
-        if ours is None:
-            said = system.missing or "not measured"
-            lines.append([_text(OURS + said), *([Cell("", "")] * len(table.columns))])
-        else:
+        if ours is not None:
             figures = [_ours(ours, column, rows, system.protocol) for column in table.columns]
             lines.append([_text(OURS + _name(ours)), *map(_figure, figures)])
     return Table(f"{table.label}: {table.caption}", "", ["", *table.columns], lines)

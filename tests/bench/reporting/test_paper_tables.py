@@ -1,18 +1,17 @@
-"""Every table and figure of the sources is there, and has a row of ours or a reason."""
+"""Every table and figure of the sources is there, as the source has it, and says what differs."""
 
 from __future__ import annotations
 
-import math
-import re
 from pathlib import Path
 
 import pytest
 
+from slimdex.bench.data.pairs import PROTOCOLS
+from slimdex.bench.experiments.similarity_study import correlation
 from slimdex.bench.reporting.experiments import read_all
 from slimdex.bench.reporting.paper_tables import (
     OURS,
     PublishedTable,
-    System,
     compared,
     our_row,
     published,
@@ -40,7 +39,6 @@ SOURCES = {
 """Source -> its text beside the evaluation data, all that it reports, and what reads a table."""
 SEEDS = DATA.parents[1] / "seeds"
 TABLES = published().tables
-SYSTEMS = [(table, system) for table in TABLES for system in table.systems]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -51,20 +49,19 @@ def test_nothing_is_left_out(source: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("table", "system"), SYSTEMS, ids=lambda x: getattr(x, "name", ""))
-def test_each_line_has_a_row_or_a_reason(table: PublishedTable, system: System) -> None:
-    assert len(system.figures) == len(table.columns)
-    assert any(math.isfinite(figure) for figure in system.figures)
-    if system.missing:
-        assert not system.ours
-        assert re.search("slimdex (bench|build)|not at hand|at hand: |is not$", system.missing)
-    else:
-        assert our_row(system, read_all(FOLDER)) is not None, system.ours
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.source}, {table.label}")
+def test_what_stands_beside_a_line_was_measured(table: PublishedTable) -> None:
+    rows = read_all(FOLDER)
+    assert any(system.ours for system in table.systems) or "not at hand" in table.why
+    for system in table.systems:
+        assert len(system.figures) == len(table.columns)
+        assert system.protocol in PROTOCOLS
+        assert not system.ours or our_row(system, rows) is not None, system.ours
 
 
 def test_each_table_says_why_ours_differ_and_each_figure_what_ours_is() -> None:
-    assert all(len(table.why) > 80 for table in TABLES)
-    assert all(len(figure.ours) > 80 for figure in published().figures)
+    assert all(table.why for table in TABLES)
+    assert all(figure.ours for figure in published().figures)
     docs = Path(__file__).parents[3] / "docs"
     assert all((docs / f.picture).is_file() for f in published().figures if f.picture)
 
@@ -81,7 +78,9 @@ def test_ours_stand_below_theirs() -> None:
         if (r["model"], r["pooling"], r["fit"]) == ("distilbert-base-cased-gec", "mean@1,-1", "")
     )
     assert lines[place + 1][0].shown == f"{OURS}distilbert-base-cased-gec, mean@1,-1"
-    assert [cell.value for cell in lines[place + 1][1:]] == [ours[name] for name in first.columns]
+    theirs = [correlation(ours, name, "wmean") for name in first.columns]
+    assert [cell.value for cell in lines[place + 1][1:]] == theirs
+    assert theirs != [ours[name] for name in first.columns]
 
 
 @pytest.mark.shared
