@@ -20,7 +20,7 @@ check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sam
 	$(BIN)/mypy
 	$(PYTEST) -m "" --durations 20 $(TESTS)
 
-sweep: $(VENV)/ready  ## Long sweeps whole: every kill, failure, loss of power, flipped bit.
+sweep: $(VENV)/ready  ## Long sweeps whole; counts go to bench-results/sweep-counts.jsonl.
 	SLIMDEX_SWEEP=1 $(PYTEST) -m sweep $(TESTS)
 
 # A seed is new and printed; `make explore SEED=n` tries the same again.

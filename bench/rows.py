@@ -54,7 +54,10 @@ class ResultsFile:
         self.rows[row["key"]] = row
 
     def replace(self, rows: Sequence[Row]) -> None:
-        """Let these rows take the place of all that are there."""
+        """Replace all rows; new ones get the moment, as in `append`."""
+        rows = [row if "date" in row else row | _moment() for row in rows]
+        for row in rows:
+            check_row(row)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         publish(self.path, lambda path: _write(path, rows))
         self.rows = {row["key"]: row for row in rows}

@@ -9,7 +9,7 @@ NOTES = [
     {"id": "cat", "text": "Our cat needs her vaccination in spring.", "year": 2024},
 ]
 
-with Collection.create("notes.index") as notes:
+with Collection.open_or_create("notes.index") as notes:
     notes.add(NOTES)
     for hit in notes.search("when does the heating need maintenance", limit=2):
         print(f"{hit.score:.2f}  {hit.text}")

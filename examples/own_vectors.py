@@ -8,7 +8,7 @@ rng = np.random.default_rng(0)
 topics = rng.normal(size=(200, 256))
 vectors = topics[rng.integers(200, size=10_000)] + 0.7 * rng.normal(size=(10_000, 256))
 
-with Collection.create("vectors.index", GivenEncoder(256)) as collection:
+with Collection.open_or_create("vectors.index", GivenEncoder(256)) as collection:
     documents = [{"id": number, "text": f"document {number}"} for number in range(10_000)]
     collection.add(documents, vectors=vectors.astype(np.float32))
 

@@ -23,6 +23,6 @@ def prompt(question: str, collection: Collection, passages: int = 2) -> str:
     )
 
 
-with Collection.create("library.index") as library:
+with Collection.open_or_create("library.index") as library:
     library.add({"id": number, "text": text} for number, text in enumerate(PASSAGES, start=1))
     print(prompt("What is the fine for an overdue book?", library))

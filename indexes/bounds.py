@@ -11,7 +11,7 @@ from .errors import InputError
 
 LARGEST_BET = 0.9
 """Share of the capital that one sample can lose. Below 1 any is valid; samples near 1, which a
-recall is made of, repay large ones, and one of 0 among them costs the more."""
+agreement is made of, repay large ones, and one of 0 among them costs the more."""
 HALVINGS = 30
 """Of the interval that the bound is searched in: to 1e-9."""
 

@@ -23,13 +23,13 @@ REDUCERS = (
 
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000
-"""So many candidates up to so many rows; beyond, as many more as hold the recall."""
+"""So many candidates up to so many rows; beyond, as many more as hold the agreement."""
 
 
 def usual_candidates(rows: int) -> int:
     """Rows that are rescored for a query where no number is asked for.
 
-    Among more rows more of them lie between the true neighbours by their codes alone: recall@10
+    Among more rows more of them lie between the true neighbours by their codes alone: agreement
     holds if candidates grow as the cube root of the rows.
 
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)

@@ -17,6 +17,10 @@ class InUseError(SlimdexError):
     """Another process has the index; it may be free later."""
 
 
+class UnreadableError(SlimdexError, OSError):
+    """The catalog can't be read at the moment: its disk or its memory failed, not its content."""
+
+
 def shortened(text: str, length: int = 200) -> str:
     """A text from the caller in quotes, as a message repeats it: its beginning, if it is long.
 

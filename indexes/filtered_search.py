@@ -25,8 +25,8 @@ from .search_costs import TIMED_QUERIES, Costs
 from .vector_index import VectorIndex
 
 DEVIATIONS = 7.0
-"""With 6, recall@10 is 0.9999 for the default and 0.9994 for codes of half the size; with 7 it is
-1.0000 and 0.9999. Errors have longer tails than a normal distribution."""
+"""With 6, agreement@10 is 0.9999 for the default and 0.9994 for codes of half the size; with 7 it
+is 1.0000 and 0.9999. Errors have longer tails than a normal distribution."""
 LEAST_SAMPLE = 100
 """Rows whose errors are looked at, at least."""
 AHEAD = 4

@@ -7,8 +7,10 @@ one has written another could not read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from .errors import shortened
 
 DEEPEST = 200
 """Brackets inside each other in what is written: Python 3.11 can't read a thousand, and who goes
@@ -24,6 +26,10 @@ class TooDeepError(ValueError):
         super().__init__(f"nested too deep; expected at most {deepest} brackets inside each other")
 
 
+class TwiceError(ValueError):
+    """JSON with an object that has a key twice."""
+
+
 def parsed(text: str, deepest: int = DEEPEST) -> Any:
     """The value that a JSON text stands for.
 
@@ -31,6 +37,8 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     ------
     json.JSONDecodeError
         If it is broken.
+    TwiceError
+        If an object has a key twice.
     TooDeepError
         If it is nested too deep.
 
@@ -41,12 +49,34 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     ...
     slimdex.indexes.json_text.TooDeepError: nested too deep; expected at most 200 ...
     """
+    return _loaded(text, deepest, _unique)
+
+
+def reread(text: str) -> Any:
+    """The value that a JSON text stands for that was kept, perhaps before there were these rules.
+
+    >>> reread('{"a": 1, "a": 2}')
+    {'a': 2}
+    """
+    return _loaded(text, READABLE, None)
+
+
+def _loaded(text: str, deepest: int, hook: Callable[[list[Any]], Any] | None) -> Any:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=hook)
     except RecursionError as error:
         raise TooDeepError(deepest) from error
     _check(value, text, deepest)
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise TwiceError(f"the key {shortened(twice, 40)} twice in an object; expected it once")
+    return found
 
 
 def written(value: Any) -> str:

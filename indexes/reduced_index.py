@@ -54,7 +54,7 @@ class ReducedIndex:
     vectors : the encoder's vectors.
     metric : for rescoring; without it the order of the codes is final.
     candidates : how many of the nearest codes are rescored for each query; None: as many as hold
-        the recall for so many rows, see `choices.usual_candidates`.
+        the agreement for so many rows, see `choices.usual_candidates`.
     """
 
     def __init__(

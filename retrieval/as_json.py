@@ -6,6 +6,7 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from .documents import Document, Hit
@@ -73,6 +74,8 @@ def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
 def _other(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
+    if isinstance(value, timedelta):
+        return str(value).replace(",", "")  # as DuckDB reads it, too: "3 days 0:00:02"
     return str(value)
 
 

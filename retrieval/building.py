@@ -17,6 +17,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.workers import HERE, Workers
 
 from .atomic_files import CATALOG
+from .catalog.store import DocumentStore
 from .collection import metric_choice
 from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
@@ -70,10 +71,15 @@ class Sources:
         check_typed(opened, names.types)
         return cls(opened, given, agree(opened))
 
-    @property
-    def columns(self) -> list[Mapping[str, str]]:
-        """The user's own columns of each source: name -> DuckDB type."""
-        return [source.columns for source in self.opened]
+    def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
+        """Of each source the types of the user's own columns that its index is to have.
+
+        Those of tables are agreed on; what files say of themselves fits into what there is.
+        """
+        return [
+            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
+            for source in self.opened
+        ]
 
     @property
     def notes(self) -> list[str]:
@@ -276,7 +282,7 @@ def add(
             added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
-    notes = agree_with(collection._store.columns, sources.opened)
+    notes = agree_with(collection._store.columns_with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
     added = add_read(collection, sources, ids, progress, refit=refit)
     return replace(added, notes=[*notes, *added.notes])
@@ -300,7 +306,7 @@ def add_read(
             added = collection._add(
                 sources.documents(ids.readings, progress),
                 vectors=sources.vectors,
-                columns=sources.columns,
+                columns=sources.columns(collection._store),
                 source=sources.fingerprint(),
                 origins=ids.origins,
                 refit=refit,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import READABLE, parsed, written
+from slimdex.indexes.json_text import reread
 
 from .documents import OWN_COLUMNS, Document
 
@@ -27,8 +28,6 @@ TYPES: dict[type, str] = {
     bytes: "BLOB",
 }
 
-SHOWN_BITS = 256
-"""Of a whole number that a message shows: Python refuses to write out much larger ones."""
 WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 """Columns of these come back from JSON as they were."""
 
@@ -55,14 +54,22 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
                 f"document {document.id!r}: metadata {out[name.lower()][0]!r} and {name!r}; "
                 "expected names that differ in more than case"
             )
-        out[name.lower()] = name, _plain(value)
+        try:
+            out[name.lower()] = name, _plain(value)
+        except InputError as error:
+            raise InputError(f"document {document.id!r}, column {name!r}: {error}") from error
     return out
 
 
 def plain(value: Any) -> Any:
     """A value as Python has it: numpy's and pandas' numbers, moments and arrays know theirs.
 
-    What is missing to them (NaT, NA) is None. Anything else stays as it is.
+    What is missing to them (NaT, NA, NaN) is None. Anything else stays as it is.
+
+    Raises
+    ------
+    InputError
+        For infinity, which JSON can't express.
 
     >>> import numpy as np
     >>> plain({"a": np.array([1, 2]), "b": np.datetime64("NaT")})
@@ -70,6 +77,8 @@ def plain(value: Any) -> Any:
     """
     if type(value).__name__ in ("NaTType", "NAType"):  # which are moments, and unequal to all
         return None
+    if isinstance(value, float):
+        return _finite(value)
     if isinstance(value, datetime):
         return datetime.combine(value.date(), value.timetz())
     if isinstance(value, timedelta):
@@ -84,72 +93,79 @@ def plain(value: Any) -> Any:
     if not callable(convert):
         return value
     found = convert()
-    return plain(found) if isinstance(found, list) else found
+    return plain(found) if isinstance(found, list | float) else found
+
+
+def _finite(value: float) -> float | None:
+    if math.isinf(value):
+        raise InputError(f"{value}; expected a finite number")
+    return None if math.isnan(value) else value
 
 
 def _plain(value: Any) -> Any:
     if type(value) in TYPES:
-        return value
+        return _finite(value) if type(value) is float else value
     try:
         return plain(value)
     except RecursionError:  # whoever writes it says so
         return value
 
 
-def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], typed: Set[str]) -> dict[str, str]:
-    """Name -> the DuckDB type that holds all the values, for names that have any."""
+def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str]) -> dict[str, str]:
+    """Name -> the DuckDB type that holds all the values, for names that have any.
+
+    Parameters
+    ----------
+    known : names, in lower case, that are left out.
+    """
     values: dict[str, tuple[str, set[str]]] = {}
     for row in metadata:
         for key, (name, value) in row.items():
-            if key not in typed and value is not None:
-                values.setdefault(key, (name, set()))[1].add(TYPES.get(type(value), "JSON"))
-    return {name: _type_of(types) for name, types in values.values()}
+            if key not in known and value is not None:
+                values.setdefault(key, (name, set()))[1].add(_kind(value))
+    return {name: _named(_joint(kinds)) for name, kinds in values.values()}
 
 
-def _type_of(types: set[str]) -> str:
-    if len(types) == 1:
-        return next(iter(types))
-    if types <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
-        return "DOUBLE" if "DOUBLE" in types else "BIGINT"
-    if types == {"DATE", "TIMESTAMP"}:
+def type_of(value: Any) -> str:
+    """The DuckDB type of a value: of a list whose items are of one type a list, else JSON.
+
+    >>> type_of([1, 2.5]), type_of([1, "a"]), type_of([])
+    ('DOUBLE[]', 'JSON', 'VARCHAR[]')
+    """
+    return _named(_kind(value))
+
+
+def _kind(value: Any) -> str:
+    """A DuckDB type, without that of the items where a list is empty: "[]"."""
+    if not isinstance(value, list):
+        return TYPES.get(type(value), "JSON")
+    return _list_of({_kind(item) for item in value if item is not None})
+
+
+def _named(kind: str) -> str:
+    return f"VARCHAR{kind}" if kind.startswith("[") else kind
+
+
+def _list_of(kinds: set[str]) -> str:
+    """The kind of lists whose items have these kinds."""
+    joint = _joint(kinds) if kinds else ""
+    mixed = "BOOLEAN" in kinds or joint == "VARCHAR"
+    return "JSON" if joint == "JSON" or (mixed and len(kinds) > 1) else f"{joint}[]"
+
+
+def _joint(kinds: set[str]) -> str:
+    """The kind of a column whose values have these kinds."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
+        return "DOUBLE" if "DOUBLE" in kinds else "BIGINT"
+    if kinds == {"DATE", "TIMESTAMP"}:
         return "TIMESTAMP"
-    return "JSON" if "JSON" in types and types <= WITHIN_JSON else "VARCHAR"
-
-
-def as_stored(value: Any, type_: str) -> Any:
-    """A value as DuckDB's client takes it for a column of this type."""
-    if value is None:
-        return None
-    if type_ == "JSON":
-        return _as_json(value)
-    if type_ == "VARCHAR":  # truth as DuckDB writes it where a column becomes text
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    if type_ == "DOUBLE" and isinstance(value, int) and not _fits_double(value):
-        shown = (
-            value if value.bit_length() < SHOWN_BITS else f"a number of {value.bit_length()} bits"
-        )
-        raise InputError(
-            f"{shown} would lose digits in a column of DOUBLE; expected a whole number that DOUBLE "
-            "holds, or texts in this column"
-        )
-    return value
-
-
-def _fits_double(value: int) -> bool:
-    try:
-        return float(value) == value
-    except OverflowError:
-        return False
-
-
-def _as_json(value: Any) -> str:
-    try:
-        return written(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
-            "and dicts of these"
-        ) from error
+    if all(kind.endswith("[]") for kind in kinds):
+        return _list_of({kind.removesuffix("[]") for kind in kinds} - {""})
+    leaves = {kind.replace("[]", "") for kind in kinds}
+    is_nested = "JSON" in kinds or any(kind.endswith("[]") for kind in kinds)
+    return "JSON" if is_nested and leaves <= {"", *WITHIN_JSON} else "VARCHAR"
 
 
 def _is_unicode(text: str) -> bool:
@@ -160,8 +176,14 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
+def restored(
+    columns: Mapping[str, str], values: Sequence[Any], read: Callable[[str], Any] = reread
+) -> dict[str, Any]:
     """Name -> value of one document, from the columns' types and what DuckDB gave.
+
+    Parameters
+    ----------
+    read : what makes values of JSON.
 
     Raises
     ------
@@ -169,13 +191,13 @@ def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any
         If JSON can't be read, being nested too deep for example.
     """
     return {
-        name: _from_json(name, value) if type_ == "JSON" and value is not None else value
+        name: _from_json(name, value, read) if type_ == "JSON" and value is not None else value
         for (name, type_), value in zip(columns.items(), values, strict=True)
     }
 
 
-def _from_json(name: str, text: str) -> Any:
+def _from_json(name: str, text: str, read: Callable[[str], Any]) -> Any:
     try:
-        return parsed(text, READABLE)
+        return read(text)
     except ValueError as error:
         raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
@@ -185,7 +185,7 @@ class Sync:
 class Delete:
     """Delete documents by their ids, or by a condition."""
 
-    ids: Sequence[str] | None = None
+    ids: Sequence[str | int] | None = None
     where: str | None = None
     changes: ClassVar[bool] = True
 
@@ -265,7 +265,7 @@ class Search:
         columns = chosen_columns(self.columns, list(collection._store.columns))
         asked: Any = self.texts
         if self.texts is None:
-            asked = np.asarray(self.vectors, dtype=np.float32)
+            asked = as_matrix(self.vectors)
         found = collection.search_many(
             asked,
             self.limit,

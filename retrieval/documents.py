@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
+from uuid import UUID
+
+from slimdex.indexes.errors import InputError
 
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of ours in the documents table; the user's own can't have these names."""
@@ -12,6 +16,24 @@ OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 
 SHOWN = 60
 """Characters of a text that a hit shows of itself."""
+
+
+def id_text(id: Any) -> str:
+    """An id as documents have it, wherever it is given: a whole number, or a UUID, is its text.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+
+    >>> id_text("7"), id_text(7)
+    ('7', '7')
+    """
+    if isinstance(id, str):
+        return id
+    if isinstance(id, bool) or not isinstance(id, Integral | UUID):
+        raise InputError(f"id {repr(id)[:60]}; expected a text or a whole number")
+    return str(id)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Evaluation: quality against labels, agreement with exact search, time and memory.
 
 The two kinds of quality answer different questions and are never mixed: nDCG, MRR and recall
-say whether the relevant documents are found; fidelity says how many of the nearest ten by
+say whether the relevant documents are found; agreement says how many of the nearest ten by
 uncompressed exact search are among the ten found. Whitening changes the encoder's order on
-purpose, so fidelity is told twice: in the index's own metric, where only compression differs,
-and to the encoder's order.
+purpose, so agreement is stated twice: with exact search in the index's own metric, where only
+compression differs, and with the encoder's order.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from slimdex.indexes.ranking import agreement, compacted
 
 from .catalog.certificate import SENTENCE
 from .catalog.document_rows import DocumentRows
+from .collection.certified_recall import ERROR
 from .collection.collection import Collection
 from .collection.document_search import best_of_documents
 from .collection.query_pools import document_pool, encoded
-from .collection.settings_search import ERROR
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch
 
@@ -42,8 +42,8 @@ DEPTH = 100
 SEARCHED = 200
 """Queries by which searches up to the documents are timed, at most."""
 LABELS = {
-    "own_metric_fidelity@10": "agreement@10 in its own metric",
-    "fidelity@10": "agreement@10 with the encoder's order",
+    "agreement@10": "agreement@10 with exact search",
+    "encoder_agreement@10": "agreement@10 with the encoder's order",
     "ram_bytes_per_vector": "bytes a vector in RAM",
     "ram_bytes_fixed": "bytes in RAM, whatever the size",
     "disk_bytes_per_vector": "bytes a vector on disk",
@@ -158,20 +158,26 @@ def evaluate_self(
 
 
 def explained(report: Mapping[str, Any]) -> list[str]:
-    """What the two agreements of a report say, a line for each."""
+    """What the measures of a report say, a line for each."""
+    labels = (
+        "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
+    )
     return [
-        f"Own metric: of the ten nearest by exact search over {report['own_metric']}, the share "
-        "that is found. Only compression differs.",
-        "Encoder's order: the same over the encoder's vectors as they are, whose order whitening "
-        "changes on purpose. Whether for the better, labels tell.",
+        *([labels] if "recall@10" in report["index"] else []),
+        "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
+        f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
+        "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
+        "Whitening changes that order on purpose; only labels show whether for the better.",
+        "Column exact: exact search over the encoder's vectors, uncompressed.",
         *(_said(report["proved"], report["queries"]) if "proved" in report else []),
     ]
 
 
 def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
     return [
-        f"Proved: in its own metric {proved['estimate']:.4f}, at least {proved['bound']:.4f} with "
-        f"{100 * (1 - proved['error']):.4g}% confidence, by {queries:,} queries: {proved['pool']}; "
+        f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
+        f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+        f"{queries:,} queries: {proved['pool']}; "
         f"{SENTENCE}."
     ]
 
@@ -310,7 +316,7 @@ def _side_by_side(
     collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
     """The report of what needs no labels, the answers of both sides without own rows (q, w), and
-    the index's agreement in its own metric by query."""
+    the index's agreement with exact search in its own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
     exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
@@ -323,15 +329,18 @@ def _side_by_side(
     costs = {"index": collection.info()["memory"], "exact": exact_search.memory()}
     report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
     report["own_metric"] = str(own_search)
+    found = answers["index"].rows
+    agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
+    both = {"agreement@10": agreed, "encoder_agreement@10": agreement(found, encoders, 10)}
     for side, results in answers.items():
+        is_index = side == "index"
         report[side] = {
-            "own_metric_fidelity@10": float(agreement(results.rows, own_order, 10).mean()),
-            "fidelity@10": float(agreement(results.rows, answers["exact"].rows, 10).mean()),
+            **{name: float(each.mean()) if is_index else None for name, each in both.items()},
             **latency(results.seconds),
-            **(whole if side == "index" else unknown),
+            **(whole if is_index else unknown),
             **costs[side],
         }
-    return report, answers, agreement(answers["index"].rows, own_order, 10)
+    return report, answers, agreed
 
 
 def _without_own(results: Results, own: Rows) -> Results:

@@ -120,3 +120,24 @@ def _shown(text: str, part: slice) -> str:
     """A part with a mark at each end where something was left out."""
     before, after = part.start > 0, part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
+
+
+def is_by_chance(score: float, chance: float | None, query: str, *texts: str) -> bool:
+    """Whether a hit is no nearer than the best of as many random documents.
+
+    One that has the query word for word, as a name or in its text, was not found by chance.
+
+    Parameters
+    ----------
+    chance : of `chance_score`.
+    texts : the hit's id, title and text.
+
+    >>> is_by_chance(0.2, 0.3, "E4031", "d7", "", "Shows E4032."), is_by_chance(0.2, None, "", "a")
+    (True, False)
+    >>> is_by_chance(0.2, 0.3, "e4031", "d7", "", "Shows E4031.")
+    False
+    """
+    if chance is None or score >= chance:
+        return False
+    words = rf"(?<!\w){re.escape(query.strip())}(?!\w)"
+    return not any(re.search(words, text, re.IGNORECASE) for text in texts)

@@ -1,8 +1,8 @@
 """Losses: where quality goes on the way from an encoder's vectors to an index, step by step.
 
-With labels every step has its nDCG@10. Without, every step has its recall@10 against the exact
-search that the index approximates: whitening changes the encoder's order on purpose, so what is
-lost is counted from whitening at full dimension on, and how far that is from the encoder's order
+With labels every step has its nDCG@10. Without, every step has its agreement@10 with the exact
+search that the index approximates: whitening changes the encoder's order on purpose, so losses are
+counted from whitening at full dimension on, and the agreement of that with the encoder's order
 stands beside it.
 
 Of float32 nothing is on disk, and a text that is encoded again among others does not give the very
@@ -33,10 +33,12 @@ from slimdex.indexes.loss_ladder import (
     own_step,
 )
 from slimdex.indexes.progress import Progress, silent
-from slimdex.indexes.ranking import agreement
+from slimdex.indexes.ranking import agreement, compacted
 from slimdex.indexes.vector_file import VectorFile
 
+from .catalog.document_rows import DocumentRows
 from .collection.collection import Collection
+from .collection.document_search import best_of_documents
 from .collection.query_pools import encoded, rows_of_documents
 from .collection.recall_trials import is_own
 from .evaluation import Qrels, labelled, per_query
@@ -50,13 +52,13 @@ DEEP = 100
 SAMPLE = 500
 """Queries made of documents, where none are given."""
 SAID = {
-    FLOAT32: "float32, as encoded",
-    ENCODER: "float16, as on disk",
-    INT8: "int8, as on disk",
+    FLOAT32: "float32 vectors, as encoded",
+    ENCODER: "float16 vectors, as on disk",
+    INT8: "int8 vectors, as on disk",
     WHITENED: "whitened, full dimension",
-    CUT: "cut to k",
-    CODES: "codes alone",
-    INDEX: "codes, then rescored",
+    CUT: "whitened, cut to k",
+    CODES: "codes, not rescored",
+    INDEX: "the index: codes, rescored",
 }
 """Steps as people read them."""
 
@@ -70,7 +72,7 @@ def losses(
     sample: int = SAMPLE,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """What every step finds, and loses to the one before it.
+    """What every step finds, and how that differs from the step before it.
 
     Parameters
     ----------
@@ -81,9 +83,9 @@ def losses(
     Returns
     -------
     ``{"measure", "queries", "pool", "documents", "own_metric", "steps"}``; a step has ``step``,
-    ``value`` (0 to 1), ``lost`` to the step before and ``margin``, half of the 95% interval of
-    that, paired by query. The first has no value but ``least`` and ``most``. Without labels,
-    ``of`` is the step whose ten nearest are to be found.
+    ``value`` (0 to 1), ``change`` from the step before, negative for a loss, and ``margin``,
+    half of the 95% interval of that, paired by query. The first has no value but ``least`` and
+    ``most``. Without labels, ``of`` is the step whose ten nearest are to be found.
 
     Raises
     ------
@@ -99,30 +101,43 @@ def losses(
     if queries is None or qrels is None:
         pool = collection._pool(collection._snapshot, sample, progress)
         asked = {"queries": len(pool.vectors), "pool": pool.name}
-        found, ranks = _found(collection, pool.vectors, pool.own, progress)
+        found = _found(collection, pool.vectors, pool.own, AT, progress)
+        first = found[ENCODER]
+        ranks = rank_bounds(first, _reach(first, collection._vectors))
         steps = _unlabelled(found, own_step(collection._index), ranks)
     else:
         judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
         own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
-        own = rows_of_documents(collection._snapshot.document_rows, own)
+        rows = collection._snapshot.document_rows
+        own = rows_of_documents(rows, own)
         asked = {"queries": len(judged), "pool": "labelled"}
         vectors = encoded(collection.encoder, [text for _, text in judged], progress)
-        found, ranks = _found(collection, vectors, own, progress)
+        found = _found(collection, vectors, own, AT if rows.is_one_each else DEEP, progress)
+        first = found[ENCODER]
+        reach = _reach(first, collection._vectors)
+        if not rows.is_one_each:
+            found = {step: _best_of_documents(each, rows) for step, each in found.items()}
+            first, reach = found[ENCODER], reach.max(axis=1, keepdims=True)
+        ranks = rank_bounds(first, reach)
         steps = _by_labels(found, ranks, [id for id, _ in judged], ids, qrels)
     report |= asked | {"own_metric": str(OwnMetricSearch(collection))} | steps
     return _as_stored(report, collection._state.stored)
 
 
 def _found(
-    collection: Collection, vectors: Matrix, own: Rows, progress: Progress
-) -> tuple[dict[str, Found], tuple[Rows, Rows]]:
-    """What each step finds without the queries' own rows, and bounds of the ranks in float32."""
+    collection: Collection, vectors: Matrix, own: Rows, k: int, progress: Progress
+) -> dict[str, Found]:
+    """The k rows that each step finds without the queries' own; exact searches find `DEEP`."""
     index, width = collection._index, own.shape[1]
-    found = ladder(index, vectors, AT + width, collection._hidden, progress, deep=DEEP + width)
-    found = {step: dropped(answers, own) for step, answers in found.items()}
-    first = found[ENCODER]
-    return found, rank_bounds(first, _reach(first, index.vectors))
+    found = ladder(index, vectors, k + width, collection._hidden, progress, deep=DEEP + width)
+    return {step: dropped(answers, own) for step, answers in found.items()}
+
+
+def _best_of_documents(found: Found, rows: DocumentRows) -> Found:
+    """Of several rows of a document the best."""
+    is_best = best_of_documents(rows.documents(found.rows))
+    return Found(*compacted(found.scores, found.rows, is_best, found.rows.shape[1]))
 
 
 def _by_labels(
@@ -150,26 +165,26 @@ def _unlabelled(found: Mapping[str, Found], own: str, ranks: tuple[Rows, Rows]) 
         {"step": ENCODER, "of": FLOAT32, "value": None, "least": least, "most": 1.0}
     ]
     apart = float(agreement(truth, first, AT).mean())
-    steps.append({"step": own, "of": ENCODER, "value": apart, "lost": None, "margin": None})
+    steps.append({"step": own, "of": ENCODER, "value": apart, "change": None, "margin": None})
     names = [*found]
     later = names[names.index(own) + 1 :]
     values = {own: np.ones(len(truth))}
     values |= {step: agreement(found[step].rows, truth, AT) for step in later}
     steps += [step | {"of": own} for step in _steps(values)[1:]]
-    return {"measure": "recall@10", "steps": steps}
+    return {"measure": "agreement@10", "steps": steps}
 
 
 def _steps(values: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
-    """Means of each step's values (q,), and of what it loses to the step before."""
+    """Means of each step's values (q,), and of their change from the step before."""
     steps, before = list[dict[str, Any]](), None
     for name, own in values.items():
-        lost = margin = None
+        change = margin = None
         if before is not None:
-            difference = before - own
-            lost = float(difference.mean())
+            difference = own - before
+            change = float(difference.mean())
             if len(own) > 1:
                 margin = float(1.96 * difference.std(ddof=1) / np.sqrt(len(own)))
-        steps.append({"step": name, "value": float(own.mean()), "lost": lost, "margin": margin})
+        steps.append({"step": name, "value": float(own.mean()), "change": change, "margin": margin})
         before = own
     return steps
 

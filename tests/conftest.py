@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import Protocol
 
 # Threads that wait by spinning make tests crawl on a machine that others use too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -19,15 +20,17 @@ import typer.main
 from hypothesis import settings
 from typer.core import TyperGroup
 
-import slimdex.retrieval.encoders  # noqa: F401  tests that import OpenVINO do so after it
+from slimdex.bench.rows import MEASURED, ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
 
+openvino_library()  # before tests import it themselves
 settings.load_profile(CHANCE.profile)
 # The processes that pytest starts try the same.
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
@@ -135,16 +138,44 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
+class Report(Protocol):
+    def __call__(self, line: str, **counts: int) -> None:
+        """Print a line at the end of the run; of a whole sweep, store counts as a row."""
+
+
 @pytest.fixture
-def report(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """Says a line at the end of the run: counts and seeds, to be seen when all is well."""
-    return lambda line: record_property("said", line)
+def report(record_property: Callable[[str, object], None]) -> Report:
+    """Counts and seeds, to be seen when all is well; counts are named as columns of results."""
+
+    def said(line: str, **counts: int) -> None:
+        record_property("said", line)
+        record_property("counts", counts)
+
+    return said
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ended = [test for tests in terminalreporter.stats.values() for test in tests]
     for test in ended:
         if getattr(test, "when", None) == "call":
-            for key, line in test.user_properties:
+            for key, value in test.user_properties:
                 if key == "said":
-                    terminalreporter.write_line(line)
+                    terminalreporter.write_line(value)
+
+
+SWEPT = (MEASURED / "sweep-counts.jsonl").absolute()
+"""Counts of whole sweeps, a row for each test that passed."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Store counts, in the one process that hears of all tests."""
+    if not CHANCE.whole or "PYTEST_XDIST_WORKER" in os.environ or not report.passed:
+        return
+    counts = dict(report.user_properties).get("counts")
+    if report.when == "call" and isinstance(counts, dict) and counts:
+        from slimdex.bench.machine import provenance  # needs more than most tests do
+
+        what, _, way = report.nodeid.partition("::")[2].rstrip("]").partition("[")
+        row: Row = {"key": key_of({"test": report.nodeid}), "what": what, "way": way}
+        row |= {"seed": CHANCE.seed, "seconds": report.duration}
+        ResultsFile(SWEPT).append(row | counts | provenance(["duckdb"]))

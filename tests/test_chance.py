@@ -11,6 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slimdex.bench.columns import check_row
+from slimdex.bench.reporting.sweep_tables import sweep
+from slimdex.bench.rows import read_rows
+
 from .chance import CHANCE, MORE, STATED, Chance, spread
 
 ROOT = Path(__file__).parent.parent
@@ -60,31 +64,72 @@ def test_this_run_has_the_settings_it_asked_for() -> None:
     assert CHANCE.random("a").random() != CHANCE.random("b").random()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_every_process_of_a_run_has_the_seed_that_it_prints(workers: str, tmp_path: Path) -> None:
-    test = tmp_path / "tests" / "test_it.py"
-    test.parent.mkdir()
+def run_of_tests(folder: Path, workers: str, test: str, **environment: str) -> str:
+    """Output of a run of one test file beside this project's conftest, which has to pass."""
+    file = folder / "tests" / "test_it.py"
+    file.parent.mkdir()
     for name in ("__init__.py", "conftest.py", "chance.py", "encoders.py"):
-        (test.parent / name).write_text((ROOT / "tests" / name).read_text())
-    test.write_text(
-        "import pathlib, pytest\nfrom .chance import CHANCE\n"
-        "@pytest.mark.parametrize('n', range(4))\n"
-        "def test(n): pathlib.Path(f'seed{n}').write_text(str(CHANCE.seed))\n"
-    )
-    environment = {k: v for k, v in os.environ.items() if k != "SLIMDEX_SEED"}
-    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+        (file.parent / name).write_text((ROOT / "tests" / name).read_text())
+    file.write_text(test)
+    usual = {k: v for k, v in os.environ.items() if k not in ("SLIMDEX_SEED", "SLIMDEX_SWEEP")}
+    usual["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers, "tests"],
-        cwd=tmp_path,
-        env=environment | {"SLIMDEX_EXPLORE": "1", "PYTHONPATH": paths},
+        cwd=folder,
+        env=usual | environment,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_every_process_of_a_run_has_the_seed_that_it_prints(workers: str, tmp_path: Path) -> None:
+    test = (
+        "import pathlib, pytest\nfrom .chance import CHANCE\n"
+        "@pytest.mark.parametrize('n', range(4))\n"
+        "def test(n): pathlib.Path(f'seed{n}').write_text(str(CHANCE.seed))\n"
+    )
+    said = run_of_tests(tmp_path, workers, test, SLIMDEX_EXPLORE="1")
     (seed,) = {path.read_text() for path in tmp_path.glob("seed*")}
     assert seed != str(STATED)
-    assert f"chance: seed {seed}, " in done.stdout
+    assert f"chance: seed {seed}, " in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_whole_sweep_leaves_its_counts_as_rows(workers: str, tmp_path: Path) -> None:
+    test = (
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [3, 4])\n"
+        "def test_kills(n, report): report(f'{n} of them', kills=n, faults=1)\n"
+        "def test_flips(report, tmp_path, monkeypatch):\n"
+        "    monkeypatch.chdir(tmp_path)\n"
+        "    report('bits', flips=2000)\n"
+        "def test_without_counts(report): report('only said')\n"
+        "@pytest.mark.xfail\n"
+        "def test_that_fails(report): report('no row', kills=1); assert False\n"
+    )
+    said = run_of_tests(tmp_path, workers, test, SLIMDEX_SWEEP="1")
+    assert "only said" in said
+    rows = read_rows(tmp_path / "bench-results", "sweep")
+    for row in rows:
+        check_row(row)
+        assert row["seed"] == STATED
+    table = sweep(sorted(rows, key=lambda row: (row["what"], row["way"])))
+    assert [[cell.shown for cell in line] for line in table.rows] == [
+        ["flips", "", "", "", "", "2,000", "", ""],
+        ["kills", "", "7", "2", "", "", "", ""],
+    ]
+
+
+@pytest.mark.slow
+def test_a_sampled_sweep_leaves_no_rows(tmp_path: Path) -> None:
+    said = run_of_tests(tmp_path, "0", "def test(report): report('3 kills', kills=3)\n")
+    assert "3 kills" in said
+    assert not (tmp_path / "bench-results").exists()
 
 
 def test_a_sample_is_spread_evenly_from_the_first_to_the_last() -> None:

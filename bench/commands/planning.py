@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,62 +13,57 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import FOLDER
 
-if TYPE_CHECKING:
-    from ..planning.checks import Check
-    from ..planning.plan import Plan
-
 DEFAULT_TOKENS = 100
 
 
 def plan(
     documents: Annotated[
-        float, typer.Option(help="How many, 1e9 too; passages where texts are cut into some.")
+        float, typer.Option(help="How many, as 1e9; count passages if texts are cut into them.")
     ],
     dim: Annotated[int, typer.Option(help="Dimensions of the encoder's vectors.")] = 384,
-    qps: Annotated[float, typer.Option(help="Queries a second.")] = 1,
-    recall: Annotated[
-        float | None,
-        typer.Option(help="Of the ten nearest by exact search; default: the usual candidates."),
-    ] = None,
     tokens: Annotated[
-        float, typer.Option(help="Of a document, that are encoded; 0: vectors are given.")
+        float, typer.Option(help="Tokens to encode per document; 0: vectors are given.")
     ] = DEFAULT_TOKENS,
     text_bytes: Annotated[
         float | None, typer.Option(help="Of a document's text; default: 4 for each token.")
     ] = None,
     columns: Annotated[float, typer.Option(help="Bytes of a document's metadata.")] = 0,
-    model: Annotated[
-        str | None,
+    tokens_per_s: Annotated[
+        float | None,
         typer.Option(
-            help="An encoder that was measured, or a folder with config.json; default: 12 layers, "
-            "6 up to 384 dimensions."
+            help="That one machine encodes, as `slimdex bench encode` measures; default: encoding "
+            "is not timed."
         ),
     ] = None,
-    tokens_per_s: Annotated[
-        float | None, typer.Option(help="That one machine encodes, in place of --model.")
-    ] = None,
-    k: Annotated[int | None, typer.Option(help="Dimensions kept; default: half.")] = None,
-    kind: Annotated[str, typer.Option(help="pq, ivf-pq or auto.")] = choices.AUTO,
+    k: Annotated[int | None, typer.Option(help="Dimensions to keep; default: half.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="How vectors are coded: pq, ivf-pq or auto.")
+    ] = choices.AUTO,
     stored: Annotated[str, typer.Option(help="Full vectors on disk: fp16 or int8.")] = "fp16",
     ram: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of one machine: 64GB; default: this one's.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory of one machine: 64GB; default: this one's."),
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="Of one machine; default: this one's.")] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Cores of one machine; default: this one's.")
+    ] = None,
     machines: Annotated[
-        int | None, typer.Option(help="To divide documents among; default: as many as it takes.")
+        int | None,
+        typer.Option(help="Machines to divide the documents among; default: as many as it takes."),
     ] = None,
-    build_hours: Annotated[float, typer.Option(help="That a build may take on one machine.")] = 8,
+    build_hours: Annotated[
+        float, typer.Option(help="Longest that a build may take on one machine.")
+    ] = 8,
     results: Annotated[
-        Path, typer.Option(help="Folder with the benches' rows.", show_default=False)
+        Path, typer.Option(help="Folder with measured rows of `slimdex bench`.", show_default=False)
     ] = FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What an index will take, on one machine and on several: memory, disk, hours, milliseconds."""
+    """Estimate what an index will take, on one machine or several: memory, disk, time."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.sizes import parsed_size
 
-    from ..planning.checks import checks
-    from ..planning.encoders import operations_of
+    from ..planning import telling
     from ..planning.estimates import Asked
     from ..planning.model import Model
     from ..planning.plan import as_dict
@@ -79,30 +73,20 @@ def plan(
     check_range("--documents", documents, 1000, 1e13)
     check_range("--columns", columns, 0, 1e9)
     text = BYTES_PER_TOKEN * tokens if text_bytes is None else text_bytes
-    operations = None if model is None else operations_of(model, results)
-    workload = Workload(round(documents), dim, k, kind, tokens, operations, text + columns, stored)
+    workload = Workload(round(documents), dim, k, kind, tokens, text + columns, stored)
     machine = Machine(
         _memory() if ram is None else parsed_size(ram, "--ram"),
         (os.cpu_count() or 1) if cores is None else cores,
     )
-    asked = Asked(workload, machine, qps, recall, machines, build_hours, tokens_per_s)
+    asked = Asked(workload, machine, machines, build_hours, tokens_per_s)
     laws = Model.of(results)
-    made, met = made_for(laws, asked), checks(laws, results)
+    made = made_for(laws, asked)
     if as_json:
-        console.print_json(as_dict(made) | {"checked": [check.as_dict() for check in met]})
+        console.print_json(as_dict(made) | {"timed_on": laws.timed_on})
         return
-    _show(made, met)
-
-
-def _show(made: Plan, met: Sequence[Check]) -> None:
-    """The plan, and how the model met what was measured."""
-    from slimdex.retrieval.cli import console
-
-    from ..planning import telling
-
     console.line(telling.title(made))
     console.show_table(telling.heads(made), telling.lines(made))
-    for line in (*telling.advice(made), *telling.measured_on(made), *telling.errors(met)):
+    for line in telling.advice(made, laws.timed_on):
         console.line(line)
 
 

@@ -29,7 +29,7 @@ def report(
         "bench-report"
     ),
 ) -> None:
-    """One page with charts and tables that opens anywhere, and the charts as PNG."""
+    """Write one self-contained page of charts and tables, and the charts as PNG."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all
@@ -43,10 +43,11 @@ def report(
 
 
 def tables(
-    results: Results = FOLDER,
-    folder: Annotated[Path, typer.Option(help="With README.md and docs/.")] = Path(),
+    results: Annotated[
+        Path, typer.Option(help="Folder with the rows of results.", show_default=False)
+    ] = FOLDER,
 ) -> None:
-    """Write the results into README and docs, between their marks, and pictures into docs/."""
+    """Write results into ./README.md and ./docs, between their marks, and pictures into docs."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all
@@ -56,10 +57,10 @@ def tables(
     found = sections_with_rows(results)
     if not found:
         raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
-    for page, names in marked(folder).items():
+    for page, names in marked(Path()).items():
         written = [name for name in names if name in found]
         changed = [name for name in written if write_section(page, name, section(name, results))]
-        said = f"{page.relative_to(folder)}: {', '.join(changed) or 'nothing'} changed"
+        said = f"{page}: {', '.join(changed) or 'nothing'} changed"
         console.out.print(said, soft_wrap=True)
-    for picture in write_pictures(folder / "docs", read_all(results), README_PICTURES):
+    for picture in write_pictures(Path("docs"), read_all(results), README_PICTURES):
         console.out.print(str(picture), soft_wrap=True)

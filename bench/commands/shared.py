@@ -24,18 +24,22 @@ Data = Annotated[Path | None, typer.Option(help="Folder with sets in BEIR's layo
 Sets = Annotated[
     str,
     typer.Option(
-        help="In DATA, with commas: folders, or tables with a column sentence (.tsv, .tsv.gz); "
-        "docstrings: Python's own; all: all folders."
+        help="Sets in DATA, separated by commas: folders, or tables with a column `sentence` "
+        "(.tsv, .tsv.gz); docstrings: Python's own; all: all folders."
     ),
 ]
-Models = Annotated[str, typer.Option(help="As for `slimdex build --model`, with commas.")]
-Out = Annotated[Path, typer.Option(help="Folder for the rows.")]
+Models = Annotated[
+    str, typer.Option(help="Models, as for `slimdex build --model`, separated by commas.")
+]
+Out = Annotated[Path, typer.Option(help="Folder for the rows of results.")]
 Cache = Annotated[Path, typer.Option(help="Folder where encoded vectors are kept.")]
-Results = Annotated[Path, typer.Option(help="Folder with the rows.")]
-Precision = Annotated[str, typer.Option(help="Of encoding: auto, fp32, bf16, fp16 or int8.")]
+Results = Annotated[Path, typer.Option(help="Folder with the rows of results.")]
+Precision = Annotated[
+    str, typer.Option(help="Precision to encode in: auto, fp32, bf16, fp16 or int8.")
+]
 Pooling = Annotated[str | None, typer.Option(help="As for `slimdex build --pooling`.")]
 MaxLength = Annotated[int | None, typer.Option(help="As for `slimdex build --max-length`.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A small part, in under 3 minutes.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Measure a small part, in under 3 minutes.")]
 
 
 def tell(results: ResultsFile, *lines: str) -> None:

@@ -7,7 +7,7 @@ something here, and of words that are made up, often.
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,51 +20,56 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 
 from ..data.datasets import Dataset
-from ..rows import Row
+from ..rows import ResultsFile, Row, key_of
 
 OWN, EACH_OTHER, MADE_UP = 500, 50, 200
 """Queries of the set itself, of each other set, and made up."""
 
 
 def measure_chance(
-    sets: Sequence[Dataset], encoder: Encoder, progress: Progress = silent
-) -> list[Row]:
-    """A row for each set, in an index of its own with default settings.
+    sets: Sequence[Dataset],
+    model: str,
+    encoder: Encoder,
+    results: ResultsFile,
+    about: Row,
+    progress: Progress = silent,
+) -> None:
+    """Write a row for each set that has none yet, in an index of its own with default settings.
 
-    Returns
-    -------
-    Rows with ``set``, ``rows``, ``chance_score`` and the shares of queries whose best hit is below
-    it: ``own``, ``foreign`` and ``made_up``; None where that score is not known, or there is no
-    other set.
+    ``own_noted``, ``others_noted`` and ``made_up_noted`` are shares of queries whose best hit
+    scores less than ``chance_score``; None where that is not known, or there is no other set.
     """
-    rows = []
     for dataset in sets:
         others = [other for other in sets if other is not dataset]
+        known: Row = {"set": dataset.name, "model": model, "sets": [o.name for o in others]}
+        if (key := key_of(known)) in results.rows:
+            continue
         asked = {
             "own": drawn(dataset.query_texts, OWN),
-            "foreign": [text for other in others for text in drawn(other.query_texts, EACH_OTHER)],
+            "others": [text for other in others for text in drawn(other.query_texts, EACH_OTHER)],
             "made_up": made_up(MADE_UP),
         }
-        with (
-            TemporaryDirectory(prefix="slimdex-bench-") as folder,
-            Collection.create(Path(folder) / "index", encoder) as collection,
-        ):
-            pairs = zip(dataset.ids, dataset.texts, strict=True)
-            collection.add([Document(id, text) for id, text in pairs], progress=progress)
-            score = collection.chance_score()
-            row: Row = {
-                "set": dataset.name,
-                "rows": collection._state.rows,
-                "chance_score": score,
-            }
-            for name, texts in asked.items():
-                row[name] = None
-                if score is not None and texts:
-                    vectors = encoded(encoder, texts, progress)
-                    best, _ = collection._search_vectors(vectors, 1)
-                    row[name] = float((best[:, 0] < score).mean())
-        rows.append(row)
-    return rows
+        results.append({"key": key} | known | _noted(dataset, encoder, asked, progress) | about)
+
+
+def _noted(
+    dataset: Dataset, encoder: Encoder, asked: Mapping[str, Sequence[str]], progress: Progress
+) -> Row:
+    """Build an index, and count the best hits that are as if by chance."""
+    with (
+        TemporaryDirectory(prefix="slimdex-bench-") as folder,
+        Collection.create(Path(folder) / "index", encoder) as collection,
+    ):
+        pairs = zip(dataset.ids, dataset.texts, strict=True)
+        collection.add([Document(id, text) for id, text in pairs], progress=progress)
+        score = collection.chance_score()
+        row: Row = {"rows": collection._state.rows, "chance_score": score}
+        for name, texts in asked.items():
+            row[f"{name}_noted"] = None
+            if score is not None and texts:
+                best, _ = collection._search_vectors(encoded(encoder, texts, progress), 1)
+                row[f"{name}_noted"] = float((best[:, 0] < score).mean())
+    return row
 
 
 def drawn(texts: Sequence[str], count: int) -> list[str]:

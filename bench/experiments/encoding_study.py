@@ -25,6 +25,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.retrieval.encoders.base import for_new_documents
 from slimdex.retrieval.encoders.opened import is_static, open_encoder
+from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.evaluation import latency
 
 from ..data.datasets import Dataset
@@ -224,10 +225,10 @@ class _Products:
     """
 
     def __init__(self, width: int) -> None:
-        import openvino
         import torch
-        from openvino import opset13 as ops
 
+        openvino = openvino_library()
+        ops = openvino.opset13
         self._flops = 2 * PRODUCT_ROWS * width * 4 * width
         a = np.random.default_rng(0).random((PRODUCT_ROWS, width), dtype=np.float32)
         b = np.random.default_rng(1).random((width, 4 * width), dtype=np.float32)

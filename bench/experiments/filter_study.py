@@ -1,8 +1,8 @@
 """`slimdex bench filters`: search under conditions that allow few documents, or all of them.
 
-The condition is on the length of the documents' texts, a column of the collection. Recall is of
-brute force among the documents that it holds for, in the same space: the whitened cosine at full
-dimension, computed here by the reducer.
+The condition is on the length of the documents' texts, a column of the collection. Agreement is
+with brute force among the documents that it holds for, in the same space: the whitened cosine at
+full dimension, computed here by the reducer.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def conditions_on(lengths: Rows) -> Iterator[tuple[float, str]]:
 
 
 def measured(collection: Collection, condition: str, queries: Matrix, cosines: Matrix) -> Row:
-    """Recall of what the collection answers, and the milliseconds of each part and way."""
+    """Agreement of what the collection answers, and the milliseconds of each part and way."""
     allowed, index = (
         collection._store.rows_where(condition, collection._state.rows),
         collection._index,

@@ -37,7 +37,7 @@ WAYS = ("never", "auto", "always", "fresh")
 def measure_growth(subject: Subject, progress: Progress = silent) -> Iterator[Row]:
     """A row for each way; `auto` encodes what is added, since it asks how long an addition takes.
 
-    ``loss`` is the recall that a fit of today would give back, as real queries find it: by how
+    ``loss`` is the agreement that a fit of today would give back, as real queries find it: by how
     much more of its order the fresh index finds than this one. ``loss_said`` is that of `health`.
     """
     task = subject.task
@@ -70,7 +70,7 @@ def measure_growth(subject: Subject, progress: Progress = silent) -> Iterator[Ro
             "way": way,
             "refitted": refitted,
             "recall@10_total": float(agreement(found, own, 10).mean()),
-            "estimate": told["recall"]["estimate"],
+            "estimate": told["agreement"]["estimate"],
             "loss": loss,
             MEASURE: float(values[way].mean()),
         }

@@ -40,7 +40,6 @@ def measure_index(
     candidates: Sequence[int | None],
     *,
     queries: int = QUERIES,
-    threads: int | None = 1,
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[Row]:
@@ -50,11 +49,10 @@ def measure_index(
     ----------
     collection : whose encoder can be opened, and which rescores.
     queries : how many are made of the documents.
-    threads : that are timed; None: all.
 
     Returns
     -------
-    Rows with ``candidates``, ``recall@10`` and, for each of `PARTS`, ``p50_ms_...`` to
+    Rows with ``candidates``, ``agreement@10`` and, for each of `PARTS`, ``p50_ms_...`` to
     ``p99_ms_...``.
 
     Raises
@@ -73,7 +71,7 @@ def measure_index(
         numbers = [index.candidates if count is None else count for count in candidates]
         ranks = trials.ranks(index, pool, truth, max(numbers))
     rows = []
-    limit_threads(threads)
+    limit_threads(1)
     for count in numbers:
         asked: dict[str, Callable[[int], object]] = {
             "search": lambda i, count=count: index.search(  # type: ignore[misc]
@@ -87,7 +85,7 @@ def measure_index(
                 texts[i], NEAREST, candidates=count
             ),
         }
-        row: Row = {"candidates": count, "recall@10": float(recalls(ranks, count).mean())}
+        row: Row = {"candidates": count, "agreement@10": float(recalls(ranks, count).mean())}
         for part, seconds in _in_turns(asked, len(texts)).items():
             row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
         rows.append(row)

@@ -2,8 +2,8 @@
 
 The index is built with a byte a dimension (kind sq8), as IVF_SQ8 has it in Milvus, so that both
 hold candidates in the same bytes; both rescore as many of them by the same vectors. Milvus' own
-kinds index the encoder's vectors, unreduced, and their recall is by the cosines of those. Recall
-under a condition is of brute force among the documents that it holds for, as in `filter_study`. A
+kinds index the encoder's vectors, unreduced, and their agreement is by the cosines of those, and
+under a condition with brute force among the documents that it holds for, as in `filter_study`. A
 query is timed from its vector to hits; of Milvus' own kinds, to keys.
 """
 
@@ -135,7 +135,7 @@ class _Study:
             yield self._filtered(method, kind, condition, share, search) | known
 
     def _row(self, method: str, kind: str, search: Search, held: float, cosines: Matrix) -> Row:
-        """Quality of all queries, recall by the cosines (q, rows) of its metric, time and bytes."""
+        """Quality, agreement by the cosines (q, rows) of its metric, time and bytes."""
         depth = depth_for(self._task.dataset)
         parts = [
             search(self._queries[p], depth) for p in batches(len(self._queries), ASKED_AT_ONCE)
@@ -257,7 +257,7 @@ def _padded(found: Sequence[Sequence[tuple[float, int]]], count: int) -> tuple[M
 
 
 def milvus_lines(rows: Sequence[Row], dataset: Dataset) -> list[str]:
-    """What the rows come to, a line for each way, and the worst recall under a condition."""
+    """What the rows come to, a line for each way, and the worst agreement under a condition."""
     lines = []
     for row in (row for row in rows if "condition" not in row and row["set"] == dataset.name):
         under = [
@@ -270,7 +270,7 @@ def milvus_lines(rows: Sequence[Row], dataset: Dataset) -> list[str]:
         filtered = f", {min(under):.3f} at least under conditions" if under else ""
         lines.append(
             f"{row['versions']['milvus']}, {row['method']} ({row['kind']}): nDCG@10 "
-            f"{row['ndcg@10']:.2f}, recall@10 {row['recall@10_total']:.3f}{filtered}, "
+            f"{row['ndcg@10']:.2f}, agreement@10 {row['recall@10_total']:.3f}{filtered}, "
             f"{row['ram_row_bytes']:.0f} B a row, p50 {row['p50_ms']:.2f} ms"
         )
     return lines

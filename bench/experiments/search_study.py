@@ -33,7 +33,7 @@ from .paired_measures import AGREEMENT, Judge, depth_for
 from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
-"""Recall of the exact search's ten that an effort is looked for by."""
+"""Agreement with the exact search's ten that an effort is looked for by."""
 QUERIES, ROUND_QUERIES = 500, 40
 """Queries whose answers are judged, and those asked in each of the rounds."""
 QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
@@ -209,7 +209,7 @@ def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None
 
 
 def _quality(asked: _Asked, judges: _Judges) -> None:
-    """Recall of exact, and against labels the rest; what the process holds."""
+    """Agreement with exact search, and against labels the rest; what the process holds."""
     columns = judges.columns(asked)
     asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = asked.process.memory()

@@ -185,7 +185,7 @@ class _Reader:
         self._memory = Resident.now().since(before)
 
     def measured(self) -> Row:
-        """Memory, recall and times of searches; files are in the system's cache if it has room."""
+        """Memory, agreement and times; files are in the system's cache if it has room."""
         collection = self._collection
         index = collection._index
         assert index.metric is not None  # the default settings rescore

@@ -5,8 +5,8 @@ then by half of them, and the other half judges.
 
 - metric: nDCG@10 by exact search, of the default (beta, gamma), of the choice with and without
   labels, and of the best of all cells, which only the judging half knows.
-- target: the settings chosen for a recall of .99, what real queries find with them, and the least
-  of the same grid with which these find as much.
+- target: the settings chosen for an agreement of .99, what real queries find with them, and the
+  least of the same grid with which these find as much.
 - coverage: how often the bound by 500 queries made of documents is above what real ones find.
 - growth: see `growth_study`.
 """
@@ -27,10 +27,11 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.certified_recall import ERROR
 from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Choice
 from slimdex.retrieval.collection.query_pools import document_pool
 from slimdex.retrieval.collection.recall_trials import NEAREST, recalls
-from slimdex.retrieval.collection.settings_search import ERROR, SettingsSearch
+from slimdex.retrieval.collection.settings_search import SettingsSearch
 from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.collection.tuning import CERTIFIED, Asked, chosen_metric, tune
 from slimdex.retrieval.encoders.base import Encoder
@@ -41,7 +42,7 @@ from .paired_measures import interval
 from .retrieval_study import Task
 from .tuning_subject import DEFAULTS, MEASURE, Subject, answers
 
-RECALL = 0.99
+AGREEMENT = 0.99
 POOL = 3000
 """Queries made of documents, from which those of each trial are drawn with replacement."""
 TRIALS = 1000
@@ -110,9 +111,9 @@ def measure_metric(subject: Subject, progress: Progress) -> Iterator[Row]:
 
 
 def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
-    """The default, what `tune` chooses for the recall, and the least that real queries need."""
+    """The default, what `tune` chooses for the agreement, and the least that real queries need."""
     tuned = tune(
-        subject.ledger, subject.snapshot, subject.encoder, Target(RECALL), progress=progress
+        subject.ledger, subject.snapshot, subject.encoder, Target(AGREEMENT), progress=progress
     )
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
@@ -136,7 +137,7 @@ def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
         yield _reached(subject, "tuned, default metric", usual, subject.trials.built(usual))
     truth, none = subject.truth(cell), subject.real.part(slice(0))
     choice = Choice(cell, "")
-    search = SettingsSearch(subject.ledger, subject.trials, Target(RECALL), choice, none, none)
+    search = SettingsSearch(subject.ledger, subject.trials, Target(AGREEMENT), choice, none, none)
     fewest = _fewest(subject, index, truth, search.counts[-1])
     least = replace(chosen.settings, candidates=fewest)
     yield _reached(subject, "oracle's candidates", least, index)
@@ -165,7 +166,7 @@ def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> in
     low, high = NEAREST, most
     while low < high:
         middle = (low + high) // 2
-        if recalls(ranks, middle).mean() >= RECALL:
+        if recalls(ranks, middle).mean() >= AGREEMENT:
             high = middle
         else:
             low = middle + 1
@@ -181,7 +182,7 @@ def _smallest(
         progress("oracle", number, len(options))
         index = subject.trials.built(option)
         ranks = subject.trials.ranks(index, subject.real, truth, most)
-        if recalls(ranks, most).mean() >= RECALL:
+        if recalls(ranks, most).mean() >= AGREEMENT:
             fewest = _fewest(subject, index, truth, most)
             return replace(option, candidates=fewest), index
     return None

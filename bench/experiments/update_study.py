@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,8 @@ DIM = 384
 CHANGED = 100
 """Documents that each measured change touches."""
 REPEATS = 5
-SIZES = (10_000, 100_000, 1_000_000)
+SEARCHING = 32
+"""Threads that search at a time, beside one alone."""
 
 
 def vectors_of(first: int, count: int) -> Matrix:
@@ -85,13 +87,12 @@ def measure_traffic(
     results: ResultsFile,
     about: dict[str, Any],
     rows: int,
-    threads: int,
     seconds: float,
     progress: Progress = silent,
 ) -> list[str]:
     """Rows of one thread and many, alone and while one writes; returns the faults seen."""
     faults = list[str]()
-    for count, writing in ((1, False), (1, True), (threads, False), (threads, True)):
+    for count, writing in product((1, SEARCHING), (False, True)):
         facts = {"what": "traffic", "rows": rows, "searching": count, "writing": writing}
         key = key_of(facts | {"seconds": seconds})
         if key in results.rows:

@@ -1,14 +1,13 @@
 """Checks: what the model says of indexes that were measured, beside what they took.
 
-To some of them the laws were fitted; to the times of others, of real texts, they were not.
+To some of them the laws were fitted; to others, of real texts, they were not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..rows import Row
 from . import observations as seen
@@ -20,19 +19,15 @@ ANY = Machine(ram=10**12, cores=1)
 """Figures of one index do not depend on the machine's memory; seconds are of one core."""
 SIZES: dict[str, Callable[[Row], float]] = {
     "index, bytes": seen.index_bytes,
-    "process, bytes": lambda row: row["memory_bytes"],
     "disk, bytes": lambda row: sum(row[name] for name in seen.DISK),
     "build without encoding, core-s": lambda row: row["build_cpu_s"],
-    "vector to rows, s": lambda row: row["p50_ms_search_cpu"] / 1e3,
 }
 """Figure -> what a row of sizes says of it."""
 MODELLED: dict[str, Callable[[Estimates, Workload], float]] = {
     "index, bytes": lambda estimates, workload: estimates.model.index_bytes(workload),
-    "process, bytes": Estimates.held,
     "disk, bytes": Estimates.disk,
     "disk without documents, bytes": Estimates.vectors_disk,
     "build without encoding, core-s": Estimates.build_s,
-    "vector to rows, s": Estimates.search_s,
 }
 
 
@@ -51,21 +46,15 @@ class Check:
     rows: int
     dim: int
     kind: str
-    candidates: int
     what: str
     measured: float
     modelled: float
     fitted: bool
-    processor: str
 
     @property
     def error(self) -> float:
         """By how much the model is above what was measured, relative to it."""
         return self.modelled / self.measured - 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self) | {"error": round(self.error, 4)}
 
 
 def checks(model: Model, folder: Path) -> list[Check]:
@@ -74,7 +63,7 @@ def checks(model: Model, folder: Path) -> list[Check]:
     found = [check for row in seen.large(rows.sizes) for check in _of_size(model, row)]
     found += [check for row in rows.retrieval for check in _of_retrieval(model, row)]
     found += [check for row in rows.tune for check in _of_tuning(model, row)]
-    return found
+    return [*dict.fromkeys(found)]
 
 
 def _check(
@@ -82,13 +71,13 @@ def _check(
 ) -> Check:
     modelled = MODELLED[what](Estimates(model, Asked(workload, ANY)), workload)
     of = f"{row['set']}, {row['model']}" if "set" in row else "made vectors"
-    sizes = (workload.documents, workload.dim, workload.resolved_kind, workload.rescored)
-    return Check(of, *sizes, what, measured, modelled, fitted, row["processor"])
+    sizes = (workload.documents, workload.dim, workload.resolved_kind)
+    return Check(of, *sizes, what, measured, modelled, fitted)
 
 
 def _of_size(model: Model, row: Row) -> Iterator[Check]:
     for what, measured in SIZES.items():
-        workload = seen.sized(row, row["candidates"])
+        workload = seen.sized(row)
         yield _check(model, row, workload, what, measured(row), True)
 
 
@@ -96,11 +85,10 @@ def _of_retrieval(model: Model, row: Row) -> Iterator[Check]:
     """The default index of real texts, as it is searched again and again."""
     if row["documents"] < seen.LEAST_ROWS or row["kind"] != "pq" or 2 * row["k"] != row["dim"]:
         return
-    workload, count = seen.sized(row, row["candidates"]), row["documents"]
+    workload, count = seen.sized(row), row["documents"]
     disk = count * row["disk_row_bytes"]
     yield _check(model, row, workload, "index, bytes", seen.index_bytes(row), True)
     yield _check(model, row, workload, "disk without documents, bytes", disk, False)
-    yield _check(model, row, workload, "vector to rows, s", row["p50_ms_one"] / 1e3, False)
 
 
 def _of_tuning(model: Model, row: Row) -> Iterator[Check]:
@@ -108,6 +96,5 @@ def _of_tuning(model: Model, row: Row) -> Iterator[Check]:
     large = row.get("what") == "target" and row["documents"] >= 10 * seen.LEAST_ROWS
     if not large or row["way"] != "tuned":
         return
-    workload = seen.sized(row, row["candidates"])
+    workload = seen.sized(row)
     yield _check(model, row, workload, "index, bytes", row["ram_bytes"], False)
-    yield _check(model, row, workload, "vector to rows, s", row["p50_ms"] / 1e3, False)

@@ -7,18 +7,12 @@ relative error: a figure of a small index counts as much as that of a large one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from slimdex.indexes.errors import InputError
-
-MEASURED, INTERPOLATED, EXTRAPOLATED = "measured", "interpolated", "extrapolated"
-SAID = {"missed": "recall", "dim": "dimensions"}
-"""What figures are told at, where people call it otherwise."""
-SAME = 0.02
-"""By how much two sizes may differ and be the same."""
 
 
 @dataclass(frozen=True)
@@ -29,71 +23,20 @@ class Observation:
     ----------
     value : above zero.
     terms : name -> what its coefficient is multiplied with.
-    at : what it was measured at: rows and dim, or others that evidence is judged by.
-    processor : that it was measured on.
     """
 
     value: float
     terms: Mapping[str, float]
-    at: Mapping[str, float]
-    processor: str
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """How far a figure rests on what was measured.
-
-    Attributes
-    ----------
-    status : measured, interpolated or extrapolated.
-    beyond : how many times further than the nearest that was measured; 1 unless extrapolated.
-    along : in what it is that far: rows, dim, ...; "" unless extrapolated.
-    rows : the fewest and the most rows that were measured, where rows play a part.
-    error : the largest relative error of the law at what was measured.
-    processors : that it was measured on.
-    """
-
-    status: str
-    beyond: float
-    along: str
-    rows: tuple[int, int] | None
-    error: float
-    processors: tuple[str, ...]
-
-    @property
-    def said(self) -> str:
-        """In few words.
-
-        >>> Evidence(EXTRAPOLATED, 99.6, "rows", (60_000, 10_000_000), 0.1, ()).said
-        'x100 beyond rows'
-        >>> Evidence(EXTRAPOLATED, 2.5, "missed", None, 0.1, ()).said
-        'x2.5 beyond recall'
-        """
-        if self.status != EXTRAPOLATED:
-            return self.status
-        times = f"{self.beyond:,.0f}" if self.beyond >= 99.5 else f"{self.beyond:.2g}"
-        return f"x{times} beyond {SAID.get(self.along, self.along)}"
-
-    def as_dict(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {
-            "status": self.status,
-            "beyond": round(self.beyond, 3),
-            "along": self.along,
-            "measured_rows": list(self.rows) if self.rows else None,
-            "worst_error": round(self.error, 4),
-            "processors": list(self.processors),
-        }
 
 
 @dataclass(frozen=True)
 class Law:
     """Coefficients, and what they were fitted to.
 
-    >>> seen = [Observation(5 + 2 * n, {"once": 1, "rows": n}, {"rows": n}, "P") for n in (10, 20)]
+    >>> seen = [Observation(5 + 2 * n, {"once": 1, "rows": n}) for n in (10, 20)]
     >>> law = Law.fitted("time", seen)
-    >>> round(law({"once": 1, "rows": 40}), 6), law.evidence({"rows": 40}).beyond
-    (85.0, 2.0)
+    >>> round(law({"once": 1, "rows": 40}), 6)
+    85.0
     """
 
     name: str
@@ -125,55 +68,6 @@ class Law:
     def error(self, one: Observation) -> float:
         """By how much the law is above what was measured, relative to it."""
         return self(one.terms) / one.value - 1
-
-    def evidence(self, at: Mapping[str, float]) -> Evidence:
-        """How far a figure at these sizes rests on what was measured; not all play a part.
-
-        Indexes with inverted lists say nothing of those without them, nor the other way round.
-        """
-        at = {name: value for name, value in at.items() if name in self.seen[0].at}
-        alike = [one for one in self.seen if _has_lists(one.at) == _has_lists(at)] or self.seen
-        far = {name: _beyond([one.at[name] for one in alike], value) for name, value in at.items()}
-        along = max(far, key=lambda name: far[name])
-        known = [one.at["rows"] for one in alike if "rows" in one.at]
-        status = EXTRAPOLATED if far[along] > 1 + SAME else INTERPOLATED
-        if any(all(same(one.at[name], value) for name, value in at.items()) for one in alike):
-            status = MEASURED
-        return Evidence(
-            status,
-            far[along] if status == EXTRAPOLATED else 1.0,
-            along if status == EXTRAPOLATED else "",
-            (int(min(known)), int(max(known))) if known else None,
-            max(abs(self.error(one)) for one in alike),
-            tuple(dict.fromkeys(one.processor for one in alike)),
-        )
-
-
-def _has_lists(at: Mapping[str, float]) -> bool:
-    return at.get("lists", 0) > 0
-
-
-def _beyond(known: Sequence[float], value: float) -> float:
-    """How many times a value is above the largest, or below the smallest."""
-    if not value:
-        return 1.0
-    return max(value / max(known) if max(known) else np.inf, min(known) / value, 1.0)
-
-
-def weakest(all_of: Sequence[Evidence]) -> Evidence:
-    """The evidence of a sum: that of the part that rests on least."""
-    order = (MEASURED, INTERPOLATED, EXTRAPOLATED)
-    least = max(all_of, key=lambda one: (order.index(one.status), one.beyond))
-    return replace(
-        least,
-        error=max(one.error for one in all_of),
-        processors=tuple(dict.fromkeys(name for one in all_of for name in one.processors)),
-    )
-
-
-def same(one: float, other: float) -> bool:
-    """Whether two sizes are the same, to 2%."""
-    return abs(one - other) <= SAME * max(abs(one), abs(other))
 
 
 def least_squares(

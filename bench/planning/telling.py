@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from .checks import Check
-from .plan import Figure, Plan
+from .plan import Plan
 
 BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 SECONDS = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
@@ -17,13 +14,11 @@ DAYS_FROM, HOURS_FROM = 3 * 86_400.0, 5400.0
 def told(value: float, unit: str) -> str:
     """A figure of three digits in the unit that people would take.
 
-    >>> told(56e9, "bytes"), told(0.0042, "s"), told(7200, "s"), told(12.34, "/s")
-    ('56 GB', '4.2 ms', '2 h', '12.3/s')
+    >>> told(56e9, "bytes"), told(0.0042, "s"), told(7200, "s")
+    ('56 GB', '4.2 ms', '2 h')
     >>> told(0, "s"), told(100_000, "s"), told(1_234_567, "s")
     ('0 ms', '27.8 h', '14.3 days')
     """
-    if unit in ("", "/s"):
-        return f"{_digits(value)}{unit}"
     scales = BYTES if unit == SPACE else SECONDS
     least = {"days": DAYS_FROM, "h": HOURS_FROM}
     for name, size in scales:
@@ -38,20 +33,16 @@ def _digits(value: float) -> str:
 
 def heads(plan: Plan) -> list[str]:
     """Above the columns."""
-    many = "" if plan.machines == 1 else f"each of {plan.machines:,}"
-    return ["", "one machine", *filter(None, [many]), "evidence", "off by"]
+    return ["", "one machine", *([] if plan.machines == 1 else [f"each of {plan.machines:,}"])]
 
 
 def lines(plan: Plan) -> list[list[str]]:
     """A line for each figure."""
-    return [_line(figure, plan.machines > 1) for figure in plan.figures]
-
-
-def _line(figure: Figure, several: bool) -> list[str]:
-    values = [figure.one, figure.many] if several else [figure.one]
-    evidence = figure.evidence
-    rests = [evidence.said, f"{100 * evidence.error:.0f}%"] if evidence else ["given", ""]
-    return [figure.name, *(told(value, figure.unit) for value in values), *rests]
+    several = plan.machines > 1
+    return [
+        [one.name, told(one.one, one.unit), *([told(one.many, one.unit)] if several else [])]
+        for one in plan.figures
+    ]
 
 
 def title(plan: Plan) -> str:
@@ -60,69 +51,30 @@ def title(plan: Plan) -> str:
     lists = f" ({workload.lists:,} lists)" if workload.lists else ""
     return (
         f"{workload.documents:,} documents: {workload.resolved_kind}{lists}, k={workload.kept} of "
-        f"{workload.dim}, {workload.rescored:,} candidates; machines of "
-        f"{told(machine.ram, SPACE)} and {machine.cores} cores"
+        f"{workload.dim}; machines of {told(machine.ram, SPACE)} and {machine.cores} cores"
     )
 
 
-def advice(plan: Plan) -> list[str]:
-    """How many machines it takes, and from where on Ray and Milvus begin to pay."""
-    asked = plan.asked
-    load = f"{asked.qps:g} {'query' if asked.qps == 1 else 'queries'} a second"
-    needed = (
-        f"{_machines(plan.for_memory)} for its memory, {_machines(plan.for_load)} for "
-        f"{load} too, {_machines(plan.for_build)} to build it in "
-        f"{told(plan.build_s, TIME)}"
-    )
-    if plan.machines > 1:
-        share = f"1/{plan.parts:,} of the documents" if plan.parts > 1 else "all documents"
-        needed += f"; each of the {plan.machines:,} has {share}"
-    build = plan.ray_from["build"]
-    ray = _pays("Ray", [(build, f"a build takes more than {asked.hours:g} hours on one machine")])
-    milvus = _pays(
-        "Milvus",
-        [
-            (plan.milvus_from["memory"], "one machine's memory is too small"),
-            (plan.milvus_from["load"], f"one machine can't answer {load}"),
-        ],
-    )
-    return [needed, ray, milvus]
+def advice(plan: Plan, timed_on: str) -> list[str]:
+    """What the figures leave out, how many machines it takes, and when Ray and Milvus pay."""
+    hours, memory = f"{plan.asked.hours:g} hours on one machine", _machines(plan.for_memory)
+    said = [
+        "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
+        f"seconds of fitting, coding and writing: fitted to {timed_on}; on other machines they "
+        "may be several times as many",
+    ]
+    milvus = _pays("Milvus", plan.milvus_from, "one machine's memory is too small")
+    if plan.for_build is None or plan.build_s is None:
+        rate = "no time of encoding, which is most of a build: --tokens-per-s is not given"
+        return [*said, rate, f"{memory} for its memory", milvus]
+    build = f"{_machines(plan.for_build)} to build it in {told(plan.build_s, TIME)}"
+    ray = _pays("Ray", plan.ray_from, f"a build takes more than {hours}")
+    return [*said, f"{memory} for its memory, {build}", ray, milvus]
 
 
 def _machines(count: int) -> str:
     return "1 machine" if count == 1 else f"{count:,} machines"
 
 
-def _pays(engine: str, reasons: Sequence[tuple[int | None, str]]) -> str:
-    parts = [f"from {count:,} documents on {why}" for count, why in reasons if count is not None]
-    return f"{engine} pays: {'; '.join(parts) or 'never, by this model'}"
-
-
-def measured_on(plan: Plan) -> list[str]:
-    """The rows and the processors that times rest on."""
-    found = dict[tuple[tuple[int, int] | None, tuple[str, ...]], list[str]]()
-    for figure in plan.figures:
-        one = figure.evidence
-        if one and figure.unit == TIME and " in all" not in figure.name:
-            found.setdefault((one.rows, one.processors), []).append(figure.name)
-    return [
-        f"{', '.join(names)}: {_rows(rows)}on {' and '.join(processors)}"
-        for (rows, processors), names in found.items()
-    ]
-
-
-def _rows(rows: tuple[int, int] | None) -> str:
-    return f"{rows[0]:,} to {rows[1]:,} rows " if rows else ""
-
-
-def errors(checks: Sequence[Check]) -> list[str]:
-    """By how much the model is off at most, at what it was fitted to and at what it was not."""
-    said = []
-    for fitted, of in ((True, "fitted to"), (False, "not fitted to")):
-        worst = dict[str, float]()
-        for check in checks:
-            if check.fitted == fitted:
-                worst[check.what] = max(worst.get(check.what, 0.0), check.error, key=abs)
-        parts = ", ".join(f"{what.split(',')[0]} {100 * e:+.0f}%" for what, e in worst.items())
-        said.append(f"off at most, of indexes that it was {of}: {parts}")
-    return said
+def _pays(engine: str, count: int | None, why: str) -> str:
+    return f"{engine} pays: " + ("never" if count is None else f"from {count:,} documents on {why}")

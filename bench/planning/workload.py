@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slimdex.indexes.choices import AUTO, usual_candidates
+from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.kinds import IVF_PQ, PQ, by_size, ivf_lists
 
@@ -18,11 +18,8 @@ PLANNED = (AUTO, PQ.name, IVF_PQ.name)
 """Kinds whose rows are measured by `slimdex bench sizes`."""
 BYTES_PER_TOKEN = 4
 """Of English text, where nothing else is said of its length."""
-PROBED = 1 / 4
-"""Share of the inverted lists that a search goes through, as `FaissIndex` does."""
 TERMS = {
     "once": "1",
-    "operations": "operations a token",
     "rows": "documents",
     "dim": "d",
     "kept": "k",
@@ -36,14 +33,7 @@ TERMS = {
     "products": "documents d k",
     "assigned": "documents lists k",
     "text": "bytes of texts and columns",
-    "all_codes": "bytes of codes, without lists",
-    "some_codes": "bytes of codes in the lists gone through",
-    "candidates": "candidates",
-    "rescored": "candidates d",
     "parts": "bytes of these two",
-    "index": "bytes of the index in memory",
-    "pages": "pages of 4 KiB",
-    "missed": "-ln(1 - recall)",
 }
 """Terms of laws, as people read them."""
 
@@ -59,11 +49,8 @@ class Workload:
     k : dimensions that are kept of them; None: half.
     kind : pq, ivf-pq, or auto: by the documents.
     tokens : of a document, that are encoded; 0: vectors are given.
-    operations : of the encoder for a token, two for each weight that it is multiplied with; None:
-        of a transformer as is usual for such vectors, see `usual_operations`.
     text_bytes : of a document on disk, its columns among them.
     stored : fp16 or int8, how full vectors are kept.
-    candidates : rescored for a query; None: as many as an index has by itself.
 
     Raises
     ------
@@ -79,18 +66,14 @@ class Workload:
     k: int | None = None
     kind: str = AUTO
     tokens: float = 100
-    operations: float | None = None
     text_bytes: float = 400
     stored: str = "fp16"
-    candidates: int | None = None
 
     def __post_init__(self) -> None:
         check_range("--documents", self.documents, 1000, MOST)
         check_range("--dim", self.dim, 16, 65_536)
         if self.k is not None:
             check_range("--k", self.k, 4, self.dim)
-        if self.operations is not None:
-            check_range("operations a token", self.operations, 1, 1e15)
         check_range("--tokens", self.tokens, 0, 1e6)
         check_range("bytes a document", self.text_bytes, 0, 1e9)
         for name, value, allowed in (
@@ -115,33 +98,11 @@ class Workload:
         """Inverted lists; 0 of a kind without them."""
         return ivf_lists(self.documents) if self.resolved_kind == IVF_PQ.name else 0
 
-    @property
-    def rescored(self) -> int:
-        """Candidates of a query."""
-        return usual_candidates(self.documents) if self.candidates is None else self.candidates
-
-    @property
-    def token_operations(self) -> float:
-        """Of the encoder for a token."""
-        return usual_operations(self.dim) if self.operations is None else self.operations
-
-    @property
-    def at(self) -> dict[str, float]:
-        """The sizes that evidence is judged by."""
-        return {
-            "rows": self.documents,
-            "dim": self.dim,
-            "lists": self.lists,
-            "operations": self.token_operations,
-        }
-
     def terms(self) -> dict[str, float]:
         """Everything that a figure can grow with; each law takes some of them."""
         n, d, k, lists = float(self.documents), float(self.dim), float(self.kept), float(self.lists)
-        scanned = n * k / 8
         return {
             "once": 1.0,
-            "operations": self.token_operations,
             "rows": n,
             "dim": d,
             "kept": k,
@@ -155,17 +116,12 @@ class Workload:
             "products": n * d * k,
             "assigned": n * lists * k,
             "text": n * self.text_bytes,
-            "all_codes": 0.0 if lists else scanned,
-            "some_codes": scanned * PROBED if lists else 0.0,
-            "candidates": float(self.rescored),
-            "rescored": self.rescored * d,
         }
 
-    def seen(self, value: float, names: tuple[str, ...], processor: str) -> Observation:
+    def seen(self, value: float, names: tuple[str, ...]) -> Observation:
         """A figure that was measured of it, for a law of some terms."""
         terms = self.terms()
-        at = {name: value for name, value in self.at.items() if name != "operations"}
-        return Observation(value, {name: terms[name] for name in names}, at, processor)
+        return Observation(value, {name: terms[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -175,7 +131,7 @@ class Machine:
     Attributes
     ----------
     ram : bytes that an index may take.
-    cores : that build and search.
+    cores : that build.
     """
 
     ram: int
@@ -184,15 +140,6 @@ class Machine:
     def __post_init__(self) -> None:
         check_range("--ram", self.ram, 1e6, 1e16)
         check_range("--cores", self.cores, 1, 100_000)
-
-
-def usual_operations(width: int) -> float:
-    """Of a transformer for a token: 12 layers, or 6 up to 384 dimensions, of 12 width^2 weights.
-
-    >>> usual_operations(384)
-    21233664.0
-    """
-    return 24.0 * width**2 * (12 if width > 384 else 6)
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:

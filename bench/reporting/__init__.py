@@ -2,6 +2,6 @@
 
 Files import only what is above them: findings, panels, tables, codes_tables, search_tables,
 search_charts, tuning_tables, passage_tables, hybrid_tables, size_tables, ray_tables,
-milvus_tables, serve_tables,
+milvus_tables, serve_tables, sweep_tables,
 similarity_tables, similarity_charts, paper_tables, verdict, experiments, generated_tables, page.
 """

@@ -13,7 +13,7 @@ from ..rows import MEASURED, Row, read_rows
 from .codes_tables import codes
 from .hybrid_tables import hybrid
 from .milvus_tables import served
-from .passage_tables import passages
+from .passage_tables import chance, passages
 from .ray_tables import builds
 from .search_tables import (
     beside_peers,
@@ -47,7 +47,7 @@ class Experiment:
     name : how its files of rows begin; of the command, unless that is said.
     tables : rows -> tables.
     libraries : whose versions are said beneath the tables in README and docs.
-    section : in the marks of README and docs.
+    section : in the marks of README and docs; "" where no page has marks for it alone.
     title : before those of its tables in the page; "" where the page and the docs have more to say
         of its rows, together with others'.
     line : the rows of one table -> what they come to, in a sentence.
@@ -87,6 +87,7 @@ EXPERIMENTS = (
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
     Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
     Experiment("passages", passages, ("faiss-cpu",), "passages", "Passages"),
+    Experiment("chance", chance, ("faiss-cpu", "numpy"), "chance", "Chance"),
     Experiment("hybrid", hybrid, ("tantivy", "faiss-cpu", "numpy"), "hybrid", "Hybrid"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment(
@@ -95,10 +96,10 @@ EXPERIMENTS = (
     Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
-    Experiment("sizes", sizes, INDEXES, "sizes", "Sizes"),
-    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), "ray", "Ray"),
+    Experiment("sizes", sizes, INDEXES, title="Sizes"),
+    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), title="Ray"),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
-    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), "milvus", "Milvus"),
+    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), title="Milvus"),
 )
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from slimdex.indexes.errors import InputError
 
-from ..planning.checks import checks
-from ..planning.model import Model
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment
 from .paper_tables import paper_paragraphs
 from .search_tables import beside_peers, codes_alone, headline, headline_rows
-from .size_tables import laws, met, sizes
+from .sweep_tables import sweep
 from .tables import Table
+from .verdict import default_line
 
 MOST_LINES = 20
 """Lines of a table that is shown unfolded, at most."""
@@ -70,25 +69,29 @@ def _papers(folder: Path) -> list[str]:
     return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
 
 
-def _sizes(folder: Path) -> list[str]:
-    """What was measured, and how the model that is fitted to it meets it."""
-    rows = read_rows(folder, "sizes")
-    model = Model.of(folder)
-    tables = [*sizes(rows), laws(model), met(checks(model, folder))]
-    texts = [text for table in tables for text in _titled(table)]
-    return [*texts, _measured_on(rows, ("faiss-cpu", "duckdb", "numpy"))]
+def _default(folder: Path) -> list[str]:
+    """The default index by each encoder: from a text to documents, memory and disk."""
+    rows = read_rows(folder, "search")
+    return [line for row in rows if (line := default_line(row))]
+
+
+def _sweep(folder: Path) -> list[str]:
+    """What `make sweep` tried."""
+    rows = read_rows(folder, "sweep")
+    return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
 
 
 SECTIONS = {
+    "sweep": Section(["sweep"], _sweep),
     "papers": Section(["sts", "entailment", "reduction"], _papers),
     "headline": Section(["retrieval"], _headline),
+    "default": Section(["search"], _default),
     "results": Section(["retrieval", "peers"], _search),
 } | {
     study.section: Section([study.name], partial(_tables, study))
     for study in EXPERIMENTS
-    if study.title
+    if study.section
 }
-SECTIONS["sizes"] = Section(["sizes", "encode", "stored", "cold", "peers", "tune"], _sizes)
 """Name in the marks -> section."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..rows import Row
 from .tables import Cell, Table, number, text
 
-HEADS = ["where", "kind", "bytes a row", "nDCG@10", "recall@10", "p50 ms"]
+HEADS = ["where", "kind", "bytes a row", "nDCG@10", "agreement@10", "p50 ms"]
 
 
 def served(rows: Sequence[Row]) -> list[Table]:
@@ -27,9 +27,9 @@ def _table(name: tuple[str, str, str], rows: Sequence[Row]) -> Table:
     server = version.replace("milvus_lite-", "Lite ")
     return Table(
         f"Milvus {server}: {set_}, {model}",
-        f"{whole[0]['documents']:,} documents; recall by brute force in each way's own metric, "
-        "and the worst under conditions that hold for a share of the documents",
-        [*HEADS, *(f"recall, {share:.0%}" for share in shares)],
+        f"{whole[0]['documents']:,} documents; agreement with brute force in each way's own "
+        "metric, and the worst under conditions that hold for a share of the documents",
+        [*HEADS, *(f"agreement, {share:.0%}" for share in shares)],
         [_line(row, rows, shares) for row in whole],
     )
 
@@ -47,7 +47,7 @@ def _line(row: Row, rows: Sequence[Row], shares: Sequence[float]) -> list[Cell]:
 
 
 def _under(share: float, row: Row, rows: Sequence[Row]) -> float | None:
-    """The worst recall of the same way under conditions that hold for that share."""
+    """The worst agreement of the same way under conditions that hold for that share."""
     found = [
         own["recall@10_total"]
         for own in rows

@@ -1,4 +1,4 @@
-"""The tables of `slimdex bench passages`: both ways by every model, of pages and of sets."""
+"""The tables of `slimdex bench passages` (both ways by every model) and `slimdex bench chance`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ def passages(rows: Sequence[Row]) -> list[Table]:
     heads += ["difference", "recall@10", "difference", *COSTS]
     found.append(Table("Sets with labels", "test queries", heads, list(map(_set, sets))))
     return [table for table in found if table.rows]
+
+
+def chance(rows: Sequence[Row]) -> list[Table]:
+    """How often the best hit is noted to be as if by chance."""
+    heads = ["set", "model", "rows", "random ones reach", "noted of its own queries"]
+    heads += ["of other sets'", "of made-up words"]
+    lines = [
+        [
+            text(row["set"]),
+            text(row["model"]),
+            number(row["rows"], ",d"),
+            number(row["chance_score"], ".3f"),
+            *(number(row[f"{name}_noted"], ".1%") for name in ("own", "others", "made_up")),
+        ]
+        for row in rows
+    ]
+    return [Table("Best hits by chance", "shares of queries", heads, lines)] if lines else []
 
 
 def _page(row: Row) -> list[Cell]:

@@ -12,7 +12,7 @@ from ..experiments.measured_methods import REDUCERS
 from ..rows import Row
 from .findings import (
     CODES_ONLY,
-    FASTEST_RECALL,
+    FASTEST_AT,
     GROUPS,
     RESCORED,
     SLIMDEX,
@@ -60,13 +60,16 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figu
     stages = {name: ("#555555", shape) for name, shape in SHAPES.items()}
     methods = _colours({row["method"] for row in retrieval})
     figures = {
-        "peers": Figure("Time and memory at recall 0.99 of exact", peer_maps(peers)),
+        "peers": Figure(
+            "Time, and memory without the files that slimdex maps, at agreement 0.99",
+            peer_maps(peers),
+        ),
         "quality": Figure(
             "Quality against memory, mean over the sets",
             quality(retrieval),
             marks=_marks(methods) | stages,
         ),
-        "recall": Figure("Latency against recall of exact", recall_curves(peers)),
+        "agreement": Figure("Latency against agreement with exact search", agreement_curves(peers)),
         "pareto": Figure(
             "Quality against memory, every set, with the Pareto front",
             fronts(retrieval),
@@ -178,18 +181,16 @@ def surface(rows: Sequence[Row]) -> list[Chart]:
 
 
 def peer_maps(rows: Sequence[Row]) -> list[Chart]:
-    """Median latency against memory of the fastest setting of each at recall 0.99."""
+    """Median latency against memory of the fastest setting of each at agreement 0.99."""
     found = ((fastest_at(of_task(rows, task)), _name(task)) for task in tasks(rows))
-    reached = [
-        ([r for r in own if r["agreement@10"] >= FASTEST_RECALL], name) for own, name in found
-    ]
+    reached = [([r for r in own if r["agreement@10"] >= FASTEST_AT], name) for own, name in found]
     return [_peer_map(own, name) for own, name in reached if own]
 
 
-def recall_curves(rows: Sequence[Row]) -> list[Chart]:
-    """Median latency against recall, a line for each method by its effort."""
+def agreement_curves(rows: Sequence[Row]) -> list[Chart]:
+    """Median latency against agreement, a line for each method by its effort."""
     found = ((of_task(rows, task), _name(task)) for task in tasks(rows))
-    return [_recall_curve(own, name) for own, name in found if own]
+    return [_agreement_curve(own, name) for own, name in found if own]
 
 
 def _peer_map(rows: Sequence[Row], title: str) -> Chart:
@@ -198,7 +199,9 @@ def _peer_map(rows: Sequence[Row], title: str) -> Chart:
         alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
         for axis in ("memory", "p50")
     ]
-    x = alt.X("memory:Q", title="bytes a vector in memory", scale=scales[0])
+    x = alt.X(
+        "memory:Q", title="bytes a vector in memory, by the index or the process", scale=scales[0]
+    )
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
     shape = alt.Shape("told:N", title="bytes told by")
@@ -208,8 +211,10 @@ def _peer_map(rows: Sequence[Row], title: str) -> Chart:
     return _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
 
 
-def _recall_curve(rows: Sequence[Row], title: str) -> Chart:
-    x = alt.X("recall:Q", title="recall of exact's ten", scale=alt.Scale(domain=[0.85, 1.0]))
+def _agreement_curve(rows: Sequence[Row], title: str) -> Chart:
+    x = alt.X(
+        "agreement:Q", title="agreement with exact's ten", scale=alt.Scale(domain=[0.85, 1.0])
+    )
     y = alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log"))
     palette = alt.Scale(scheme="tableau20")
     chart = (
@@ -229,7 +234,7 @@ def _recall_curve(rows: Sequence[Row], title: str) -> Chart:
 PEER_TIP = [
     alt.Tooltip("method:N"),
     alt.Tooltip("effort:Q"),
-    alt.Tooltip("recall:Q", format=".4f"),
+    alt.Tooltip("agreement:Q", format=".4f"),
     alt.Tooltip("ndcg:Q", title="nDCG@10", format=".2f"),
     alt.Tooltip("p50:Q", title="p50 ms, one thread", format=".3f"),
     alt.Tooltip("p99:Q", title="p99 ms, one thread", format=".3f"),
@@ -272,7 +277,7 @@ def _peer_point(row: Row) -> Row:
         "method": row["method"],
         "ours": row["method"].startswith(SLIMDEX),
         "effort": row["effort"],
-        "recall": row["agreement@10"],
+        "agreement": row["agreement@10"],
         "ndcg": row["ndcg@10"],
         "p50": row["p50_ms_one"],
         "p99": row["p99_ms_one"],

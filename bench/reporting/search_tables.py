@@ -74,12 +74,12 @@ def _codes_line(row: Row) -> list[Cell]:
 
 
 def beside_peers(rows: Sequence[Row]) -> list[Table]:
-    """For each set and model: the fastest of each at recall 0.99 of exact, or the nearest to it."""
+    """For each set and model: the fastest of each at agreement 0.99, or the nearest to it."""
     found = []
     for task in tasks(rows):
         mine = of_task(rows, task)
         lines = [_peer_line(row) for row in fastest_at(mine)]
-        heads = ["", "effort", "recall", "nDCG@10", "p50 ms", "p99 ms", "p50 ms, all threads"]
+        heads = ["", "effort", "agreement", "nDCG@10", "p50 ms", "p99 ms", "p50 ms, all threads"]
         heads += ["batch, queries/s", "build s", "bytes a vector", "process grew", "and mapped"]
         note = f"{task[0]}, {task[1]}: {mine[0]['documents']:,} vectors"
         failed = [f"{r['method']} ({r['error']})" for r in rows if _is_of(r, task) and "error" in r]
@@ -113,7 +113,7 @@ def _is_of(row: Row, task: tuple[str, str]) -> bool:
 
 def filters(rows: Sequence[Row]) -> list[Table]:
     """For each set and model: conditions from the most selective on, and what they cost."""
-    heads = ["allowed", "documents", "condition", "way", "recall@10", "condition, p50 ms"]
+    heads = ["allowed", "documents", "condition", "way", "agreement@10", "condition, p50 ms"]
     heads += ["search, p50 ms", "p95 ms", "always exactly", "p95 ms", "always by codes", "p95 ms"]
     found = []
     for task in dict.fromkeys((row["set"], row["model"]) for row in rows):
@@ -166,7 +166,7 @@ def _stored_line(usual: Row, small: Row) -> list[Cell]:
 
 def search(rows: Sequence[Row]) -> list[Table]:
     """For each set and model: stores by the time from a text to its documents, and their memory."""
-    heads = ["", "effort", "recall", "nDCG@10", "text to documents, p50 ms", "p95 ms", "p99 ms"]
+    heads = ["", "effort", "agreement", "nDCG@10", "text to documents, p50 ms", "p95 ms", "p99 ms"]
     heads += ["of that encoding", "search", "documents", "all threads, p50 ms"]
     heads += [f"{CALLERS} callers, p50 ms", "searches/s", "all threads, searches/s"]
     heads += ["memory, MB", "and of files", "of these the store's", "and of files"]

@@ -55,8 +55,8 @@ def _metric(rows: Rows) -> Table:
 
 
 def _target(rows: Rows) -> Table:
-    """What is chosen for a recall of .99, and the least that real queries need."""
-    heads = ["set", "model", "", "k", "candidates", "kB in memory", "proved", "real recall"]
+    """What is chosen for an agreement of .99, and the least that real queries need."""
+    heads = ["set", "model", "", "k", "candidates", "kB in memory", "proved", "real agreement"]
     heads += ["nDCG@10"]
     lines = []
     for task, ways in _by_task(rows).items():
@@ -77,12 +77,12 @@ def _target(rows: Rows) -> Table:
                     number(row["ndcg@10"], ".2f"),
                 ]
             )
-    return Table("A recall of 0.99", "real queries, which tuning did not see", heads, lines)
+    return Table("An agreement of 0.99", "real queries, which tuning did not see", heads, lines)
 
 
 def _coverage(rows: Rows) -> Table:
     """Each set's trials together."""
-    heads = ["set", "model", "queries made of", "trials", "bound too high", "real recall"]
+    heads = ["set", "model", "queries made of", "trials", "bound too high", "real agreement"]
     heads += ["less the mean bound"]
     lines = []
     for task in dict.fromkeys((row["set"], row["model"]) for row in rows):
@@ -105,7 +105,7 @@ def _coverage(rows: Rows) -> Table:
 
 def _growth(rows: Rows) -> Table:
     """An index fitted on a twentieth, by topic, after the rest was added."""
-    heads = ["set", "model", "refit", "fitted anew", "recall of its own", "lost, measured"]
+    heads = ["set", "model", "refit", "fitted anew", "agreement of its own", "lost, measured"]
     heads += ["lost, by health", "nDCG@10", "difference from fresh"]
     told = _by_task(rows)
     fitted = {task: ways for task, ways in told.items() if "loss_said" in ways["never"]}

@@ -1,4 +1,4 @@
-"""Certificate: what was proved of an index's recall, of which settings, on which queries."""
+"""Certificate: the proved agreement of an index with exact search, by settings and queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SENTENCE = "holds if real queries are no harder than these"
 
 @dataclass(frozen=True)
 class Certificate:
-    """A lower bound of the mean recall@10 against exact search in the index's own metric.
+    """A lower bound of the mean agreement@10 with exact search in the index's own metric.
+
+    It is the share of the ten nearest that a search finds: what compression loses. How many of the
+    relevant documents are found is another matter, which takes labels.
 
     Attributes
     ----------
@@ -26,7 +29,7 @@ class Certificate:
     pool : what the queries are, in words.
     queries : how many.
     rows : documents, or passages of them, that could be found when it was measured.
-    target : the recall that was asked for, None if none was.
+    target : the agreement that was asked for, None if none was.
     """
 
     settings: Settings
@@ -54,8 +57,8 @@ class Certificate:
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
         >>> print(proved.said(Settings(), 1000))
-        recall@10 0.9944, at least 0.9912 with 95% confidence, by 500 queries: a log; measured on \
-all 1,000 documents; holds if real queries are no harder than these
+        agreement@10 with exact search 0.9944, at least 0.9912 with 95% confidence, by 500 \
+queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
         >>> "measured on 1,000 of 2,500" in (proved.said(Settings(), 2500) or "")
         True
         """
@@ -68,7 +71,7 @@ all 1,000 documents; holds if real queries are no harder than these
         else:
             measured = f"{self.rows:,} {noun}, of which {rows:,} are left"
         return (
-            f"recall@10 {self.estimate:.4f}, at least {self.bound:.4f} with "
+            f"agreement@10 with exact search {self.estimate:.4f}, at least {self.bound:.4f} with "
             f"{100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: {self.pool}; "
             f"measured on {measured}; {SENTENCE}"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
 from slimdex.indexes.locks import SharedLock
 
 from ..atomic_files import sync
@@ -49,8 +49,18 @@ DISK_ERRORS = (
     duckdb.OutOfMemoryException,
 )
 """What DuckDB raises when the disk fails, or the memory that it may take."""
-DISK_NUMBERS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE)
+DISK_NUMBERS = (
+    errno.EIO,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EMFILE,
+)
 """What the system says then; a file that is damaged is opened without a word from it."""
+FIRST_CAUSE = "Original error: "
+"""What DuckDB puts before the error that made it refuse everything."""
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """What a reader is told who may not write."""
 DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
@@ -80,12 +90,14 @@ class Database:
         self.read_only = read_only
         self._replacing = SharedLock()
         self._writer: int | None = None
+        self._failed: duckdb.DuckDBPyConnection | None = None  # it refuses everything
         self._idle = deque[duckdb.DuckDBPyConnection]()
         self._held = list[int]()  # a writer's descriptor of the file
         finalize(self, _close, self._held)  # if nobody closes it
         self._lock = FolderLock(path.parent, read_only=read_only)
         try:
             self._connect()
+            self._checkpoint()
         except BaseException:
             self._lock.release()
             raise
@@ -109,13 +121,12 @@ class Database:
         except BaseException:
             self._base.close()
             raise
-        self._open = True
+        self._open, self._failed = True, None
         with suppress(OSError):
             self._journal.remove()
         if not self.read_only:
             with suppress(duckdb.Error, OSError):
                 self._save_journal()
-                self._checkpoint_alone()
 
     def _enter(self) -> None:
         """Lock the folder, and see to it that the file is what was committed."""
@@ -181,10 +192,15 @@ class Database:
             )
         if not self._lock.is_alive:
             raise InputError(f"{self.path.parent} was closed; expected an open collection")
-        if not self._open:
+        if not self.is_usable:
             with self._replacing.exclusive():
-                if not self._open:
-                    self._connect()
+                if not self.is_usable and self._writer is None:  # who writes will find out
+                    self._connect_again()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the file is open, and DuckDB did not give it up after an error."""
+        return self._open and self._failed is not self._base
 
     @property
     def _is_forked_writer(self) -> bool:
@@ -215,8 +231,8 @@ class Database:
         self.ensure_open()
         committing = False
         try:
-            self._connection.execute("BEGIN TRANSACTION")
             self._writer = threading.get_ident()
+            self._connection.execute("BEGIN TRANSACTION")
             yield
             committing = True
             self._connection.execute("SELECT 1")  # after an error COMMIT would undo all, silently
@@ -244,8 +260,8 @@ class Database:
         """
         try:
             self._checkpoint_alone()
-        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again
-            with suppress(Exception):
+        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again,
+            with suppress(Exception):  # and another checkpoint would fail, too
                 self._reopen()
         except (duckdb.Error, OSError):
             pass
@@ -267,9 +283,13 @@ class Database:
 
     def _reopen(self) -> None:
         with self._replacing.exclusive():
-            if self._open:
-                self._disconnect()
-            self._connect()
+            self._connect_again()
+
+    def _connect_again(self) -> None:
+        if self._open:
+            self._disconnect()
+        self.path.stat()  # DuckDB would make an empty one
+        self._connect()
 
     @property
     def in_transaction(self) -> bool:
@@ -290,7 +310,11 @@ class Database:
             If another file has taken its place.
         CorruptError
             If what is read is damaged.
+        UnreadableError
+            If the disk or the memory failed. After an error that DuckDB does not recover from, the
+            next call opens the file again.
         """
+        base = self._base
         try:
             if self._writer == threading.get_ident():
                 yield self._connection  # sees what this transaction has done
@@ -299,13 +323,18 @@ class Database:
             with self._replacing.shared():
                 if epoch is not None and epoch != self.epoch:
                     raise RenumberedError
-                cursor = self._idle.pop() if self._idle else self._base.cursor()
+                base = self._base
+                cursor = self._idle.pop() if self._idle else base.cursor()
                 try:
                     yield cursor
                 finally:
                     self._idle.append(cursor)
         except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException):
+                self._failed = base
             raise self._read_error(error) from error
+        except OSError as error:  # it could not be opened again
+            raise UnreadableError(str(error)) from error
 
     def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
         """All rows of a query; DuckDB's checksums are tried as it reads."""
@@ -368,7 +397,7 @@ class Database:
 
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, DISK_ERRORS):
-            return disk_error(self.path, error)
+            return UnreadableError(str(disk_error(self.path, error)))
         damaged = is_damage(error)
         return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
 
@@ -386,7 +415,13 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
             f"{path}: {said}; expected texts that fit into {LIMITS['memory_limit']}: the "
             f"environment's {MEMORY} allows DuckDB more"
         )
-    return OSError(f"{path}: {one_line(error)}")
+    said = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
+    number = next((number for number in DISK_NUMBERS if os.strerror(number) in said), None)
+    if number is None:
+        return OSError(f"{path}: {said}")
+    found = OSError(f"{path}: {os.strerror(number)} ({said})")
+    found.errno = number
+    return found
 
 
 def one_line(error: Exception) -> str:

@@ -82,7 +82,7 @@ class FolderLock:
         if self._is_shared or writers:
             said = f"{_named(writers)} writing to it; expected no writer"
         elif readers:
-            said = f"{_named(readers)} reading it; expected no reader of what is to be changed"
+            said = f"{_named(readers)} reading it; to change it, no process may have it open"
         else:
             said = "another process is using it; expected no other"
         advice = "" if [os.getpid()] in (writers, readers) else f" ({ADVICE})"

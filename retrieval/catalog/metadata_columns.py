@@ -13,8 +13,8 @@ from ..documents import OWN_COLUMNS
 from ..sql import identifier
 from .database import Database
 
-HELD_BY_TEXT = ("DATE", "TIME", "TIMESTAMP", "UUID", "BOOLEAN")
-"""Types whose values say the same as text: a column of these can become one of texts."""
+TEXTS = ("JSON", "VARCHAR")
+"""Types that hold anything, written out."""
 COLUMNS_FOR_NEW_TABLE = 100
 """So many new columns are cheaper in a new table: each on its own costs all that are there."""
 
@@ -35,6 +35,7 @@ class MetadataColumns:
     def read_again(self) -> None:
         """See in the catalog which columns there are, whatever was thought to be."""
         self.types = self.committed = self._read()
+        self._filled = set[str]()
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -44,41 +45,56 @@ class MetadataColumns:
         except BaseException:
             self.types = self.committed
             raise
+        finally:
+            self._filled = set()
         self.committed = self.types
 
-    def ensure(self, columns: Mapping[str, str], *, declared: bool = False) -> None:
-        """Columns that hold values of the given DuckDB types: new ones, or ones made wider.
+    def declare(self, columns: Mapping[str, str]) -> None:
+        """Columns of the given DuckDB types, whatever their values are in this transaction.
 
-        Parameters
-        ----------
-        declared : whether someone wants these types: then anything can become text.
-
-        Raises
-        ------
-        InputError
-            If a column holds another kind of thing: numbers are not mixed with texts.
+        Any column can become one of texts.
         """
-        existing, new = {name.lower(): name for name in self.types}, dict[str, str]()
+        self.ensure(columns)
+        existing = self.by_lower_name
+        for name, type_ in columns.items():
+            if type_ == "VARCHAR" and self.types[existing[name.lower()]] != "JSON":
+                self._retype(existing[name.lower()], type_)
+            self._filled.add(existing[name.lower()])
+
+    def ensure(self, columns: Mapping[str, str]) -> None:
+        """Columns of the given DuckDB types: new ones, or ones made wider where nothing is lost."""
+        existing, new = self.by_lower_name, dict[str, str]()
         for name, type_ in columns.items():
             if name.lower() not in existing:
                 existing[name.lower()] = name
                 new[name] = type_
         self._add(new)
         for name, type_ in columns.items():
-            column = existing[name.lower()]
-            if (type_ := self._wider(column, type_, declared)) != self.types[column]:
-                self._check_digits(column, type_)
-                self._database.execute(
-                    f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {type_}"
-                )
-                self._altered()
+            self.widen(existing[name.lower()], type_)
 
-    def check(self, columns: Mapping[str, str]) -> None:
-        """Raise `InputError` if a column can't hold values of the given DuckDB types."""
-        existing = {name.lower(): name for name in self.types}
-        for name, type_ in columns.items():
-            if name.lower() in existing:
-                self._wider(existing[name.lower()], type_, declared=False)
+    def widen(self, column: str, type_: str) -> bool:
+        """Make a column hold values of a DuckDB type, too; whether it has another type by that."""
+        found = self._wider(column, type_)
+        if found == self.types[column]:
+            return False
+        self._retype(column, found)
+        return True
+
+    @property
+    def by_lower_name(self) -> dict[str, str]:
+        """The names of the columns, by these in lower case."""
+        return {name.lower(): name for name in self.types}
+
+    @property
+    def settled(self) -> set[str]:
+        """Names, in lower case, of columns whose type was not guessed for want of a value."""
+        guessed = {n for n, t in self.types.items() if t in ("JSON", "VARCHAR[]")} - self._filled
+        return {name.lower() for name in self.types if name not in guessed}
+
+    @property
+    def with_values(self) -> dict[str, str]:
+        """Name -> DuckDB type of the columns that another type would lose something of."""
+        return {n: t for n, t in self.types.items() if not self._is_without_values(n, "[]")}
 
     def _add(self, columns: Mapping[str, str]) -> None:
         named = {identifier(name): type_ for name, type_ in columns.items()}
@@ -93,22 +109,41 @@ class MetadataColumns:
         if named:
             self._altered()
 
-    def _wider(self, column: str, type_: str, declared: bool) -> str:
-        """The type that holds a column's values and those of another type."""
+    def _wider(self, column: str, type_: str) -> str:
+        """The type that holds a column's values and those of another; its own if none does."""
         own = self.types[column]
-        if type_ == own or own in ("JSON", "VARCHAR"):  # these hold anything, written out
-            return own
-        found = wider(own, type_)
-        if found not in ("JSON", "VARCHAR"):
-            return found
-        if type_ == "VARCHAR" and (declared or own in HELD_BY_TEXT):
+        if type_ == own or self._is_without_values(column, type_):
             return type_
-        raise InputError(f"column {column!r} holds {own}; the new values are {type_}")
+        found = own if own in TEXTS else wider(own, type_)
+        return own if found in TEXTS else found
+
+    def _is_without_values(self, column: str, type_: str) -> bool:
+        """Whether another type loses nothing: there are no values, or lists without items."""
+        own = self.types[column]
+        if column in self._filled or not (own == "JSON" or own.endswith("[]")):
+            return False
+        name = identifier(column)
+        has_values = f"{name}::VARCHAR <> '[]'"
+        if self._database.fetch(f"SELECT 1 FROM documents WHERE {has_values} LIMIT 1"):
+            self._filled.add(column)
+            return False
+        if type_.endswith("[]"):
+            return True
+        return not self._database.fetch(f"SELECT 1 FROM documents WHERE {name} IS NOT NULL LIMIT 1")
+
+    def _retype(self, column: str, type_: str) -> None:
+        if type_ == self.types[column]:
+            return
+        self._check_digits(column, type_)
+        self._database.execute(
+            f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {type_}"
+        )
+        self._altered()
 
     def _check_digits(self, column: str, type_: str) -> None:
         """Raise `InputError` if numbers that are there lose digits in a wider type."""
         name, own = identifier(column), self.types[column]
-        if type_ not in ("FLOAT", "DOUBLE"):
+        if type_.rstrip("[]") not in ("FLOAT", "DOUBLE"):
             return
         lost = f"TRY_CAST({name}::{type_} AS {own}) IS DISTINCT FROM {name}"
         if found := self._database.fetch(f"SELECT {name} FROM documents WHERE {lost} LIMIT 1"):
@@ -147,5 +182,5 @@ def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [
         f"column {name!r} was {type_} and is text now"
         for name, type_ in before.items()
-        if type_ != "VARCHAR" and after.get(name) == "VARCHAR"
+        if type_ not in TEXTS and after.get(name) == "VARCHAR"
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -15,10 +15,11 @@ import numpy as np
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError, shortened
 
-from ..column_types import as_stored, by_lower_name, restored, types_of
+from ..column_types import by_lower_name, restored, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, content
 from ..passages import Passage
 from ..sql import identifier
+from .column_fit import MisfitError, as_stored, shown
 from .column_values import ColumnValues
 from .database import DISK_ERRORS, Database, is_damage, one_line
 from .document_origins import LIVE, DocumentOrigins
@@ -28,7 +29,7 @@ from .migrations import NEEDS, check_format, migrate
 from .passages_table import PASSAGES, Cut, PassagesTable
 from .schema import check_plain, check_schema
 from .state import FORMAT, State
-from .where import SECONDS, checked, limited, refusal, seconds_allowed
+from .where import SlowConditionError, checked, limited, refusal
 
 SCHEMA = """
     CREATE TABLE documents(
@@ -123,6 +124,11 @@ class DocumentStore:
         self._database.ensure_open()
 
     @property
+    def is_usable(self) -> bool:
+        """Whether it can be read as it is; if not, `ensure_open` tries to open it again."""
+        return self._database.is_usable
+
+    @property
     def epoch(self) -> int:
         """Grows when `compact` numbers the rows anew."""
         return self._database.epoch
@@ -163,16 +169,14 @@ class DocumentStore:
             'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
         )
 
-    def insert(
-        self, first_row: int, documents: Sequence[Document], typed: Set[str] = frozenset()
-    ) -> None:
+    def insert(self, first_row: int, documents: Sequence[Document]) -> None:
         """Documents as rows first_row, first_row + 1, ...
 
-        Metadata become columns, typed and widened by their values, but for the names in `typed`
-        (in lower case), whose columns are there with the right type.
+        Metadata become columns: new ones by the types of their values. A value that is not of its
+        column's type makes it wider where that loses nothing.
         """
         metadata = [by_lower_name(document) for document in documents]
-        self._ensure(documents, metadata, typed)
+        self._columns.ensure(types_of(metadata, self._columns.settled))
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
@@ -180,12 +184,9 @@ class DocumentStore:
             ("text", "VARCHAR", [d.text for d in documents]),
             ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
         ]
-        for column, type_ in self._columns.types.items():
-            own = [
-                _stored(document, m.get(column.lower(), ("", None))[1], type_)
-                for document, m in zip(documents, metadata, strict=True)
-            ]
-            values.append((column, type_, own))
+        for column in list(self._columns.types):
+            given = [m.get(column.lower(), ("", None))[1] for m in metadata]
+            values.append((column, *self._stored(column, given, documents)))
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
         sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
@@ -201,26 +202,38 @@ class DocumentStore:
                 f"{one_line(error)}"
             ) from error
 
-    def _ensure(
-        self,
-        documents: Sequence[Document],
-        metadata: Sequence[Mapping[str, tuple[str, Any]]],
-        typed: Set[str],
-    ) -> None:
-        """Columns for these values; an error names the first document that is at fault."""
-        try:
-            self._columns.ensure(types_of(metadata, typed))
-        except InputError as error:
-            for document, row in zip(documents, metadata, strict=True):
-                try:
-                    self._columns.check(types_of([row], typed))
-                except InputError as found:
-                    raise InputError(f"document {document.id!r}: {found}") from error
-            raise
+    def _stored(
+        self, column: str, values: Sequence[Any], documents: Sequence[Document]
+    ) -> tuple[str, list[Any]]:
+        """A column's type, which may be wider by then, and its values as DuckDB takes them."""
+        stored, type_ = list[Any](), self._columns.types[column]
+        for document, value in zip(documents, values, strict=True):
+            try:
+                stored.append(as_stored(value, type_))
+            except MisfitError as error:
+                if self._columns.widen(column, type_of(value)):
+                    return self._stored(column, values, documents)
+                raise InputError(
+                    f"document {shortened(document.id)}: {shown(value)} in column {column!r}; "
+                    f"expected {type_}"
+                ) from error
+            except InputError as error:
+                raise InputError(f"document {shortened(document.id)}: {error}") from error
+        return type_, stored
 
-    def ensure_columns(self, columns: Mapping[str, str]) -> None:
-        """Columns that hold values of the given DuckDB types, which someone wants them to."""
-        self._columns.ensure(columns, declared=True)
+    def declare_columns(self, columns: Mapping[str, str]) -> None:
+        """Columns of the given DuckDB types, which someone wants them to have."""
+        self._columns.declare(columns)
+
+    @property
+    def columns_with_values(self) -> dict[str, str]:
+        """Of the user's own columns those that another type would lose something of."""
+        return self._columns.with_values
+
+    def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
+        """Of the given columns those that there are not."""
+        existing = self._columns.by_lower_name
+        return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 
     def discard_from(self, row: int) -> None:
         """Remove the documents from `row` on: what became of their files is not known then."""
@@ -500,9 +513,8 @@ class DocumentStore:
                 with limited(cursor):
                     found = documents.filter(where).project('"row"').fetchnumpy()
                 return np.sort(found["row"].astype(np.int64))
-            except duckdb.InterruptException as error:
-                reason = f"it took more than {seconds_allowed():g} s, which {SECONDS} sets"
-                raise refusal(where, reason, names) from error
+            except SlowConditionError as error:
+                raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:
                 if isinstance(error, DISK_ERRORS) or is_damage(error):
                     raise
@@ -524,7 +536,7 @@ class DocumentStore:
         """
         known = dict(self._live(ids, epoch))
         if unknown := [id for id in ids if id not in known]:
-            raise InputError(f"unknown id {unknown[0]!r}; expected the id of a document")
+            raise InputError(f"unknown id {shortened(unknown[0])}; expected the id of a document")
         return known
 
     def known(self, ids: Sequence[str]) -> dict[str, int]:
@@ -714,13 +726,6 @@ class DocumentStore:
         sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [part], epoch)]
-
-
-def _stored(document: Document, value: Any, type_: str) -> Any:
-    try:
-        return as_stored(value, type_)
-    except InputError as error:
-        raise InputError(f"document {document.id!r}: {error}") from error
 
 
 def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:

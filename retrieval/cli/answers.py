@@ -14,7 +14,7 @@ from rich.text import Text
 from slimdex.indexes.errors import InputError
 
 from ..documents import Hit
-from ..excerpts import beginning, on_one_line, shortened
+from ..excerpts import beginning, is_by_chance, on_one_line, shortened
 from .console import hanging, line
 from .links import file_of, link_in, link_to
 from .queries import Queries
@@ -101,13 +101,17 @@ def by_chance(
     """
     if score is None:
         return []
-    best = {name: hits[0].score for name, hits in zip(names, found, strict=True) if hits}
-    far = [name for name, own in best.items() if own < score]
+    best = {name: hits[0] for name, hits in zip(names, found, strict=True) if hits}
+    far = [
+        name
+        for name, hit in best.items()
+        if is_by_chance(hit.score, score, name, hit.id, hit.title, hit.text)
+    ]
     said = "the best hit is no nearer than a random document would be"
     if not far:
         return []
     if len(names) == 1:
-        return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
+        return [f"{said} ({best[far[0]].score:.3f}; random ones reach {score:.3f})"]
     some = ", ".join(f"'{shortened(on_one_line(name), NAME)}'" for name in far[:NAMED])
     more = f" and {len(far) - NAMED:,} more" if len(far) > NAMED else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]

@@ -27,6 +27,7 @@ from .options import (
     POOLINGS,
     REDUCERS,
     STORED,
+    Agreement,
     Dir,
     Disk,
     Encoding,
@@ -38,7 +39,6 @@ from .options import (
     Ram,
     Ray,
     RayWorkers,
-    Recall,
     SourcesOrSql,
     Sql,
     Text,
@@ -73,7 +73,7 @@ def _program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Print it and do no more."
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -82,11 +82,11 @@ def _program(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the demonstration's index goes.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the demo's index.")] = Path(
         "slimdex-demo.index"
     ),
 ) -> None:
-    """Index the docstrings of Python's standard library, search them, compare the memory."""
+    """Index the docstrings of Python's standard library, search them, and compare the memory."""
     from slimdex.indexes.settings import Settings
 
     from ..building import Sources
@@ -127,21 +127,23 @@ def build(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A folder, a file of word vectors or a hub id; default: all-MiniLM-L6-v2, none "
-            "with --vectors."
+            help="The encoder's model: a folder, a file of word vectors or a hub id; default: "
+            "all-MiniLM-L6-v2, or none with --vectors."
         ),
     ] = None,
     pooling: Annotated[str | None, typer.Option(help=POOLINGS)] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(help="Tokens read of a text; default: the model's own, or 256."),
+        typer.Option(help="Most tokens to read of a text; default: the model's own, or 256."),
     ] = None,
-    precision: Annotated[str, typer.Option(help="auto, fp32, bf16, fp16 or int8.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="Precision to encode in: auto, fp32, bf16, fp16 or int8.")
+    ] = "auto",
     query_prompt: Annotated[
-        str | None, typer.Option(help="Written before each query; default: what the model says.")
+        str | None, typer.Option(help="Text before each query; default: the model's own prompt.")
     ] = None,
     document_prompt: Annotated[
-        str | None, typer.Option(help="Written before each text; default: what the model says.")
+        str | None, typer.Option(help="Text before each document; default: the model's own prompt.")
     ] = None,
     trust_remote_code: Trust = False,
     k: Annotated[int | None, typer.Option(help=f"{K} Default: half.")] = None,
@@ -154,7 +156,7 @@ def build(
     passages: Annotated[str, typer.Option(metavar="TOKENS|off", help=PASSAGES)] = "auto",
     ray: Ray = None,
     workers: RayWorkers = None,
-    recall: Recall = None,
+    agreement: Agreement = None,
     ram: Ram = None,
     disk: Disk = None,
     p99_ms: P99 = None,
@@ -168,7 +170,7 @@ def build(
     file_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Build an index. If it was interrupted, the same command goes on where it stopped."""
+    """Build an index. After an interruption, the same command goes on where it stopped."""
     from slimdex.indexes.errors import InputError
     from slimdex.indexes.settings import Settings
 
@@ -183,12 +185,12 @@ def build(
 
     settings = Settings(k, beta, gamma, kind, candidates_asked(candidates), reducer)
     target = None
-    if any(value is not None for value in (recall, ram, disk, p99_ms)):
+    if any(value is not None for value in (agreement, ram, disk, p99_ms)):
         if settings != Settings():
             raise InputError(
-                "build: settings beside --recall, --ram, --disk or --p99-ms; expected either"
+                "build: settings beside --agreement, --ram, --disk or --p99-ms; expected either"
             )
-        target = target_asked(recall, ram, disk, p99_ms)
+        target = target_asked(agreement, ram, disk, p99_ms)
     names = column_names(text, id, title, types)
     opened = open_sources(specs_of(sources, sql), names, vectors, encoding, file_format)
 
@@ -228,37 +230,39 @@ def search(
     index: Dir,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUERY", help="What to look for: all the words are one query."),
+        typer.Argument(metavar="QUERY", help="What to search for; all words are one query."),
     ] = None,
     query: Annotated[
-        list[str] | None, typer.Option("--query", help="A query; for several, give it again.")
+        list[str] | None, typer.Option("--query", help="A query; can be repeated.")
     ] = None,
     queries: Annotated[
-        Path | None, typer.Option(help="A file of queries: .txt with one a line, or any source.")
+        Path | None, typer.Option(help="A file of queries: .txt with one per line, or any source.")
     ] = None,
     query_vector: Annotated[
         str | None,
-        typer.Option(help="In place of QUERY: a .npy file of one or more, or a JSON array."),
+        typer.Option(
+            help="A vector in place of QUERY: a .npy file with one or more, or a JSON array."
+        ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", help="Documents for each query.")] = 10,
+    n: Annotated[int, typer.Option("-n", help="Hits per query.")] = 10,
     where: Where = None,
     per: Annotated[str, typer.Option(help=PER)] = "document",
     min_score: Annotated[
         float | None,
-        typer.Option(metavar="SCORE", help="Leave out what scores less: a cosine, -1 to 1."),
+        typer.Option(metavar="SCORE", help="Leave out hits that score less: a cosine, -1 to 1."),
     ] = None,
     model: Model = None,
     show: Annotated[
         list[str] | None,
-        typer.Option(help="Columns to show beside the text: give it again, or put commas."),
+        typer.Option(help="Columns to show with the text, separated by commas; can be repeated."),
     ] = None,
     candidates: Annotated[int | None, typer.Option(help=FOR_THIS_SEARCH)] = None,
     hybrid: Annotated[str, typer.Option(metavar="off|auto|rrf|WEIGHT", help=HYBRID)] = "off",
     rerank: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A cross-encoder that orders the hits anew.")
+        str | None, typer.Option(metavar="MODEL", help="A cross-encoder that reorders the hits.")
     ] = None,
     rerank_depth: Annotated[
-        int, typer.Option(metavar="N", help="Hits that it looks at, if not more are wanted.")
+        int, typer.Option(metavar="N", help="Hits to rerank; more if -n asks for more.")
     ] = 50,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
@@ -313,7 +317,7 @@ app.command()(changing.words)
 
 @app.command()
 def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
-    """Bring an index of an older slimdex to the format of this one, as any change to it does."""
+    """Convert an index of an older slimdex to the current format, as any change to it does."""
     from ..catalog.state import FORMAT
     from ..collection.collection import Collection
     from . import console
@@ -338,14 +342,14 @@ def verify(
     index: Dir,
     milvus: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="Compare what was pushed there with the index instead."),
+        typer.Option(metavar="URI", help="Compare the index with what was pushed there instead."),
     ] = None,
     name: pushing.Name = None,
     token: pushing.Token = "",
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Check every file and every number; exit code 2 if anything is at fault."""
+    """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
     if milvus is not None:
         pushing.verify_pushed(index, milvus, name, token, as_json)
         return
@@ -369,20 +373,25 @@ def repair(
     index: Dir,
     untrusted: Annotated[
         bool,
-        typer.Option("--untrusted", help="Rebuild all of it, and read none: for others' indexes."),
+        typer.Option(
+            "--untrusted",
+            help="Rebuild all of it without reading it first: for an index that others made.",
+        ),
     ] = False,
     encode: Annotated[
         bool,
-        typer.Option("--encode", help="Encode documents whose vectors are lost or damaged."),
+        typer.Option("--encode", help="Encode documents again whose vectors are lost or damaged."),
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="Where the encoder's model is from now on: a folder, file or hub id."),
+        typer.Option(
+            help="Record a new place of the encoder's model: a folder, a file or a hub id."
+        ),
     ] = None,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Rebuild what is derived from the vectors, if it is at fault."""
+    """Rebuild what is derived from documents and vectors, where it is damaged."""
     from ..collection.repair import repair as mend
     from . import console
 
@@ -408,7 +417,7 @@ def reduce(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Reduce the vectors anew, without encoding. What is not given stays as it is."""
+    """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
     from ..commands import Reduce
     from . import console
     from .performing import Index
@@ -435,35 +444,41 @@ app.command()(exporting.export)
 @app.command()
 def distill(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A transformer, or word vectors: as --model.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A transformer, or word vectors, as for `build --model`."
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="A new folder, for --model.")],
+    out: Annotated[Path, typer.Option(help="A new folder, which `build --model` takes.")],
     dim: Annotated[
         int | None,
-        typer.Option(help="Dimensions, by PCA; default: 256, and all of word vectors."),
+        typer.Option(help="Dimensions to keep, by PCA; default: 256, or all of word vectors."),
     ] = None,
     sif: Annotated[
         bool,
         typer.Option(
             "--sif",
-            help="Weigh words by how frequent they are in --corpus, and take away what its texts "
-            "have in common.",
+            help="Weight words by their frequency in --corpus, and remove what the vectors of its "
+            "texts have in common.",
         ),
     ] = False,
     corpus: Annotated[
         list[str] | None,
-        typer.Option(help="Texts like those to be searched, as for build: give it again for more."),
+        typer.Option(
+            help="Texts like those to be searched, a source as for build; can be repeated."
+        ),
     ] = None,
     frequencies: Annotated[
-        Path | None, typer.Option(help="Lines of a word and its count, in place of --corpus's.")
+        Path | None,
+        typer.Option(
+            help="A file with a word and its count per line, instead of --corpus's counts."
+        ),
     ] = None,
     text: Text = None,
-    id: Id = None,
-    title: Title = None,
     trust_remote_code: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Make static vectors of a transformer: less exact, and many times as fast."""
+    """Distill a transformer into static word vectors: less accurate, and many times as fast."""
     from slimdex.indexes.errors import InputError
 
     from ..atomic_files import check_new
@@ -477,7 +492,7 @@ def distill(
     check_new(out)
     texts = None
     if corpus:
-        opened = open_sources(corpus, column_names(text, id, title, None))
+        opened = open_sources(corpus, column_names(text, None, None, None))
         texts = (document.content for document in opened.documents())
     with console.progress() as progress:
         encoder = distilled(

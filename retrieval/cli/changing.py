@@ -61,7 +61,7 @@ def add(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Add documents; one with the id of an older one takes its place."""
+    """Add documents; one with an existing id replaces the older one."""
     from ..collection.refitting import check_refit
     from ..commands import Add
 
@@ -87,7 +87,7 @@ def sync(
     sql: Sql = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Go on doing so whenever files change, until Ctrl-C."),
+        typer.Option("--watch", help="Keep running, and sync whenever files change, until Ctrl-C."),
     ] = False,
     text: Text = None,
     id: Id = None,
@@ -101,8 +101,8 @@ def sync(
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Bring an index in step with its sources: add what is new, replace what has changed, delete
-    what is gone; documents of other sources stay."""
+    """Bring an index up to date with its sources: add what is new, replace what has changed,
+    delete what is gone. Documents of other sources stay."""
     from ..collection.refitting import check_refit
 
     check_refit(refit)
@@ -197,7 +197,7 @@ class _Synced:
 
 def delete(
     index: Dir,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of documents.")] = None,
     where: Where = None,
     wait: Wait = 0,
     as_json: Json = False,
@@ -223,12 +223,12 @@ def still_there(index: Path, gone: int) -> str:
 def words(
     index: Dir,
     off: Annotated[
-        bool, typer.Option("--off", help="Remove it; searches are by meaning alone.")
+        bool, typer.Option("--off", help="Remove it; searches are semantic only.")
     ] = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Index the documents' words, for `search --hybrid`; it is kept in step from then on."""
+    """Build a lexical index (BM25) for `search --hybrid`; changes keep it up to date."""
     from ..commands import IndexWords
 
     found = Index(index, wait).do(IndexWords(not off))

@@ -202,12 +202,6 @@ def show_index(facts: dict[str, Any], as_json: bool) -> None:
     )
 
 
-def inline(values: dict[str, Any]) -> str:
-    """Names and values on one line."""
-    shown = {k: f"{v:,.0f}" if "bytes" in k else v for k, v in values.items()}
-    return ", ".join(f"{name}={value}" for name, value in shown.items())
-
-
 def _from_here(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

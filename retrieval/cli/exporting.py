@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..exporting.export import Exported
 
 TO = (
-    "parquet, npz or faiss: documents with their vectors; sentence-transformers or onnx: the "
-    "encoder with the reducer."
+    "parquet, jsonl, csv, npz or faiss: documents with their vectors; sentence-transformers or "
+    "onnx: the encoder with the reducer."
 )
 
 
@@ -24,12 +24,13 @@ def export(
     to: Annotated[str, typer.Option(metavar="FORMAT", help=TO)],
     out: Annotated[Path, typer.Option(help="A new file or folder.")],
     vectors: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="reduced|full",
-            help="As the codes see them, or the encoder's own, as they are kept on disk.",
+            metavar="full|reduced",
+            help="The encoder's own, as `build --vectors` takes them, which files have by default; "
+            "or as the codes see them, which folders have.",
         ),
-    ] = "reduced",
+    ] = None,
     where: Where = None,
     model: Model = None,
     trust_remote_code: Trust = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import P99, Dir, Disk, Json, Model, Ram, Recall, Trust, Wait
+from .options import P99, Agreement, Dir, Disk, Json, Model, Ram, Trust, Wait
 
 if TYPE_CHECKING:
     from ..collection.collection import Collection
@@ -19,31 +19,38 @@ def info(
     by_step: Annotated[
         bool,
         typer.Option(
-            "--losses", help="Where quality goes: what each step finds, from vectors to codes."
+            "--losses", help="Show what each step finds and loses, from full vectors to codes."
         ),
     ] = False,
     queries: Annotated[
-        Path | None, typer.Option(help="With --losses: queries with labels, as for eval.")
+        Path | None, typer.Option(help="With --losses: queries that have labels, as for eval.")
     ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="With --losses: their labels.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="With --losses: labels of the queries, as for eval.")
+    ] = None,
     drop_self: Annotated[
-        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+        bool,
+        typer.Option("--drop-self", help="Leave out the document that has the query's own id."),
     ] = False,
     sample: Annotated[
-        int, typer.Option(help="With --losses and no labels: queries made of the documents.")
+        int,
+        typer.Option(
+            help="With --losses, without labels: how many queries to make of the documents."
+        ),
     ] = 500,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """What an index holds, how it was made and what it costs; or where its quality goes."""
+    """Show what an index holds, how it was made and what it costs; or where quality is lost."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
     from ..commands import Info
     from . import console
     from .performing import Index
+    from .reports import info_lines
 
     if (queries is None) != (qrels is None) or (queries and not by_step):
         raise InputError("info: expected --queries and --qrels with --losses, or none of the two")
@@ -61,21 +68,20 @@ def info(
     else:
         for line in facts.pop("notes"):
             console.note(line)
-        flat = {k: v if not isinstance(v, dict) else console.inline(v) for k, v in facts.items()}
-        console.show_pairs(flat)
+        console.show_pairs(info_lines(facts))
 
 
 def health(
     index: Dir,
     sample: Annotated[
-        int, typer.Option(help="Queries made of the documents: more tell the recall better.")
+        int, typer.Option(help="Queries made of the documents: more give a closer bound.")
     ] = 2000,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """How far the documents are from those that the index was fitted on, and what that costs."""
+    """Measure how far the documents are from those the index was fitted on, and what that costs."""
     from ..commands import Health
     from . import console
     from .performing import Index
@@ -94,26 +100,28 @@ def health(
 
 def tune(
     index: Dir,
-    recall: Recall = None,
+    agreement: Agreement = None,
     ram: Ram = None,
     disk: Disk = None,
     p99_ms: P99 = None,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries that are really asked: .txt with one a line, or any source."),
+        typer.Option(help="Real queries, as from a log: .txt with one per line, or any source."),
     ] = None,
     qrels: Annotated[
-        Path | None, typer.Option(help="Their labels: query, document, score (BEIR or TREC).")
+        Path | None,
+        typer.Option(help="Labels of the queries: query, document, score (BEIR or TREC)."),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Give the index the settings, and keep what is proved.")
+        bool,
+        typer.Option("--apply", help="Apply the settings to the index, and record what is proved."),
     ] = False,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Find the settings of least memory that reach a recall, and prove that they do."""
+    """Find the settings of least memory that agree with exact search, and prove that they do."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
@@ -124,7 +132,7 @@ def tune(
 
     if qrels is not None and queries is None:
         raise InputError("tune: --qrels without --queries; expected both")
-    target = target_asked(recall, ram, disk, p99_ms)
+    target = target_asked(agreement, ram, disk, p99_ms)
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
     opened = Collection.open(
@@ -151,18 +159,22 @@ def evaluate(
         Path | None, typer.Option(help="Labels: query, document, score (BEIR or TREC).")
     ] = None,
     drop_self: Annotated[
-        bool, typer.Option("--drop-self", help="Drop a document with the query's own id.")
+        bool,
+        typer.Option("--drop-self", help="Leave out the document that has the query's own id."),
     ] = False,
     by_itself: Annotated[
-        bool, typer.Option("--self", help="No labels: sentences of the documents as queries.")
+        bool,
+        typer.Option("--self", help="Without labels: take sentences of the documents as queries."),
     ] = False,
-    sample: Annotated[int, typer.Option(help="Documents to ask by, with --self.")] = 500,
+    sample: Annotated[
+        int, typer.Option(help="With --self: how many queries to make of the documents.")
+    ] = 500,
     model: Model = None,
     trust_remote_code: Trust = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure quality, time and memory, beside uncompressed exact search."""
+    """Measure quality, time and memory, compared with uncompressed exact search."""
     from slimdex.indexes.errors import InputError
 
     from ..collection.collection import Collection
@@ -194,14 +206,14 @@ def evaluate(
 
 
 def target_asked(
-    recall: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
+    agreement: float | None, ram: str | None, disk: str | None, p99_ms: float | None = None
 ) -> Target:
-    """What `--recall`, `--ram`, `--disk` and `--p99-ms` say."""
+    """What `--agreement`, `--ram`, `--disk` and `--p99-ms` say."""
     from ..collection.targets import Target
     from .sizes import parsed_size
 
     return Target(
-        Target.recall if recall is None else recall,
+        Target.agreement if agreement is None else agreement,
         None if ram is None else parsed_size(ram, "--ram"),
         None if disk is None else parsed_size(disk, "--disk"),
         p99_ms,
@@ -220,7 +232,7 @@ def _losses(
     from ..losses import losses
     from ..sources.source import read_pairs
     from . import console
-    from .reports import loss_explanations, loss_rows
+    from .reports import loss_explanations, loss_heads, loss_rows
 
     asked = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else (None, None)
     with console.progress() as progress:
@@ -232,7 +244,7 @@ def _losses(
         f"{report['queries']:,} queries ({report['pool']}), {report['documents']:,} documents"
     )
     console.out.print()
-    console.show_table([report["measure"], "finds", "loses"], loss_rows(report))
+    console.show_table(loss_heads(report), loss_rows(report))
     console.out.print()
     for text in loss_explanations(report):
         console.prose(text)

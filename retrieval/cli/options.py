@@ -16,28 +16,32 @@ if TYPE_CHECKING:
 
 DEFAULTS = choices.Choices()
 KINDS = (
-    f"{', '.join(kinds.KINDS)} or any FAISS factory string; auto: pq, and ivf-pq from "
-    f"{kinds.LISTS_FROM:,} documents on."
+    f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS factory "
+    f"string; auto: pq, or ivf-pq from {kinds.LISTS_FROM:,} documents."
 )
 POOLINGS = (
-    "cls, mean, max, last, pooler or wk, @ layers: mean@1,-1; default: the model's own, or "
-    "mean@-1. Of word vectors: mean or sif."
+    "How token vectors are pooled: cls, mean, max, last, pooler or wk, and @ with the layers "
+    "to average: mean@1,-1; default: the model's own, or mean@-1. For word vectors: mean or sif."
 )
-REDUCERS = f"{', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}"
+REDUCERS = (
+    f"How dimensions are reduced: {', '.join(choices.REDUCERS[:-1])} or {choices.REDUCERS[-1]}."
+)
 SOURCES = (
-    "Folders, and files: Markdown, rst, HTML, PDF, DOCX, ODT, EPUB, notebooks, mail, code; tables "
-    "(.jsonl .json .csv .tsv .parquet .xlsx .sqlite .duckdb, FILE#TABLE; .txt with a document a "
-    "line); also .gz and .zst. BEIR folders, - for standard input, python: for the standard "
-    "library's docstrings, python:PACKAGE for a package's."
+    "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, EPUB, notebooks, mail, code; tables "
+    "(.jsonl .json .csv .tsv .parquet .xlsx .sqlite .duckdb; FILE#TABLE for one of several); .txt "
+    "with one document per line; also .gz and .zst. BEIR folders, - for standard input, python: "
+    "for the standard library's docstrings, python:PACKAGE for a package's."
 )
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
 SourcesOrSql = Annotated[
-    list[str] | None, typer.Argument(metavar="SOURCE...", help=f"{SOURCES} Or --sql.")
+    list[str] | None, typer.Argument(metavar="SOURCE", help=f"{SOURCES} Or use --sql.")
 ]
 Sql = Annotated[
     list[str] | None,
-    typer.Option("--sql", help="A query whose answer is a source: SELECT * FROM 'a/*.parquet'."),
+    typer.Option(
+        "--sql", help="A DuckDB query whose result is a source: SELECT * FROM 'a/*.parquet'."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -55,14 +59,14 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust-remote-code",
-        help="Run Python code that comes with the model.",
+        help="Run Python code that comes with the model; only for authors you trust.",
         callback=_warned,
     ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        help="Where the encoder's model is now, if it has moved: a folder, a file or a hub id."
+        help="The new place of the encoder's model, if it has moved: a folder, a file or a hub id."
     ),
 ]
 Wait = Annotated[
@@ -70,69 +74,78 @@ Wait = Annotated[
     typer.Option(
         "--wait",
         metavar="SECONDS",
-        help="How long to wait while others write to the index, or read what is to be changed.",
+        help="How long to wait for other processes that are using the index.",
     ),
 ]
 Vectors = Annotated[
     str | None,
     typer.Option(
-        help="Vectors made elsewhere: a .npy or .npz file, or a column of Parquet sources."
+        help="Precomputed vectors: a .npy or .npz file, or a column of Parquet, JSONL or CSV."
     ),
 ]
-Text = Annotated[str | None, typer.Option("--text", help="Column with the text.")]
+Text = Annotated[
+    str | None,
+    typer.Option("--text", help="Column with the text; default: text, body, content, ..."),
+]
 Types = Annotated[
     list[str] | None,
     typer.Option(
-        help="Types of columns, as zip=VARCHAR,day=DATE: any of DuckDB's; all=VARCHAR for all."
+        help="DuckDB types of columns: zip=VARCHAR,day=DATE; all=VARCHAR keeps every one as text."
     ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Of text files: latin-1, cp1252, utf-16, ...; default: UTF-8."),
+    typer.Option(help="Encoding of text files: latin-1, cp1252, utf-16, ...; default: UTF-8."),
 ]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="jsonl, json, csv, tsv, parquet or txt; default: the file's ending; standard input "
-        "is jsonl if it begins with {, else a document a line.",
+        help="jsonl, json, csv, tsv, parquet or txt; default: by the file's extension; standard "
+        "input is jsonl if it starts with {, otherwise one document per line.",
     ),
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Column with the id.")]
-Title = Annotated[str | None, typer.Option("--title", help="Column with the title.")]
-K = "Dimensions kept of each vector: fewer take less memory and find less."
-BETA = "How much of what all vectors have in common, their mean, to take away: 0 none, 1 all of it."
+Id = Annotated[str | None, typer.Option("--id", help="Column with the id; default: id, _id, ...")]
+Title = Annotated[
+    str | None, typer.Option("--title", help="Column with the title; default: title.")
+]
+K = "Dimensions to keep of each vector: fewer take less memory and are less accurate."
+BETA = "How much of the vectors' mean to subtract: 0 none, 1 all of it."
 GAMMA = (
-    "How far to even out the directions in which vectors differ much and little: 0 keeps the "
-    "model's own order, 1 evens them out wholly."
+    "How far to equalize the variances of the vectors' principal directions (whitening): 0 not at "
+    "all, which keeps the model's own ranking, 1 fully."
 )
 CANDIDATES = (
-    "How many of the nearest by their codes are compared again with their full vectors, read from "
-    "disk: more find better and take longer; 0: none, and no vector is read; auto: "
-    f"{choices.CANDIDATES}, and more from {choices.CANDIDATES_TO:,} documents on."
+    "How many of the nearest by their codes to rescore with their full vectors, read from disk: "
+    "more is more accurate and slower; 0: none, and no vector is read; auto: "
+    f"{choices.CANDIDATES}, or more from {choices.CANDIDATES_TO:,} documents."
 )
 STORED = (
-    "How the full vectors are kept on disk: fp16, or int8 in half the bytes, which finds as much; "
-    "with --gamma near 1 it finds others."
+    "How full vectors are stored on disk: fp16, or int8 in half the bytes, which finds as much "
+    "unless --gamma is near 1."
 )
 PASSAGES = (
-    "Longer texts are cut into passages of so many tokens, each with a vector; default: what the "
-    "encoder reads, if it reads no more; off: what goes beyond that is not found."
+    "Cut longer texts into passages of this many tokens, each with a vector; default: as many as "
+    "the encoder reads, if it has a limit; off: only the beginning of a longer text is found."
 )
 HYBRID = (
-    "Count the query's words, too: by ranks, by a weight from 0 to 1, or as `tune` found to help."
+    "Combine with lexical search (`slimdex words`): rrf, by ranks; by a lexical weight from 0 to "
+    "1; or auto, as `tune` chose."
 )
 PER = (
-    "document, each with its nearest passage; or passage, several of which may be of one document."
+    "What a hit is: a document with its nearest passage, or a passage; one document may then have "
+    "several hits."
 )
 FOR_THIS_SEARCH = (
-    "How many are compared again with their full vectors, for this search alone, in place of the "
+    "How many candidates to rescore with their full vectors in this search, in place of the "
     "index's own number; 0: none."
 )
-Where = Annotated[str | None, typer.Option(help="A DuckDB condition on the documents' columns.")]
+Where = Annotated[
+    str | None, typer.Option(help="A DuckDB condition on the documents' columns: year > 2000.")
+]
 RAY = (
-    "Encode and code on a Ray cluster: local, for this machine's processors; or the address of one "
-    "that runs, whose machines need slimdex, and the model where it is here."
+    "Build on a Ray cluster: local, for one on this machine; or the address of a running one, "
+    "whose machines need slimdex, and the model at the same path as here."
 )
 Ray = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS|local", help=RAY)]
 RayWorkers = Annotated[
@@ -140,29 +153,30 @@ RayWorkers = Annotated[
     typer.Option(
         "--workers",
         metavar="N",
-        help="Of --ray, with a processor each; default: as many as there are.",
+        help="Workers for --ray, with a CPU each; default: as many as the cluster has.",
     ),
 ]
-Recall = Annotated[
+Agreement = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",
-        help="Of the ten nearest by exact search in the index's own metric, the share to be found, "
-        "proved with 95% confidence.",
+        help="Agreement with exact search: the share of its ten nearest, in the index's own "
+        "metric, that a search is to find; proved with 95% confidence.",
     ),
 ]
 Ram = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Most that the index takes in memory: 200MB.")
+    str | None, typer.Option(metavar="SIZE", help="Most memory that the index may take: 200MB.")
 ]
 Disk = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Most that its folder takes on disk: 1.5GiB.")
+    str | None,
+    typer.Option(metavar="SIZE", help="Most space that its folder may take on disk: 1.5GiB."),
 ]
 P99 = Annotated[
     float | None,
     typer.Option(
         "--p99-ms",
         metavar="MS",
-        help="Most that 99 of 100 searches take, from a vector to rows, on this machine.",
+        help="Longest that 99 of 100 searches may take on this machine, from a vector to rows.",
     ),
 ]
 Refit = Annotated[
@@ -170,8 +184,8 @@ Refit = Annotated[
     typer.Option(
         "--refit",
         metavar="auto|never|always",
-        help="When documents have come that the index was not fitted on: fit it anew if it finds "
-        "less and that takes less than the addition did, else advise it; never; or always.",
+        help="Whether to fit the index again to new documents: auto, if it finds less than before "
+        "and a fit takes less time than the addition did (else a note advises it); never; always.",
     ),
 ]
 

@@ -17,17 +17,17 @@ Milvus = Annotated[
     typer.Option(
         "--milvus",
         metavar="URI",
-        help="http://HOST:19530 of a server, or a file NAME.db of the embedded one.",
+        help="http://HOST:19530 of a server, or a file NAME.db for the embedded server.",
     ),
 ]
 Name = Annotated[
     str | None,
-    typer.Option(help="What the index is called there; default: as its folder, with underscores."),
+    typer.Option(help="Name of the index in Milvus; default: its folder's, with underscores."),
 ]
 Token = Annotated[
     str,
     typer.Option(
-        envvar="MILVUS_TOKEN", help="Of servers that ask who it is: USER:PASSWORD, or a key."
+        envvar="MILVUS_TOKEN", help="Credentials for the server: USER:PASSWORD, or an API key."
     ),
 ]
 
@@ -39,27 +39,27 @@ def push(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="Milvus' index kind: FLAT, IVF_SQ8, IVF_PQ, HNSW, ..., what its version has; "
-            "default: as it was pushed before, or IVF_SQ8."
+            help="Milvus' index kind: FLAT, IVF_SQ8, IVF_PQ, HNSW or another that its version has; "
+            "default: that of the last push, or IVF_SQ8."
         ),
     ] = None,
     rescore: Annotated[
         str,
         typer.Option(
             metavar="here|there|off",
-            help="Where candidates are compared again with full vectors: by this folder; in "
-            "Milvus, which gets those, too; or not at all.",
+            help="Where candidates are rescored with full vectors: here, from this folder; there, "
+            "in Milvus, which then stores them, too; or off.",
         ),
     ] = "here",
     leave_out: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column not to be pushed: give it again for more."),
+        typer.Option(metavar="COLUMN", help="A column not to push; can be repeated."),
     ] = None,
     token: Token = "",
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Bring Milvus in step with an index: what is new or changed goes over, what is gone goes."""
+    """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
     from ..cluster.milvus_push import PushOptions
     from ..cluster.milvus_push import push as push_rows
     from ..cluster.milvus_server import Server

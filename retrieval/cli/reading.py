@@ -13,7 +13,7 @@ from .performing import Index
 
 def open_document(
     index: Dir,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Of the document, or its path.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The document's id or path.")],
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:

@@ -1,15 +1,61 @@
-"""Reports: what `health` and `info --losses` have measured, as people read it."""
+"""Reports: what `info`, `health` and `info --losses` have found, as people read it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from slimdex.indexes.choices import AUTO
 from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 
-from ..losses import FLOAT32, INT8, SAID
+from ..losses import SAID
 
 UNKNOWN = "not known"
+VERDICTS = {
+    "holds": "which still holds",
+    "not proved": "which is no longer proved: the lower bound is below it",
+    "broken": "which no longer holds: agreement@10 is below it",
+    None: "by queries that were given, which can't be compared with these",
+}
+"""What became of the certified agreement."""
+
+
+def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of `Collection.info` that there are, one a line.
+
+    >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
+    {'settings': 'k=192, beta=0, candidates=auto'}
+    """
+    chosen = {name: facts.get(name) or {} for name in ("settings", "requested")}
+    shown = dict(facts) | {
+        name: {key: AUTO if value is None else value for key, value in values.items()}
+        for name, values in chosen.items()
+    }
+    if certificate := facts.get("certificate"):
+        shown["certificate"] = certificate["said"]
+    lines = {name: _plain(shown[name]) for name in facts}
+    return {name: line for name, line in lines.items() if line}
+
+
+def _plain(value: Any) -> str:
+    """A value as people write it.
+
+    >>> _plain({"model": "m", "revision": None, "cut": True, "head": ["Dense", "Norm"], "n": 1800})
+    'model=m, cut=yes, head=Dense Norm, n=1,800'
+    >>> _plain(0.1234567), _plain(1953.7), _plain(None)
+    ('0.1235', '1,954', '')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items() if v is not None)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_plain, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "" if value is None else str(value)
 
 
 def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
@@ -20,17 +66,17 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
-    kept, error, recall = report["variance_kept"], report["code_error"], report["recall"]
+    kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
     since = report["documents_since_fit"]
     lines = {
         noun: f"{report['documents']:,}, of which {_count(since)} came after the fit",
         "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
         "code error": _now_and_then(error["old_documents"], error["at_fit"]),
         f"of new {noun}": _figure(error["new_documents"]),
-        "recall@10": (
-            f"{recall['estimate']:.4f}, at least {recall['bound']:.4f} with "
-            f"{100 * (1 - recall['error']):.4g}% confidence, by {recall['queries']:,} queries: "
-            f"{recall['pool']}"
+        "agreement@10": (
+            f"{agreed['estimate']:.4f} with exact search, at least {agreed['bound']:.4f} with "
+            f"{100 * (1 - agreed['error']):.4g}% confidence, by {agreed['queries']:,} queries: "
+            f"{agreed['pool']}"
         ),
     }
     if not since:
@@ -38,52 +84,61 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     if kept.get("refitted") is not None:
         lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
     if report["certified"] is not None:
-        verdict = report["verdict"] or "by queries that were given: not to be compared with these"
-        lines["certified"] = f"{report['certified']:.4g}: {verdict}"
+        lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
     if (refit := report["refit"]) is not None:
         lines["after a fit of today"] = (
-            f"recall@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
+            f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
             f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
             f"{refit['found_of_its_order']:.4f} are found now"
         )
     return lines
 
 
-def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Step, what it finds and what it loses to the one before, for each step of `losses`."""
+def loss_heads(report: Mapping[str, Any]) -> list[str]:
+    """Above the columns of `loss_rows`."""
+    return ["search by", report["measure"], *(["with"] if _has_others(report) else []), "change"]
+
+
+def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Each step of `losses`: what it finds, of which search, and the change by it."""
     rows = []
     for step in report["steps"]:
-        name = SAID[step["step"]]
         if step["value"] is None:
             low, high = step["least"], step["most"]
             found = f"{low:.4f} to {high:.4f}" if high < 1 else f"at least {low:.4f}"
         else:
             found = f"{step['value']:.4f}"
-        lost = ""
-        if step.get("lost") is not None:
-            lost = f"{step['lost']:+.4f}"
+        change = ""
+        if step.get("change") is not None:
+            change = f"{step['change']:+.4f}"
             if step["margin"] is not None:
-                lost += f" ± {step['margin']:.4f}"
-        if step.get("of") in (FLOAT32, ENCODER, INT8):
-            name += f", of the ten by {step['of']}"
-        rows.append((name, found, lost))
+                change += f" ± {step['margin']:.4f}"
+        others = [SAID[step["of"]].split(",")[0]] if _has_others(report) else []
+        rows.append((SAID[step["step"]], found, *others, change))
     return rows
 
 
+def _has_others(report: Mapping[str, Any]) -> bool:
+    """Whether steps are compared with another search, and not with labels."""
+    return any("of" in step for step in report["steps"])
+
+
 def loss_explanations(report: Mapping[str, Any]) -> list[str]:
-    """What the steps are, for those that there are."""
+    """The steps that the report has, a line for each."""
     there = {step["step"] for step in report["steps"]}
     said = {
-        ENCODER: "float32 and float16: by how far rounding can turn a vector; nothing is encoded "
-        "again.",
-        WHITENED: "Whitened: exact search in the order that the index approximates, "
-        f"{report['own_metric']}. It differs from the encoder's on purpose.",
-        CUT: "Cut to k: exact search over the reduced vectors, uncompressed.",
-        CODES: "Codes alone: the same by codes, and nothing is rescored.",
-        INDEX: "Codes, then rescored: what a search gives; a loss below zero is what rescoring "
-        "wins back.",
+        ENCODER: "float32, float16: exact search by the encoder's vectors; float32 is not stored, "
+        "but rounding moves a score by no more than is known, which bounds what it finds.",
+        WHITENED: f"whitened: exact search over {report['own_metric']}. The index approximates "
+        "this order, which differs from the encoder's on purpose.",
+        CUT: "cut to k: exact search over the reduced vectors.",
+        CODES: "codes, not rescored: the order of the codes alone, which take the place of the "
+        "reduced vectors in memory.",
+        INDEX: "the index: what a search returns. Codes choose candidates, which are compared "
+        "again by their full vectors; this regains most of what the codes lose.",
     }
-    return [text for step, text in said.items() if step in there]
+    change = "change: from the line above, ± half of its 95% interval; below zero is a loss."
+    return [*(text for step, text in said.items() if step in there), change]
 
 
 def _count(value: int | None) -> str:

@@ -17,35 +17,46 @@ if TYPE_CHECKING:
 
 Dirs = Annotated[
     list[str],
-    typer.Argument(metavar="DIR...", help="Indexes; NAME=DIR for another name than the folder's."),
+    typer.Argument(
+        metavar="DIR", help="Folders of indexes; NAME=DIR serves one under another name."
+    ),
 ]
 
 
 def serve(
     indexes: Dirs,
     host: Annotated[
-        str, typer.Option(help="Where to listen; other machines need --token-file.")
+        str,
+        typer.Option(
+            help="Address to listen on; one that other machines reach needs --token-file."
+        ),
     ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="Lines of 'read TOKEN' or 'write TOKEN'; nobody else may read the file."),
+        typer.Option(
+            help="A file with lines 'read TOKEN' or 'write TOKEN', which only you can read."
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name that callers may use: give it again for more."),
+        typer.Option(metavar="NAME", help="A host name that callers may use; can be repeated."),
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Pages of others that may call, or *."),
+        typer.Option(
+            metavar="ORIGIN", help="An origin whose pages may call, or *; can be repeated."
+        ),
     ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="That callers may sync with: give it again for more."),
+        typer.Option(
+            metavar="FOLDER", help="A folder that callers may sync from; can be repeated."
+        ),
     ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM.")] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="Certificate, a PEM file.")] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="PEM; default: in the certificate's.")
+        Path | None, typer.Option(help="Its key, a PEM file; default: in the certificate's file.")
     ] = None,
     wait: Wait = 0,
 ) -> None:
@@ -71,16 +82,17 @@ def serve(
 def mcp(
     indexes: Dirs,
     http: Annotated[
-        bool, typer.Option("--http", help="Streamable HTTP at /mcp, in place of stdin and stdout.")
+        bool,
+        typer.Option("--http", help="Serve streamable HTTP at /mcp in place of stdin and stdout."),
     ] = False,
-    port: Annotated[int, typer.Option(help="With --http; 0 takes a free one.")] = 8001,
+    port: Annotated[int, typer.Option(help="With --http: the port; 0 takes a free one.")] = 8001,
     model: Model = None,
     wait: Wait = 30,
 ) -> None:
-    """Give agents the tools search, fetch and info, by the Model Context Protocol.
+    """Give agents the tools search, fetch and info, over the Model Context Protocol.
 
-    An index is open no longer than a call takes, so that others may write; or the service that
-    holds it is asked.
+    An index is open only during a call, so that other processes can write to it. If a service holds
+    it, the service is asked.
     """
     import anyio
 

@@ -7,12 +7,23 @@ from rich.table import Table
 from ..collection.targets import Tuning
 from .console import line, out
 
+HEADS = ("kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms")
+
 
 def show_tuning(tuning: Tuning) -> None:
     """A row for each setting that was measured, then the choice and why."""
     if tuning.tried:
         table = Table(box=None)
-        for name in ("kind", "k", "candidates", "bytes", "recall", "at least", "p50 ms", "p99 ms"):
+        for name in (
+            "kind",
+            "k",
+            "candidates",
+            "bytes",
+            "agreement",
+            "at least",
+            "p50 ms",
+            "p99 ms",
+        ):
             table.add_column(name, justify="left" if name == "kind" else "right")
         table.add_column("")
         for tried in tuning.tried:

@@ -95,7 +95,7 @@ class Pushed:
     built_rows : how many there were when the collection was made: its lists are as many as suit
         these.
     rescored : one of `RESCORED`.
-    candidates : how many are rescored, None for as many as hold the recall.
+    candidates : how many are rescored, None for as many as hold the agreement.
     fields : the columns that Milvus has.
     columns : name -> DuckDB type of all that there are.
     """

@@ -1,4 +1,4 @@
-"""Certified recall: measured again by queries of the documents as they are now, and judged."""
+"""Certified agreement: measured again by queries of the documents as they are now, and judged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MakePool = Callable[[Snapshot, int, Progress], Pool]
 
 @dataclass(frozen=True)
 class Measured:
-    """Recall@10 by some queries, against exact search in the metric that an index approximates.
+    """Agreement@10 by some queries with exact search in the metric that an index approximates.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Measured:
 def measured(
     index: ReducedIndex, pool: Pool, hidden: Rows, progress: Progress = silent
 ) -> Measured:
-    """The recall of an index by a pool of queries, each with its own documents held out."""
+    """The agreement of an index by a pool of queries, each with its own documents held out."""
     step, own = own_step(index), pool.own
     deep = NEAREST + own.shape[1]
     exact = exact_orders(index, pool.vectors, deep, [step], hidden, progress)[step]
@@ -89,7 +89,7 @@ def is_comparable(certificate: Certificate | None) -> TypeGuard[Certificate]:
 
 
 def promised(certificate: Certificate) -> float:
-    """The recall that was asked for; where none was, the bound that was proved."""
+    """The agreement that was asked for; where none was, the bound that was proved."""
     return certificate.bound if certificate.target is None else certificate.target
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from threading import RLock
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self, overload
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from ..catalog.folder_lock import waiting
 from ..catalog.metadata_columns import widened
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
-from ..documents import Document, Hit
+from ..documents import Document, Hit, id_text
 from ..encoders.adapters import as_encoder
 from ..encoders.base import (
     PLACE,
@@ -60,6 +62,8 @@ from .verification import index_faults
 from .view import DOCUMENT, PER, View
 from .writer import Added
 
+LOG = logging.getLogger("slimdex")
+Id = str | int | UUID
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -183,6 +187,35 @@ class Collection:
         except BaseException:
             ledger.store.close()
             raise
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        settings: Settings | None = None,
+        *,
+        stored: str = "fp16",
+        passages: str | int | None = AUTO,
+    ) -> Collection:
+        """The collection of a folder, open for changes; a new, empty one if there is no folder.
+
+        Parameters
+        ----------
+        encoder : as for `create`; of an existing collection by default its own.
+        settings, stored, passages : of a new collection, as for `create`; an existing one keeps
+            its own.
+
+        Raises
+        ------
+        InputError
+            As `open` and `create` do.
+        CorruptError
+            If the catalog is damaged.
+        """
+        if Path(path).exists():
+            return cls.open(path, encoder)
+        return cls.create(path, encoder, settings, stored=stored, passages=passages)
 
     def close(self) -> None:
         """Release the catalog for other processes."""
@@ -389,12 +422,12 @@ class Collection:
         return encoded_by(lambda: self.encoder, queries)
 
     @overload
-    def get(self, ids: str) -> Document: ...
+    def get(self, ids: Id) -> Document: ...
 
     @overload
-    def get(self, ids: list[str] | tuple[str, ...]) -> list[Document]: ...
+    def get(self, ids: Sequence[Id]) -> list[Document]: ...
 
-    def get(self, ids: str | list[str] | tuple[str, ...]) -> Document | list[Document]:
+    def get(self, ids: Id | Sequence[Id]) -> Document | list[Document]:
         """The document of an id, or those of several, in their order.
 
         Raises
@@ -403,9 +436,9 @@ class Collection:
             If an id is unknown.
         """
 
-        wanted = [ids] if isinstance(ids, str) else [*ids]
+        wanted = _ids(ids)
         documents = self._current.read(lambda snapshot: self._view(snapshot).by_id(wanted))
-        return documents[0] if isinstance(ids, str) else documents
+        return documents if _are_several(ids) else documents[0]
 
     def documents_where(self, where: str) -> list[Document]:
         """The documents that a condition holds for, as in `search`, in the order of their rows."""
@@ -426,7 +459,10 @@ class Collection:
 
     def __contains__(self, id: object) -> bool:
         """Whether a document has this id."""
-        return isinstance(id, str) and not self._is_empty and bool(self._store.known([id]))
+        try:
+            return not self._is_empty and bool(self._store.known([id_text(id)]))
+        except InputError:  # what can be no id
+            return False
 
     def __iter__(self) -> Iterator[Document]:
         """All documents, in the order in which they were added.
@@ -496,7 +532,8 @@ class Collection:
         What has not changed is not encoded again: where only metadata differ, the vector is kept,
         and a document that is the same in every column is left out.
 
-        Either all of them are added or none is seen.
+        Either all of them are added or none is seen. What the user should know, `Added.notes`, is
+        logged, too, as warnings of the logger "slimdex".
 
         Parameters
         ----------
@@ -517,8 +554,23 @@ class Collection:
             be stored; if the vectors are not one for each document, of the right dimensions, and
             finite.
         """
+        added = self._add_given(documents, vectors=vectors, refit=refit, progress=progress)
+        for note in added.notes:
+            LOG.warning("%s: %s", self.path.name, note)
+        return added
+
+    def _add_given(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | NDArray[Any] | None = None,
+        refit: str = "auto",
+        progress: Progress = silent,
+    ) -> Added:
+        """As `add`, whose notes the caller reports in a way of its own."""
         read, columns = as_documents(documents)
-        return self._add(read, columns, vectors=vectors, refit=refit, progress=progress)
+        new = [self._store.new_columns(types) for types in columns]
+        return self._add(read, new, vectors=vectors, refit=refit, progress=progress)
 
     def _add(
         self,
@@ -611,8 +663,8 @@ class Collection:
     ) -> dict[str, Any]:
         """How far today's documents are from those that the index was fitted on, and what it costs.
 
-        The recall is measured by queries made of the documents, each with its own held out, against
-        exact search in the metric that the index approximates; that takes a pass over all vectors,
+        Agreement with exact search in the metric that the index approximates is measured by queries
+        made of the documents, each with its own held out; that takes a pass over all vectors,
         and a fit of today, which tells what `reduce` would restore, another. Nothing is changed.
 
         Parameters
@@ -628,9 +680,9 @@ class Collection:
             keep: ``at_fit``, ``now``, and ``refitted``; None for reducers without axes.
         ``code_error`` : mean squared error of the codes of unit vectors: ``at_fit``, and now of
             ``old_documents`` and ``new_documents``.
-        ``recall`` : ``estimate`` of recall@10, and ``bound``, below which it is not, but with
+        ``agreement`` : ``estimate`` of agreement@10, and ``bound``, below which it is not, but with
             probability ``error``; by how many ``queries``, and of what ``pool``.
-        ``certified`` : the recall that was certified, None if none was; ``verdict`` : whether it
+        ``certified`` : the agreement that was certified, None if none was; ``verdict`` : whether it
             "holds", is "not proved" any more, or "broken"; None where it was certified by queries
             that were given, with which those made of documents can't be compared.
         ``refit`` : ``estimate`` and ``bound`` after a fit of today, the ``seconds`` it takes, and
@@ -683,7 +735,7 @@ class Collection:
                 state.requested.check_count(state.staged)
             self._ledger.commit(state)
 
-    def delete(self, ids: str | Sequence[str] | None = None, *, where: str | None = None) -> int:
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
 
         Raises
@@ -695,7 +747,7 @@ class Collection:
             raise InputError("delete: expected either ids or a condition")
         with self._current.change():
             if where is None:
-                rows = self._store.rows_of([ids] if isinstance(ids, str) else list(ids or []))
+                rows = self._store.rows_of(_ids(ids))
             else:
                 rows = self._view(self._snapshot).rows_where(where)
             self._delete_rows(rows)
@@ -743,11 +795,11 @@ class Collection:
         apply: bool = False,
         progress: Progress = silent,
     ) -> Tuning:
-        """Find the cheapest settings that reach a recall, and prove it; see `tuning`.
+        """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
 
         Parameters
         ----------
-        target : by default a recall of .99, as cheap as can be.
+        target : by default an agreement of .99, as cheap as can be.
         queries : such as are really asked, as texts or (id, text); by default some are made of the
             documents.
         labels : query id -> document id -> relevance, for (beta, gamma); and, where there is a
@@ -757,14 +809,14 @@ class Collection:
         Raises
         ------
         InputError
-            If there are no documents, the queries are too few to prove the target, or, with
-            `apply`, nothing reaches it.
+            If there are no documents, the queries have no labels and are too few to prove the
+            target, or, with `apply`, nothing reaches it.
         """
         wanted, encoder = target or Target(), self._for_queries
         asked = None
         if queries is not None:
             pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
-            asked = Asked(pairs, labels)
+            asked = Asked(pairs, labels and _by_ids(labels))
         elif labels is not None:
             raise InputError("labels without queries; expected both")
 
@@ -799,7 +851,7 @@ class Collection:
             return replace(found, applied=True)
 
     def certify(self, *, progress: Progress = silent) -> Certificate:
-        """Measure the recall of the settings in force, by queries made of the documents; keep it.
+        """Measure the agreement of the settings in force, by queries made of documents; keep it.
 
         Raises
         ------
@@ -850,6 +902,22 @@ class Collection:
             reencoding.encode_lost(self._ledger, encoder, progress)
             self._current.shown = first_snapshot(self._ledger)
             self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress)
+
+
+def _by_ids(labels: Mapping[Any, Mapping[Any, int]]) -> dict[str, dict[str, int]]:
+    return {
+        str(query): {id_text(id): relevance for id, relevance in own.items()}
+        for query, own in labels.items()
+    }
+
+
+def _are_several(ids: Any) -> bool:
+    return isinstance(ids, Iterable) and not isinstance(ids, str | bytes)
+
+
+def _ids(ids: Any) -> list[str]:
+    """One id, or several, as documents have them."""
+    return [id_text(id) for id in (ids if _are_several(ids) else [ids])]
 
 
 def _plain(spec: dict[str, Any]) -> dict[str, Any]:

@@ -35,10 +35,10 @@ from .recall_trials import NEAREST, Pool, built
 from .snapshot import Snapshot
 
 QUERIES = 2000
-"""By which `health` measures: a recall with a spread of 0.23 by query is then within .01 of that by
-any number of them, but for one time in twenty."""
+"""By which `health` measures: an agreement with a spread of 0.23 by query is then within .01 of
+that by any number of them, but for one time in twenty."""
 GAIN = 0.005
-"""Of recall: to find less than that more is no reason to fit anew."""
+"""Of agreement: to find less than that more is no reason to fit again."""
 
 
 def health(
@@ -60,7 +60,7 @@ def health(
     if figures.since != 0 and isinstance(index.reducer, Linear):
         refitted = _refitted(snapshot, moments, pool, now, progress)
     report = figures.as_dict()
-    report["recall"] = {
+    report["agreement"] = {
         "estimate": now.estimate,
         "bound": now.bound,
         "error": ERROR,
@@ -97,32 +97,34 @@ def _refitted(
 
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
-    """What to do, with a figure; nothing where there is nothing to gain."""
-    now, refit = report["recall"], report["refit"]
-    said = f"recall@10 {now['estimate']:.3f}, at least {now['bound']:.3f}"
-    if report["certified"] is not None and report["verdict"] != "holds":
-        said += f", of {report['certified']:.4g} certified"
-    is_broken = report["verdict"] == "broken"
-    if refit is not None:
-        gain = refit["estimate"] - now["estimate"]
-        order = 1 - refit["found_of_its_order"]
-        restores = (
-            f"`slimdex reduce {path}` restores {refit['estimate']:.3f} in "
-            f"{max(1, round(refit['seconds']))} s"
-        )
-        if gain >= GAIN or (is_broken and refit["estimate"] >= report["certified"]):
-            return [f"{said}; {restores}"]
-        if is_broken:
-            return [
-                f"{said}; a fit to today's documents would find {refit['estimate']:.3f}: "
-                f"`slimdex tune {path}` looks for other settings"
-            ]
-        if figures.is_large and order - (1 - refit["estimate"]) >= GAIN:
-            return [
-                f"{said}; of the ten that a fit to today's documents ranks first, "
-                f"{refit['found_of_its_order']:.3f} are found: {restores}"
-            ]
-        return []
+    """What to do, with figures; nothing where there is nothing to gain."""
+    refit, is_broken = report["refit"], report["verdict"] == "broken"
+    other = f"`slimdex tune {path}` looks for other settings"
+    if refit is None:
+        return [f"{_standing(report)}; {other}"] if is_broken else []
+    then, found = refit["estimate"], refit["found_of_its_order"]
+    reduces, takes = f"`slimdex reduce {path}`", f"in {max(1, round(refit['seconds']))} s"
+    gains = then - report["agreement"]["estimate"] >= GAIN
+    if gains or (is_broken and then >= report["certified"]):
+        return [f"{_standing(report)}; {reduces} raises it to {then:.3f} {takes}"]
     if is_broken:
-        return [f"{said}; `slimdex tune {path}` looks for other settings"]
+        return [f"{_standing(report)}; a fit of today would reach only {then:.3f}: {other}"]
+    if figures.is_large and then - found >= GAIN:
+        return [
+            f"{_standing(report)}; a fit of today ranks others first, of whose ten {found:.3f} "
+            f"are found now: {reduces} fits again {takes}"
+        ]
     return []
+
+
+def _standing(report: dict[str, Any]) -> str:
+    """The agreement as it is now, beside what was certified."""
+    now, certified = report["agreement"], report["certified"]
+    said = f"agreement@10 is {now['estimate']:.3f}, at least {now['bound']:.3f}"
+    if report["verdict"] == "holds":
+        return f"the certified {certified:.4g} holds, so nothing has to be done; {said}"
+    if report["verdict"] == "not proved":
+        return f"{said}: the certified {certified:.4g} is no longer proved"
+    if report["verdict"] == "broken":
+        return f"{said}: below the certified {certified:.4g}"
+    return said

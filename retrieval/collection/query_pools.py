@@ -1,9 +1,9 @@
-"""Query pools: questions to ask an index by, for recall against exact search in its own metric.
+"""Query pools: questions to ask an index by, for agreement with exact search in its metric.
 
-A bound of the recall holds for real queries only if these are no harder than the pool's. Documents
-as queries are too easy (recall up to .29 too high), and so are whole sentences of short documents,
-and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy were, on the
-sets of `docs/tuning.md`:
+A bound of the agreement holds for real queries only if these are no harder than the pool's.
+Documents as queries are too easy (up to .29 too high), and so are whole sentences of short
+documents, and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy
+were, on the sets of `docs/tuning.md`:
 
 - half of the words of a sentence, with the document, which has several, left out of the answers;
 - where documents are of one sentence: two of them, half of their words dropped, their vectors

@@ -1,8 +1,8 @@
-"""Recall trials: what share of the exact ten nearest each of many settings would find.
+"""Agreement trials: the share of the ten nearest by exact search that settings would find.
 
 The ten nearest in a metric (beta, gamma) are found once, exactly, in one pass over the vectors.
 After that a setting is tried by its codes alone: a neighbour is found with c candidates if fewer
-than c codes are nearer, so that one search gives the recall for every number of candidates.
+than c codes are nearer, so that one search gives the agreement for every number of candidates.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Trials:
     def found(
         self, index: ReducedIndex, pool: Pool, truth: Rows
     ) -> tuple[NDArray[np.float64], list[float]]:
-        """Each query's recall by the search that users get, and the seconds that it took."""
+        """Each query's agreement by the search that users get, and the seconds that it took."""
         shares, seconds = np.empty(len(pool)), []
         for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
             hidden = np.union1d(self.hidden, own[own >= 0])

@@ -32,10 +32,10 @@ from .snapshot import Snapshot
 REFIT = ("auto", "never", "always")
 """What an addition may do about a fit that has grown old."""
 NEW_SHARE = 0.05
-"""Of the documents: fewer new ones can't make the recall fall by more than is seen."""
+"""Of the documents: fewer new ones can't lower the agreement by more than is seen."""
 GROWN = 1.25
-"""Times the documents that there were when the recall was measured: among more, the same number of
-candidates finds less, whatever they are about."""
+"""Times the documents that there were when the agreement was measured: among more, the same number
+of candidates finds less, whatever they are about."""
 
 
 def check_refit(refit: str) -> None:
@@ -45,7 +45,7 @@ def check_refit(refit: str) -> None:
 
 
 def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
-    """Whether the documents since the recall was measured can have moved it.
+    """Whether the documents since the agreement was measured can have moved it.
 
     To measure it takes a pass over all vectors, so that it is not done for every few documents.
     """
@@ -78,7 +78,7 @@ def after_addition(
 
     Parameters
     ----------
-    make_pool : queries of the documents as they are now; not asked unless the recall is measured.
+    make_pool : queries of the documents as they are now; asked only if agreement is measured.
     seconds : what the addition took: `refit="auto"` takes less than that.
     refit : one of `REFIT`.
     """
@@ -144,8 +144,8 @@ def _alarm(
 
 def _fallen(certificate: Certificate, now: Measured) -> str:
     return (
-        f"recall@10 is {now.estimate:.4f}, at least {now.bound:.4f}: below the "
-        f"{promised(certificate):.4g} that was certified"
+        f"agreement@10 with exact search is {now.estimate:.4f}, at least {now.bound:.4f}: below "
+        f"the {promised(certificate):.4g} that was certified"
     )
 
 
@@ -180,7 +180,7 @@ def _refit(
             _renewed(certificate, then, pool, figures.documents), settings=state.settings
         )
         snapshot = writer.certify(ledger, snapshot, certificate)
-        said += f": recall@10 {then.estimate:.4f}, at least {then.bound:.4f}"
+        said += f": agreement@10 with exact search {then.estimate:.4f}, at least {then.bound:.4f}"
         if verdict(certificate, then) == "broken":
             said += f"; still below: `slimdex tune {ledger.path}` looks for other settings"
     return Settled(snapshot, [said, *notes], refitted=True)

@@ -22,14 +22,12 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_index import FaissIndex
 
 from ..catalog.certificate import Certificate
+from .certified_recall import ERROR
 from .ledger import Ledger
 from .metric_choice import Choice
 from .recall_trials import Pool, Trials, joined_own, recalls
-from .targets import Target, Tried, Tuning, name_of, size_of
+from .targets import SHARES, Target, Tried, Tuning, name_of, size_of
 
-ERROR = 0.05
-SHARES = (0.6, 0.25, 0.15)
-"""Parts of the error level for the first setting that is to be proved, the second and the third."""
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
 LEAST_MOST = 200
 ONE_ROW_IN = 20
@@ -109,8 +107,8 @@ class SettingsSearch:
         assert settings is not None
         if index.metric is None:
             raise InputError(
-                f"{len(self.trials.live):,} documents and candidates=0; expected more documents, "
-                "or an index that rescores (candidates=200)"
+                f"{len(self.trials.live):,} {self.trials.snapshot.noun} and candidates=0; expected "
+                "more, or an index that rescores (candidates=200)"
             )
         tried = self._measured(index, settings)
         if (over := self._over(tried)) is None:
@@ -157,7 +155,7 @@ class SettingsSearch:
     def _screened(self, option: Settings) -> tuple[int | None, float]:
         """The least candidates that promise the target by a sample of the rows, if any do.
 
-        Also the recall that the most of them promise.
+        Also the agreement that the most of them promise.
         """
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened, most = replace(option, kind=kind), self.counts[-1]
@@ -180,7 +178,7 @@ class SettingsSearch:
         n = len(self.proving)
         room = float(shares.std()) * sqrt(1 / len(shares) + 1 / n)
         alike = np.resize(shares, n)
-        return betting_bound(alike, ERROR * SHARES[0]) - room >= self.target.recall
+        return betting_bound(alike, ERROR * SHARES[0]) - room >= self.target.agreement
 
     def _tried(self, option: Settings) -> Tuning | None:
         """The answer, if an option is built and proved."""
@@ -210,7 +208,7 @@ class SettingsSearch:
         """Measure what misses the target with the most candidates."""
         tried = self._measured(index, replace(option, candidates=self.counts[-1]))
         over = self._over(tried)
-        self.tried.append(replace(tried, verdict=over or f"below {self.target.recall:g}"))
+        self.tried.append(replace(tried, verdict=over or f"below {self.target.agreement:g}"))
         if over is None and (self.best is None or tried.estimate > self.best.estimate):
             self.best = tried
 
@@ -246,10 +244,10 @@ class SettingsSearch:
         self.proofs += 1
         index.asked_candidates = settings.candidates
         shares, _ = self.trials.found(index, self.proving, self.truths[1])
-        if betting_bound(shares, error) < self.target.recall:
+        if betting_bound(shares, error) < self.target.agreement:
             return None
         return certificate_of(
-            settings, shares, error, self.proving, len(self.trials.live), self.target.recall
+            settings, shares, error, self.proving, len(self.trials.live), self.target.agreement
         )
 
     def _disk(self, index: ReducedIndex) -> int:
@@ -267,8 +265,9 @@ class SettingsSearch:
         lacking: str | None = None,
     ) -> Tuning:
         tried = [*self.tried, chosen] if chosen else self.tried
-        target, rows = self.target, len(self.trials.live)
-        return Tuning(target, rows, self.choice.why, tried, chosen, certificate, lacking)
+        rows, noun = len(self.trials.live), self.trials.snapshot.noun
+        why = self.choice.why
+        return Tuning(self.target, rows, noun, why, tried, chosen, certificate, lacking)
 
     def _lacking(self) -> str:
         target, limits = self.target, list[str]()
@@ -277,16 +276,18 @@ class SettingsSearch:
         limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
         have = " and ".join(limits) or "these documents"
         if self.best is not None:
-            said = f"{have} reach at most {self.best.estimate:.3f} ({name_of(self.best.settings)})"
+            best = name_of(self.best.settings)
+            said = f"{have} reach an agreement of {self.best.estimate:.3f} at most ({best})"
         elif any(tried.verdict == "not proved" for tried in self.tried):
-            said = f"{have}: {target.recall:g} was reached, and not proved by {len(self.proving):,}"
-            said += " queries"
+            count = f"{len(self.proving):,} queries"
+            said = f"{have}: {target.agreement:g} was reached, but {count} did not prove it"
         else:
-            said = f"{have}: nothing within that was found to reach {target.recall:g}"
+            wanted = f"an agreement of {target.agreement:g}"
+            said = f"{have}: nothing within that was found to reach {wanted}"
         if self.reaching:
             near = min(self.reaching, key=self._excess)
             said += (
-                f"; the nearest that reaches {target.recall:g} takes {size_of(near.ram)}, "
+                f"; the nearest that reaches {target.agreement:g} takes {size_of(near.ram)}, "
                 f"{size_of(near.disk)} on disk and {near.p99_ms:.2f} ms ({name_of(near.settings)})"
             )
         return said + ("; not all was tried, for want of time" if self.late else "")
@@ -306,7 +307,7 @@ def certificate_of(
     rows: int,
     target: float | None = None,
 ) -> Certificate:
-    """What recalls (q,) of a pool's queries prove of settings, with this probability of error."""
+    """What a pool's agreement (q,) proves of settings, with this probability of error."""
     return Certificate(
         settings,
         float(shares.mean()),

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import NO_ROWS
 
 from ..catalog.passages_table import part_fault
 from ..catalog.store import DocumentStore
-from ..documents import Document
+from ..documents import Document, id_text
 from ..encoders.base import Encoder
 from ..sources.given_vectors import GivenVectors, check_vectors
 from .cutting import cut_staged
@@ -30,7 +30,7 @@ class TwiceError(InputError):
 
     def __init__(self, id: str, first: int, second: int) -> None:
         super().__init__(
-            f"id {id!r} stands twice, in documents {first + 1:,} and {second + 1:,}; "
+            f"id {shortened(id)} stands twice, in documents {first + 1:,} and {second + 1:,}; "
             "expected each id once"
         )
         self.id, self.first, self.second = id, first, second
@@ -109,7 +109,10 @@ def stage(
 
 def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     if vectors.dim != dim:
-        raise InputError(f"{vectors.name}: {vectors.dim} dimensions; expected {dim}")
+        reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)
+        raise InputError(
+            f"{vectors.name}: {vectors.dim} dimensions; expected {dim}, as the encoder has{reduced}"
+        )
     check_vectors(vectors)
 
 
@@ -121,11 +124,10 @@ def _insert(
 ) -> int:
     """Documents, a row each so far, with columns for what they have; returns the row after them."""
     for types in columns:
-        store.ensure_columns(types)
-    typed = {name.lower() for types in columns for name in types}
+        store.declare_columns(types)
     staged, iterator = first, iter(documents)
     while batch := _some(iterator):
-        store.insert(staged, batch, typed)
+        store.insert(staged, batch)
         staged += len(batch)
     return staged
 
@@ -168,7 +170,9 @@ def _some(documents: Iterator[Document]) -> list[Document]:
 def _checked(document: Document) -> Document:
     if not isinstance(document, Document):
         raise InputError(f"{document!r}; expected a Document")
-    for name in ("id", "text", "title"):
+    if not isinstance(document.id, str):
+        document = replace(document, id=id_text(document.id))
+    for name in ("text", "title"):
         if not isinstance(value := getattr(document, name), str):
             raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
     if document.parts:

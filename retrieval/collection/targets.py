@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from math import floor
 from typing import Any
 
+import numpy as np
+
+from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
 from ..catalog.certificate import Certificate
+from .certified_recall import ERROR
+
+PROVING = 1500
+"""Queries that prove a target, at most: they prove .003 less than the mean."""
+SHARES = (0.6, 0.25, 0.15)
+"""Parts of the error level for the first setting that is to be proved, the second and the third."""
 
 
 @dataclass(frozen=True)
@@ -18,21 +28,26 @@ class Target:
 
     Parameters
     ----------
-    recall : against exact search in the index's own metric, of the ten nearest; above 0, below 1.
+    agreement : share of the ten nearest by exact search that is found; above 0, below 1.
     ram : bytes resident at most, None for any.
     disk : bytes of the index's folder at most.
     p99_ms : milliseconds that 99 of 100 searches take at most, from a vector to rows.
     """
 
-    recall: float = 0.99
+    agreement: float = 0.99
     ram: int | None = None
     disk: int | None = None
     p99_ms: float | None = None
 
     def checked(self) -> Target:
-        """Itself; raises `InputError` for what can't be reached by anything."""
-        if not 0 < self.recall < 1:
-            raise InputError(f"recall={self.recall}; expected above 0 and below 1")
+        """Itself; raises `InputError` for what can't be reached, or not be proved."""
+        if not 0 < self.agreement < 1:
+            raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
+        if self.agreement > (most := provable(PROVING)):
+            raise InputError(
+                f"agreement={self.agreement:g}: {PROVING:,} queries prove {shown_down(most)} at "
+                "most; expected no more than that"
+            )
         for name in ("ram", "disk", "p99_ms"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -47,7 +62,7 @@ class Tried:
     Attributes
     ----------
     ram, disk : bytes, of the whole index in memory and of its folder.
-    estimate, bound : of the recall, the bound of this setting alone with 95% confidence.
+    estimate, bound : of the agreement, the bound of this setting alone with 95% confidence.
     p50_ms, p99_ms : of a search, from a vector to rows.
     verdict : what became of it.
     """
@@ -68,24 +83,28 @@ class Tuning:
 
     Attributes
     ----------
-    documents : that can be found.
+    rows : documents, or passages of them, that can be found.
+    noun : what these are.
     metric : why (beta, gamma) are what they are.
     chosen : None if nothing reaches the target.
     certificate : of the chosen settings, on queries that did not choose them.
     lacking : what could not be had, and the nearest that can; None if all could.
     applied : whether the index has these settings now.
+    asked : why the given queries prove nothing; None if they do, or none were given.
     words : whether words beside meaning help, and why; None where labels or words are missing.
     hybrid : how `auto` fuses both, None for meaning alone.
     """
 
     target: Target
-    documents: int
+    rows: int
+    noun: str
     metric: str
     tried: list[Tried] = field(default_factory=list)
     chosen: Tried | None = None
     certificate: Certificate | None = None
     lacking: str | None = None
     applied: bool = False
+    asked: str | None = None
     words: str | None = None
     hybrid: str | None = None
 
@@ -96,19 +115,37 @@ class Tuning:
     @property
     def said(self) -> list[str]:
         """The choice and why, in lines for people."""
-        lines = [self.metric]
+        lines = [self.metric, *([self.asked] if self.asked else [])]
         if self.chosen is not None and self.certificate is not None:
             lines.append(
                 f"chosen: {name_of(self.chosen.settings)}, {size_of(self.chosen.ram)} in memory, "
-                f"the least that was found to reach {self.target.recall:g}"
+                f"the least that was found to reach an agreement of {self.target.agreement:g}"
             )
-            said = self.certificate.said(self.chosen.settings, self.documents)
+            said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
             lines.append(f"proved: {said}")
         if self.lacking:
             lines.append(self.lacking)
         if self.words:
             lines.append(self.words)
         return lines
+
+
+def provable(queries: int) -> float:
+    """The most that so many queries can prove of the first setting, if each finds everything.
+
+    >>> [round(provable(count), 3) for count in (0, 75, 1500)]
+    [0.0, 0.949, 0.997]
+    """
+    return betting_bound(np.ones(queries), ERROR * SHARES[0]) if queries else 0.0
+
+
+def shown_down(share: float) -> str:
+    """A share in four digits, rounded down: what is stated as reachable can be reached.
+
+    >>> shown_down(0.99769)
+    '0.9976'
+    """
+    return f"{floor(share * 1e4) / 1e4:.4f}"
 
 
 def name_of(settings: Settings) -> str:

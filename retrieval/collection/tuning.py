@@ -1,7 +1,7 @@
-"""Tuning: the cheapest settings that reach a recall, proved on queries that did not choose them.
+"""Tuning: the cheapest settings that reach an agreement, proved on queries that chose nothing.
 
 First (beta, gamma), which say what is searched for: see `metric_choice`. Then the least of memory,
-and with it of candidates, whose recall against exact search in that metric reaches the target:
+and with it of candidates, whose agreement with exact search in that metric reaches the target:
 settings are screened on a sample of the rows, built where they promise enough, chosen by one
 sample of the queries and proved on another. Nothing is encoded but queries, and nothing is written
 but 4 bytes a row in a folder for temporary files.
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
@@ -24,20 +23,19 @@ from slimdex.indexes.progress import Progress, silent
 
 from ..catalog.certificate import Certificate
 from ..encoders.base import Encoder
-from . import hybrid_choice, metric_choice
+from . import hybrid_choice, metric_choice, targets
+from .certified_recall import ERROR
 from .hybrid_choice import HybridChoice
 from .ledger import Ledger
 from .metric_choice import Cell, Choice
 from .query_pools import ASKED, document_pool, encoded, row_texts
 from .recall_trials import Pool, Trials
-from .settings_search import ERROR, SHARES, SettingsSearch, certificate_of
+from .settings_search import SettingsSearch, certificate_of
 from .snapshot import Snapshot
-from .targets import Target, Tuning
+from .targets import Target, Tuning, provable, shown_down
 
-CHOOSING, PROVING = 500, 1500
-"""Queries that settings are chosen by, and proved on: 1,500 prove .003 less than the mean."""
-MOST_ASKED = 2000
-"""Of given queries so many are used: a quarter to choose by, the others to prove on."""
+CHOOSING = 500
+"""Queries that settings are chosen by, at most; of given queries it is a quarter."""
 CERTIFIED = 500
 """Queries by which a build is certified."""
 FEWEST_A_DIMENSION = 1.5
@@ -77,19 +75,24 @@ def tune(
     Raises
     ------
     InputError
-        If there is nothing to ask by, or so few queries that they can't prove the target.
+        If there is nothing to ask by, or so few queries without labels that they can't prove the
+        target.
     """
-    target.checked()
+    if asked is not None and encoder is None:
+        raise InputError("vectors were given for this index; expected no queries in words")
+    few = _too_few(target, asked)
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
         trials = Trials(snapshot, ledger.moments(), Path(folder), progress)
-        choosing, proving = _pools(ledger, snapshot, encoder, asked, rng, progress)
-        _check_provable(target, len(proving))
+        proof = None if few else asked
+        choosing, proving = _pools(ledger, snapshot, encoder, proof, rng, progress)
         if len(trials.live) < FEWEST_A_DIMENSION * trials.dim:
             choice = Choice(_cell(snapshot), _few(trials))
-            return SettingsSearch(ledger, trials, target, choice, choosing, proving).as_it_is()
-        choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng, progress)
-        return SettingsSearch(ledger, trials, target, choice, choosing, proving).run()
+            found = SettingsSearch(ledger, trials, target, choice, choosing, proving).as_it_is()
+        else:
+            choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng, progress)
+            found = SettingsSearch(ledger, trials, target, choice, choosing, proving).run()
+        return replace(found, asked=few)
 
 
 def certify(
@@ -170,28 +173,48 @@ def _pools(
 ) -> tuple[Pool, Pool]:
     """Queries to choose by and queries to prove on, which are drawn apart."""
     if asked is None:
-        count = CHOOSING + PROVING
+        count = CHOOSING + targets.PROVING
         pool = document_pool(snapshot, ledger.store, encoder, count, rng, progress)
         return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
-    if encoder is None:
-        raise InputError("vectors were given for this index; expected no queries in words")
-    texts = [text for _, text in asked.queries]
-    if len(texts) < 2:
-        raise InputError(f"{len(texts)} queries; expected some to choose by and some to prove on")
-    order = rng.permutation(len(texts))[:MOST_ASKED]
-    vectors = encoded(encoder, [texts[i] for i in order], progress)
-    pool, few = Pool.asked(ASKED, vectors), max(len(vectors) // 4, 1)
-    return pool.part(slice(few)), pool.part(slice(few, None))
+    assert encoder is not None
+    choosing, proving = _parts(len(asked.queries))
+    order = rng.permutation(len(asked.queries))[: choosing + proving]
+    vectors = encoded(encoder, [asked.queries[i][1] for i in order], progress)
+    pool = Pool.asked(ASKED, vectors)
+    return pool.part(slice(choosing)), pool.part(slice(choosing, None))
 
 
-def _check_provable(target: Target, count: int) -> None:
-    """So few queries prove less, even if every one finds all."""
-    most = betting_bound(np.ones(count), ERROR * SHARES[0])
-    if most < target.recall:
+def _parts(count: int) -> tuple[int, int]:
+    """How many of so many given queries choose, and how many prove: a quarter, and the others."""
+    choosing = min(max(count // 4, 1), CHOOSING)
+    return choosing, min(max(count - choosing, 0), targets.PROVING)
+
+
+def _too_few(target: Target, asked: Asked | None) -> str | None:
+    """Why given queries can't prove a target, however much each finds; None if they can.
+
+    With labels they choose the metric and the fusion, which takes no proof.
+
+    Raises
+    ------
+    InputError
+        If they have no labels, or no queries can prove the target.
+    """
+    target.checked()
+    if asked is None:
+        return None
+    proving = _parts(len(asked.queries))[1]
+    if (most := provable(proving)) >= target.agreement:
+        return None
+    said = f"{proving:,} of {len(asked.queries):,} queries prove {shown_down(most)} at most"
+    if not asked.labels:
         raise InputError(
-            f"recall={target.recall:g}: {count:,} queries to prove it on can show {most:.3f} at "
-            "most; expected more queries, or less recall"
+            f"agreement={target.agreement:g}: {said}; expected more queries, or a lower agreement"
         )
+    return (
+        f"labels choose the metric and the fusion; {said}, so queries made of the documents choose "
+        f"k and candidates and prove {target.agreement:g}"
+    )
 
 
 def _metric(
@@ -268,7 +291,7 @@ def _labelled(
 
 def _few(trials: Trials) -> str:
     return (
-        f"{len(trials.live):,} documents of {trials.dim} dimensions, fewer than "
+        f"{len(trials.live):,} {trials.snapshot.noun} of {trials.dim} dimensions, fewer than "
         f"{FEWEST_A_DIMENSION:g} for each: the settings stay as they are"
     )
 

@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .openvino_library import openvino_library
+
 LAYOUT = 1
 """Version of what a kept conversion consists of."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
@@ -76,7 +78,6 @@ def load_conversion(key: str) -> Conversion | None:
     except (OSError, RuntimeError):  # a folder that can't be looked at, or no home
         return None
     try:
-        import openvino
         from tokenizers import Tokenizer
 
         said = json.loads((folder / FACTS).read_text())
@@ -84,7 +85,7 @@ def load_conversion(key: str) -> Conversion | None:
             if _digest(folder / name) != digest:
                 raise ValueError(name)
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        model = openvino.Core().read_model(folder / MODEL)
+        model = openvino_library().Core().read_model(folder / MODEL)
         return Conversion(Facts(**said["facts"]), tokenizer, model)
     except Exception:  # a damaged cache is no cache; the libraries raise what they like
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,14 +94,13 @@ def load_conversion(key: str) -> Conversion | None:
 
 def keep_conversion(key: str, conversion: Conversion) -> None:
     """Keep a conversion for the next process; if there is no room, it is made again."""
-    import openvino
-
     with suppress(OSError, RuntimeError):
         folder = cache_folder() / key
         folder.parent.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
         try:
-            openvino.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
+            library = openvino_library()
+            library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
             conversion.tokenizer.save(str(new / TOKENIZER))
             files = {path.name: _digest(path) for path in new.iterdir()}
             said = {"facts": asdict(conversion.facts), "files": files}

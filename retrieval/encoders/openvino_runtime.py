@@ -16,6 +16,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 
+from .openvino_library import openvino_library
 from .processor import capabilities, core_limit, cores, openvino_core, processor_key
 from .streams import Batch, Streams
 
@@ -118,9 +119,8 @@ def _with_compressed_weights(model: Any) -> Any:
     A CPU that has products of 8 bits then quantises the other factor as it goes, in groups of
     dimensions; another one widens the weights.
     """
-    import openvino
-    from openvino import opset13 as ops
-
+    openvino = openvino_library()
+    ops = openvino.opset13
     model = model.clone()
     for node in model.get_ordered_ops():
         if node.get_type_name() != "MatMul":

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .openvino_library import openvino_library
+
 OWN_CODE = ("openvino_runtime.py", "streams.py", "precision_choice.py")
 """What a measurement depends on beside the processor."""
 
@@ -18,10 +20,8 @@ HALVES = {"bf16": "BF16", "fp16": "FP16"}
 
 @cache
 def openvino_core() -> Any:
-    """The one `openvino.Core` of this process; importing it takes a tenth of a second."""
-    import openvino
-
-    return openvino.Core()
+    """The one `openvino.Core` of this process."""
+    return openvino_library().Core()
 
 
 @cache

@@ -24,8 +24,10 @@ from slimdex.indexes.errors import InputError
 from .cache import Facts
 from .folder_checks import check_model_folder
 from .hub import ModelFiles
+from .openvino_library import openvino_library
 from .openvino_runtime import CPU_TOKENS
 from .pooling import POOLER, Pooling, pool
+from .processor import capabilities
 from .sentence_folder import Dense, Normalize
 from .tokens import Ids, padding_id
 
@@ -146,8 +148,7 @@ class TorchRuntime:
     def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:
         if precision == "auto":
             if device == "cpu":
-                fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-                precision = "bf16" if fast else "fp32"
+                precision = "bf16" if "BF16" in capabilities() else "fp32"
             else:  # every GPU that computes at all is fast in half precision
                 fast = torch.cuda.is_bf16_supported(including_emulation=False)
                 precision = "bf16" if fast else "fp16"
@@ -295,7 +296,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
         If there is no OpenVINO, it can't convert the network, or it gives other vectors.
     """
     try:
-        import openvino
+        openvino = openvino_library()
     except ImportError as error:
         raise ConversionError(str(error)) from error
     example = tuple(map(torch.from_numpy, _probe((2, 5), vocabulary)))

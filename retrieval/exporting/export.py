@@ -12,9 +12,16 @@ from slimdex.indexes.progress import Progress, silent
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
-from . import faiss_folder, npz_file, onnx_folder, parquet_file, sentence_transformers_folder
+from . import (
+    faiss_folder,
+    npz_file,
+    onnx_folder,
+    parquet_file,
+    sentence_transformers_folder,
+    text_rows,
+)
 from .reduced_model import ReducedModel
-from .selection import REDUCED, VECTORS, Selection
+from .selection import FULL, REDUCED, VECTORS, Selection
 
 FILE, FOLDER = "file", "folder"
 WriteRows = Callable[[Selection, Path, Progress], list[str]]
@@ -33,6 +40,8 @@ class RowFormat:
 
 ROW_FORMATS: Mapping[str, RowFormat] = {
     "parquet": RowFormat(FILE, parquet_file.write),
+    "jsonl": RowFormat(FILE, text_rows.write_jsonl),
+    "csv": RowFormat(FILE, text_rows.write_csv),
     "npz": RowFormat(FILE, npz_file.write),
     "faiss": RowFormat(FOLDER, faiss_folder.write),
 }
@@ -73,7 +82,7 @@ def export(
     path: str | Path,
     to: str,
     *,
-    vectors: str = REDUCED,
+    vectors: str | None = None,
     where: str | None = None,
     progress: Progress = silent,
 ) -> Exported:
@@ -85,10 +94,11 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet", "npz" or "faiss", with documents; "sentence-transformers" or "onnx", a
-        model.
-    vectors : "reduced", as the codes see them: k dimensions, of unit length; or "full", the
-        encoder's own, as they are kept on disk.
+    to : "parquet", "jsonl", "csv", "npz" or "faiss", with documents; "sentence-transformers" or
+        "onnx", a model.
+    vectors : "full", the encoder's own, as they are kept on disk, from which an index can be built
+        again; or "reduced", as the codes see them: k dimensions, of unit length. None is "full" in
+        files and "reduced" in folders: FAISS's, whose index reduces by itself, and models.
     where : a DuckDB expression on the documents' columns; the others are left out.
     progress : called as `progress(name, done, total)` now and then.
 
@@ -101,6 +111,8 @@ def export(
     path = Path(path)
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if vectors is None:
+        vectors = FULL if to in ROW_FORMATS and ROW_FORMATS[to].kind == FILE else REDUCED
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
     if to in ROW_FORMATS:

@@ -20,7 +20,7 @@ from slimdex.indexes.settings import Settings
 from ..collection.collection import Collection
 from ..conditions import compared
 from ..documents import Document as OwnDocument
-from ..documents import Hit
+from ..documents import Hit, id_text
 from .metadata import as_columns, as_metadata, column_of
 
 Filter = Mapping[str, Any] | None
@@ -70,10 +70,7 @@ class SlimdexVectorStore(VectorStore):
     ) -> None:
         encoder = None if embedding is None else EmbeddingsEncoder(embedding)
         self._embedding = embedding
-        if Path(path).exists():
-            self.collection = Collection.open(path, encoder)
-        else:
-            self.collection = Collection.create(path, encoder, settings)
+        self.collection = Collection.open_or_create(path, encoder, settings)
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -113,7 +110,7 @@ class SlimdexVectorStore(VectorStore):
             raise InputError(
                 f"{len(texts)} texts, {len(told)} ids and {len(rows)} metadata; expected as many"
             )
-        names = [id or str(uuid4()) for id in told]
+        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in told]
         documents = {
             id: OwnDocument(id, text, metadata=as_columns(row))
             for id, text, row in zip(names, texts, rows, strict=True)

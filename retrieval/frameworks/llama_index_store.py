@@ -26,7 +26,7 @@ from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
 from ..conditions import compared, joined, negated
-from ..documents import Document
+from ..documents import Document, id_text
 from ..sources.given_vectors import GivenEncoder
 from ..sql import identifier, literal
 from .metadata import as_columns, as_metadata, column_of
@@ -139,7 +139,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     def _where(self, ids: Sequence[str] | None, filters: MetadataFilters | None) -> str | None:
         parts = []
         if ids is not None:  # none of them are no nodes, not all
-            parts.append(compared("id", "IN", list(ids)) if ids else "false")
+            parts.append(compared("id", "IN", [*map(id_text, ids)]) if ids else "false")
         if filters is not None and filters.filters:
             assert self._collection is not None
             parts.append(condition(filters, self._collection._store.columns))

@@ -2,7 +2,7 @@
 
 `running` listens, `gate` looks at who comes, `app` puts the routes together; `served_index` is
 what they ask.
-Files import only what is above them: limits, batching, metrics, tokens, hosts, bodies,
-openai_filters, served_index, service, failures, gate, bulk, routes_search, routes_change,
-routes_openai, routes_status, routes_page, agents, app, owner, running.
+Files import only what is above them: limits, batching, conditional, metrics, tokens, hosts, bodies,
+openai_filters, served_index, service, failures, gate, bulk, json_requests, routes_search,
+routes_change, routes_openai, routes_status, routes_page, agents, app, owner, running.
 """

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from slimdex.indexes.errors import SlimdexError
 
 from ..commands import Columns, Command, Fetch, Info, Search
-from ..excerpts import shortened
+from ..excerpts import is_by_chance, shortened
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
 """What does a command with the index of a name."""
@@ -105,18 +105,19 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         command = Search([query], limit=limit, where=where)
         found = await done(index, command)
         hits, chance = found["hits"][0], found["chance_score"]
-        is_chance = bool(hits) and chance is not None and hits[0]["score"] < chance
+        texts = [hits[0][name] for name in ("id", "title", "text")] if hits else []
+        is_chance = bool(hits) and is_by_chance(hits[0]["score"], chance, query, *texts)
         note = "The best is no nearer than a random document would be." if is_chance else ""
         return Passages(passages=[_passage(hit) for hit in hits], note=note)
 
     @server.tool(annotations=READS)
     async def fetch(
-        id: Annotated[str, Field(description="Of a document that was found.")],
+        id: Annotated[str | int, Field(description="Of a document that was found.")],
         index: IndexName = None,
         start: Annotated[int, Field(ge=0, description="The first character to read.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
-        found = await done(index, Fetch(id))
+        found = await done(index, Fetch(str(id)))
         return Text(
             id=found["id"],
             title=found["title"],

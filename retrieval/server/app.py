@@ -35,7 +35,7 @@ def application(service: Service) -> FastAPI:
     app.state.agents = agents_server([*service.indexes], service.do)
     app.router.routes.extend(agents_routes(app.state.agents))
     app.add_exception_handler(RequestValidationError, _misread)
-    for kind in (HTTPException, SlimdexError, Exception):
+    for kind in (HTTPException, SlimdexError, OSError, Exception):
         app.add_exception_handler(kind, _failed)
     return app
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 
@@ -87,7 +86,8 @@ class FoundBody(BaseModel):
 
     queries: list[AnswerBody]
     chance_score: float | None = Field(
-        description="What the best of as many random documents scores: a hit below says nothing."
+        description="What the best of as many random documents scores: a hit below says nothing, "
+        "unless it has the query word for word."
     )
     milliseconds: dict[str, float] = Field(
         description="Of the batch that the query was in: "
@@ -105,21 +105,12 @@ class DocumentBody(BaseModel):
     text: Text
     title: Text = ""
 
-    @model_validator(mode="after")
-    def _is_finite(self) -> Self:
-        """What JSON has no number for, Python reads; a column of whole numbers would be others."""
-        try:
-            json.dumps(self.model_extra, allow_nan=False)
-        except ValueError as error:
-            raise PydanticCustomError("finite", "NaN or infinity; expected numbers") from error
-        return self
-
 
 class DeleteBody(Body):
     """Documents by their ids, or by a condition: one of the two."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[Text] | None = Field(None, min_length=1)
+    ids: list[Text | int] | None = Field(None, min_length=1)
     where: Text | None = None
 
 

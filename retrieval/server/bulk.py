@@ -5,7 +5,7 @@ While some are committed, no more is read: the connection fills up, and the call
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +15,12 @@ from slimdex.indexes.json_text import parsed
 
 from ..collection.collection import Collection
 from ..collection.writer import Added
+from ..documents import id_text
 from .limits import LimitError, Limits
 from .served_index import ServedIndex
 
+STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+"""Types of bodies that are read line by line, with a limit on each line."""
 Line = tuple[int, bytes]
 """A line's number, from 1 on, and what stands in it."""
 
@@ -67,18 +70,46 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
         raise InputError("no documents; expected lines of JSON, each with an id and a text")
 
 
-def _add(collection: Collection, lines: Sequence[Line]) -> Added:
+async def commit(index: ServedIndex, body: Any) -> Durable:
+    """One commit of the documents that are a JSON value: an object, or a list of them.
+
+    Raises
+    ------
+    InputError
+        For what is no document, with its number.
+    """
+    documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
+    if not documents:
+        raise InputError("no documents; expected at least one")
+    added = await index.change(lambda collection: collection._add_given(documents))
+    return Durable().and_then(added, len(body) if isinstance(body, list) else 1)
+
+
+def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
+    """Documents, the last of each id, as if one came after the other."""
     documents = {}
+    for number, value in found:
+        if not isinstance(value, dict) or "id" not in value or "text" not in value:
+            raise InputError(f"{what} {number:,}: expected a JSON object with an id and a text")
+        try:
+            documents[id_text(value["id"])] = value
+        except InputError as error:
+            raise InputError(f"{what} {number:,}: {error}") from error
+    return [*documents.values()]
+
+
+def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
     for number, line in lines:
         try:
-            found = parsed(line.decode())
+            yield number, parsed(line.decode())
         except ValueError as error:
             raise InputError(f"line {number:,}: {error}; expected a JSON object") from error
-        if not isinstance(found, dict) or "id" not in found or "text" not in found:
-            raise InputError(f"line {number:,}: expected a JSON object with an id and a text")
-        documents[str(found["id"])] = found  # the last of an id, as if one came after the other
+
+
+def _add(collection: Collection, lines: Sequence[Line]) -> Added:
+    documents = _last(_parsed(lines), "line")
     try:
-        return collection.add([*documents.values()])
+        return collection._add_given(documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
 
 from .limits import LimitError
 from .service import Service
@@ -22,11 +22,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def told_of(error: Exception, service: Service) -> tuple[int, str]:
     """An HTTP status, and a line that names no file of the server's.
 
-    What its caller can't mend is written to the log, whole.
+    What its caller can't mend is written to the log, a fault of ours with its traceback.
     """
     status, line = _told(error)
     if status >= 500 and not isinstance(error, LimitError):
-        LOG.error("%s", error, exc_info=error)
+        LOG.error("%s", error, exc_info=error if status == 500 else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
@@ -43,6 +43,8 @@ def _told(error: Exception) -> tuple[int, str]:
             return 400, "the connection ended before the body did"
         case LimitError():
             return error.status, str(error)
+        case UnreadableError():
+            return 503, "the index can't be read at the moment; expected to be asked later"
         case InUseError():
             return 503, str(error)
         case InputError():
@@ -51,6 +53,8 @@ def _told(error: Exception) -> tuple[int, str]:
             return 500, "the index is damaged; the server's log says where"
         case OSError() if error.errno in FULL or "No space left" in str(error):
             return 507, "the server's disk is full; nothing of this was kept"
+        case OSError() if error.errno == errno.EFBIG:
+            return 507, "the index's files may not grow (File too large); nothing of this was kept"
     return 500, "an error of the server's own; its log says more"
 
 

@@ -22,11 +22,11 @@ from .tokens import Right, Tokens
 
 RIGHT = "slimdex_right"
 """Where a request's scope says what its caller may do."""
+READING = "slimdex_reading"
+"""Where a request's scope says how much of its body is in memory."""
 OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 BELOW = ("/page/", "/docs/")
 """Paths, and beginnings of paths, that tell nothing of what is served, and take no token."""
-STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
-"""Types of bodies that are read line by line, with a limit on each line."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 UNKNOWN = "unknown"
 """What metrics call a path that is no route's, and a method that is none: callers may make up any
@@ -43,9 +43,15 @@ class Refusal(Exception):
 
 @dataclass
 class _Reading:
-    """How many bytes of a request's body are in memory, as long as it is not answered."""
+    """How many bytes of a request's body are in memory, until it is answered.
+
+    Attributes
+    ----------
+    is_bounded : False once the route reads line by line, with a limit on each line.
+    """
 
     held: int = 0
+    is_bounded: bool = True
 
 
 class Gate:
@@ -80,8 +86,8 @@ class Gate:
             await send(message)
 
         try:
-            scope[RIGHT] = self._right(scope, headers)
-            await self._app(scope, self._bounded(scope, headers, receive, reading), counted)
+            scope[RIGHT], scope[READING] = self._right(scope, headers), reading
+            await self._app(scope, self._bounded(headers, receive, reading), counted)
         except Refusal as refusal:
             answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
             await answer(scope, receive, counted)
@@ -130,17 +136,19 @@ class Gate:
         ]
 
     def _bounded(
-        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
+        self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
     ) -> Receive:
-        """What the application reads the body by: no more than a limit, and not for ever."""
-        most = self._limits.body
-        type_ = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
-        is_streamed = type_ in STREAMED and scope["method"] == "POST"
-        said = headers.get(b"content-length", b"0")
-        if not is_streamed and said.isdigit() and int(said) > most:
-            raise Refusal(413, f"a body of {int(said):,} bytes; expected {most:,} or fewer")
+        """Return the callable that the application reads the body by, with its limits.
+
+        Nothing is refused before the route reads: only the route can say that it streams.
+        """
+        most, said = self._limits.body, headers.get(b"content-length", b"0")
 
         async def bounded() -> Message:
+            if reading.is_bounded and said.isdigit() and int(said) > most:
+                raise HTTPException(
+                    413, f"a body of {int(said):,} bytes; expected {most:,} or fewer"
+                )
             try:
                 async with asyncio.timeout(self._limits.idle):
                     message = await receive()
@@ -148,20 +156,26 @@ class Gate:
                 raise HTTPException(
                     408, f"nothing for {self._limits.idle:g} s; expected the rest of the body"
                 ) from None
-            if is_streamed:
-                return message
-            size = len(message.get("body", b""))
-            reading.held += size
-            self._held += size
-            if reading.held > most:
-                raise HTTPException(413, f"a body of over {most:,} bytes; expected fewer")
-            if self._held > self._limits.bodies:
-                raise HTTPException(
-                    503, f"{self._held:,} bytes of requests wait; expected to be asked later"
-                )
+            if reading.is_bounded:
+                self._count(reading, len(message.get("body", b"")))
             return message
 
         return bounded
+
+    def _count(self, reading: _Reading, size: int) -> None:
+        reading.held += size
+        self._held += size
+        if reading.held > self._limits.body:
+            raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
+        if self._held > self._limits.bodies:
+            raise HTTPException(
+                503, f"{self._held:,} bytes of requests wait; expected to be asked later"
+            )
+
+
+def reads_by_line(request: Request) -> None:
+    """Lift the limits on the size of a request's body: its route holds one part at a time."""
+    request.scope[READING].is_bounded = False
 
 
 def needs(right: Right) -> Callable[[Request], Awaitable[None]]:

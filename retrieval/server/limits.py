@@ -28,7 +28,7 @@ class Limits:
 
     Attributes
     ----------
-    body : bytes of a request, but for documents in bulk, which may have any number of lines.
+    body : bytes of a request, except documents in bulk, which may have any number of lines.
     bodies : bytes of the bodies of all requests that are under way.
     line : bytes of a line of documents in bulk.
     queries : in one search.

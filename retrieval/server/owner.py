@@ -23,8 +23,8 @@ from slimdex.indexes.errors import InUseError, SlimdexError
 
 from ..as_json import json_of
 from ..commands import Talk, command_of
+from .bulk import STREAMED
 from .failures import LOG
-from .gate import STREAMED
 from .served_index import ServedIndex
 from .service import Service
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
@@ -21,17 +22,19 @@ from ..collection.collection import Collection
 from ..commands import AskedSources, Compact, Delete, Reduce, Sync, Talk
 from ..documents import Document
 from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
-from .bulk import Durable, commits
+from .bulk import STREAMED, Durable, commit, commits
 from .failures import told_of
-from .gate import STREAMED, needs
+from .gate import needs, reads_by_line
+from .json_requests import JsonRoute
 from .limits import LimitError
 from .routes_search import Index, service_of
 from .served_index import ServedIndex
 from .tokens import Right
 
+JSON = "application/json"
 CORPUS = "corpus.jsonl"
 """What is read of a folder that has it."""
-routes = APIRouter(dependencies=[Depends(needs(Right.WRITE))])
+routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
 
 
 @routes.put("/indexes/{name}/documents/{id:path}")
@@ -70,30 +73,46 @@ async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
                     "schema": {"type": "string"},
                     "example": '{"id": "1", "text": "The cat sat on the mat.", "year": 1990}\n'
                     '{"id": "2", "text": "Stocks fell.", "year": 2001}\n',
-                }
+                },
+                JSON: {
+                    "schema": {"anyOf": [{"type": "object"}, {"type": "array"}]},
+                    "example": [{"id": "1", "text": "The cat sat on the mat.", "year": 1990}],
+                },
             },
         }
     },
 )
 async def add(index: Index, request: Request) -> Response:
-    """Add documents in bulk: lines of JSON, each with an id, a text and perhaps a title; other
-    names are metadata. Any number of lines: they are committed some at a time.
+    """Add documents, each with an id, a text and perhaps a title; other names are metadata.
+
+    As JSON, one or an array: all are committed together. As lines of JSON any number: they are
+    committed some at a time.
 
     With `Accept: application/x-ndjson` each commit is told as a line of JSON when it is durable.
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if type_ == JSON:
+        return JSONResponse(asdict(await commit(index, await _json(request))))
     if type_ not in STREAMED:
-        raise LimitError(415, f"a body of type {type_!r}; expected {STREAMED[0]}")
+        raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
     if index.senders >= index.limits.senders:
         raise LimitError(
             503, f"{index.senders} callers are sending documents; expected to be asked later"
         )
+    reads_by_line(request)
     told = _told(index, request)
     first = await anext(told)
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
         return _Answering(_lines(first, told), media_type=STREAMED[0])
     last = [first, *[one async for one in told]][-1]
     return JSONResponse(last, last.pop("status", 200))
+
+
+async def _json(request: Request) -> Any:
+    try:
+        return await request.json()
+    except json.JSONDecodeError as error:
+        raise InputError(f"the body: {error.msg}; expected a document, or an array") from error
 
 
 class _Answering(StreamingResponse):

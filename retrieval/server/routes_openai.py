@@ -21,11 +21,12 @@ from slimdex.indexes.reduced_index import reduced
 from ..collection.collection import Collection
 from ..documents import OWN_COLUMNS, Hit
 from .bodies import Text
+from .json_requests import JsonRoute
 from .openai_filters import condition
 from .routes_search import service_of
 from .served_index import How
 
-routes = APIRouter(prefix="/v1")
+routes = APIRouter(prefix="/v1", route_class=JsonRoute)
 
 
 class EmbeddingsBody(BaseModel):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
-import numpy as np
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 
 from ..as_json import document_json, hit_json, json_of
 from ..collection.collection import Collection
 from .bodies import FoundBody, SearchBody
+from .json_requests import JsonRoute
 from .served_index import How, ServedIndex
 from .service import Service
 
-routes = APIRouter()
+routes = APIRouter(route_class=JsonRoute)
 WRITTEN_AT_ONCE = 200
 """Hits that are written as JSON where all callers wait; more of them in a thread."""
 ONE_OF = "expected one of query, queries, vector and vectors"
@@ -31,7 +32,18 @@ def service_of(request: Request) -> Service:
 
 
 async def index_of(name: str, request: Request) -> ServedIndex:
-    """The index that a request names. (What is not `async` would be run in a thread.)"""
+    """The index that a request names. (What is not `async` would be run in a thread.)
+
+    Raises
+    ------
+    InputError
+        If its path is not Unicode: other bytes would all stand for one id.
+    """
+    raw = unquote_to_bytes(request.scope.get("raw_path") or b"")
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"path {raw[:100]!r}; expected UTF-8") from error
     return service_of(request).named(name)
 
 
@@ -87,7 +99,7 @@ def _queries(body: SearchBody) -> tuple[list[str], list[str] | Matrix]:
     rows = body.vectors or [body.vector or []]
     if len(lengths := {len(row) for row in rows}) > 1:
         raise InputError(f"vectors of {sorted(lengths)} dimensions; expected as many in each")
-    return [f"vector {i + 1}" for i in range(len(rows))], np.array(rows, dtype=np.float32)
+    return [f"vector {i + 1}" for i in range(len(rows))], as_matrix(rows)
 
 
 @routes.get("/indexes")

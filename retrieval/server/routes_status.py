@@ -6,8 +6,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from .routes_search import service_of
+from .service import Service
 
 routes = APIRouter()
+READY = "ready"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -19,15 +21,21 @@ async def health() -> dict[str, str]:
 
 @routes.get("/ready")
 async def ready(request: Request, response: Response) -> dict[str, str]:
-    """Whether it takes queries: models and codes are loaded, and few are waiting."""
-    service = service_of(request)
+    """Whether it takes queries: models and codes are loaded, catalogs open, and few wait."""
+    status = await _status(service_of(request))
+    if status != READY:
+        response.status_code = 503
+    return {"status": status}
+
+
+async def _status(service: Service) -> str:
+    indexes = service.indexes.values()
     if not service.is_ready:
-        response.status_code = 503
-        return {"status": "loading"}
-    busy = [index for index in service.indexes.values() if index.waiting >= index.limits.waiting]
-    if busy:
-        response.status_code = 503
-    return {"status": "busy" if busy else "ready"}
+        return "loading"
+    if not all([await index.can_read() for index in indexes]):
+        return "recovering"
+    is_busy = any(index.waiting >= index.limits.waiting for index in indexes)
+    return "busy" if is_busy else READY
 
 
 @routes.get("/metrics")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -14,17 +15,19 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.stages import spent
 
 from ..collection.asked_queries import encoded_by
 from ..collection.collection import Collection
 from ..collection.view import DOCUMENT
 from ..collection.writer import Added
+from ..commands import Command, Search, Talk
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder
 from ..words.fusion import AUTO, OFF, fusion_of
 from .batching import Batcher
+from .conditional import Conditional
 from .limits import LimitError, Limits
 from .metrics import Metrics
 
@@ -76,7 +79,7 @@ class ServedIndex:
 
     Parameters
     ----------
-    filtering : where searches with conditions run, for all indexes of a service.
+    conditional : where searches with conditions run, for all indexes of a service.
 
     Attributes
     ----------
@@ -89,10 +92,10 @@ class ServedIndex:
         collection: Collection,
         limits: Limits,
         metrics: Metrics,
-        filtering: Executor,
+        conditional: Conditional,
     ) -> None:
         self.name, self.collection, self.limits = name, collection, limits
-        self._filtering, self._filtered = filtering, 0
+        self._conditional, self._filtered = conditional, 0
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
@@ -127,9 +130,14 @@ class ServedIndex:
             If too much is asked, or waits, or it takes too long.
         """
         self._check(queries, how.limit)
+        async with self._in_time():
+            return await self._found(queries, how)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncGenerator[None]:
         try:
             async with asyncio.timeout(self.limits.seconds):
-                return await self._found(queries, how)
+                yield
         except TimeoutError:
             raise LimitError(
                 504, f"no answer after {self.limits.seconds:g} s; expected one by then"
@@ -145,22 +153,27 @@ class ServedIndex:
         if how.where is None:
             hits, seconds = await self._searches.ask(asked, len(asked.vectors))
         else:
-            hits, seconds = await self._with_condition(asked)
+            count = len(asked.vectors)
+            ((hits, seconds),) = await self._with_condition(partial(self._search, [asked]), count)
         seconds = {"encode": encode_s} | seconds
         wait_s = perf_counter() - start - sum(seconds.values())
         return Found(hits, {"wait": max(wait_s, 0.0)} | seconds)
 
-    async def _with_condition(self, asked: _Asked) -> _Hits:
-        count = len(asked.vectors)
+    async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; expected to be asked later")
         self._filtered += count
         try:
-            loop = asyncio.get_running_loop()
-            answers = await loop.run_in_executor(self._filtering, self._search, [asked])
-            return answers[0]
+            return await self._conditional.run(work, self.limits.seconds)
         finally:
             self._filtered -= count
+
+    async def do(self, command: Command) -> dict[str, Any]:
+        """What a command that only reads gives; one with a condition has to be done in time."""
+        if not isinstance(command, Search) or command.where is None:
+            return await self.read(lambda found: command.run(found, Talk()))
+        async with self._in_time():
+            return await self._with_condition(partial(command.run, self.collection, Talk()))
 
     def gives_cosines(self, how: How) -> bool:
         """Whether a search's scores are cosines, and not of meaning and words together."""
@@ -205,6 +218,14 @@ class ServedIndex:
             await self._found(["slimdex"], How(1))  # a large model may take longer than a search
         else:
             await self.read(lambda collection: collection._index)
+
+    async def can_read(self) -> bool:
+        """Whether the catalog can be read; one that failed is opened again, if that can be."""
+        store = self.collection._store
+        if not store.is_usable:
+            with suppress(SlimdexError, OSError):
+                await self.read(lambda _: store.ensure_open())
+        return store.is_usable
 
     async def read(self, function: Callable[[Collection], T]) -> T:
         """What a function makes of the collection, which it does not change."""
@@ -271,7 +292,7 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if one came after the other
-        return [self.collection.add([*last.values()])] * len(documents)
+        return [self.collection._add_given([*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
         """Searches that ask for the same are one search."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +16,13 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import InputError, SlimdexError
 
 from ..collection.collection import Collection
-from ..commands import Command, Talk
+from ..commands import Command
+from .conditional import Conditional
 from .limits import Limits
 from .metrics import Metrics
 from .served_index import ServedIndex
 
 LOG = logging.getLogger("slimdex.server")
-FILTERING = 4
-"""Threads for searches with conditions, of all indexes together."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
@@ -69,13 +67,13 @@ class Service:
             if not folder.is_dir():
                 raise InputError(f"--files {folder}: no folder there; expected one that exists")
         service = cls(limits or Limits(), [folder.resolve() for folder in folders])
-        filtering = ThreadPoolExecutor(FILTERING, thread_name_prefix="conditions")
+        conditional = Conditional()
         with ExitStack() as undo:
             for name, place in places.items():
                 collection = open_one(place)
                 undo.callback(collection.close)
                 service.indexes[name] = ServedIndex(
-                    name, collection, service.limits, service.metrics, filtering
+                    name, collection, service.limits, service.metrics, conditional
                 )
             undo.pop_all()
         service._add_gauges()
@@ -91,9 +89,9 @@ class Service:
     async def do(self, name: str, command: Command) -> dict[str, Any]:
         """What a command that only reads gives of the index of a name."""
         try:
-            return await self.named(name).read(lambda found: command.run(found, Talk()))
+            return await self.named(name).do(command)
         except SlimdexError as error:
-            raise type(error)(self.without_paths(str(error))) from error
+            raise SlimdexError(self.without_paths(str(error))) from error
 
     def without_paths(self, message: str) -> str:
         """A message that names indexes in place of their folders."""

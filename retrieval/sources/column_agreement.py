@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ..catalog.metadata_columns import HELD_BY_TEXT, wider
+from ..catalog.metadata_columns import TEXTS, wider
 from .duckdb_readers import MOMENTS, NUMBERS, is_nested
 from .source import Source
 from .tables import EVERY_COLUMN, TableSource
 from .text_files import JSON_ENDINGS
-
-TEXTS = ("JSON", "VARCHAR")
 
 
 def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
@@ -88,16 +86,18 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
         table.keep_as(name, own)
         return []
     are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (own, found)]
-    if all(are_numbers) and table.misfit(name, found, zeros=True) is None:
-        table.keep_as(name, found)
-        return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
+    for number in (own, found) if all(are_numbers) else ():
+        if table.misfit(name, number, zeros=True) is None:
+            table.keep_as(name, number)
+            if "INT" in number:
+                return []
+            return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
     misfit = table.misfit(name, own, zeros=are_numbers[0])
-    which = table.name
-    if misfit is not None:
-        which += f", row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r} is no {own}"
-    if own in HELD_BY_TEXT:
-        table.keep_as(name, "VARCHAR" if misfit else own)
-        return [which] if misfit else []
+    if misfit is None:
+        table.keep_as(name, own)
+        return []
+    which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
+    which += f" is no {own}"
     raise InputError(
         f"{which}: column {name!r} holds {own}; the new values are {type_} (types="
         f"{name}=VARCHAR makes the whole column text, types={name}={own} reads what is so)"

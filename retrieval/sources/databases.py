@@ -14,13 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Timer
 
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
 from ..sql import identifier, literal
-from .files.limits import MEMORY, size
+from .files.limits import LARGEST_FILE, MEMORY, SECONDS, size
 from .files.walking import are_limited
 from .files.worker_process import PROGRAM
 from .table_worker import ROWS, WORKBOOK, chosen
@@ -49,7 +50,7 @@ def query_file(spec: str) -> InputFile:
     file = InputFile(shortened(query, 60), path, ".parquet", "sql", f"sql {query}", [query])
     remove_later(file)
     with duckdb.connect(config=OFFLINE) as connection:
-        _copy(connection, query, path, "sql")
+        _copy(connection, query, path, f"sql {shortened(query)}")
     file.facts.append(hashlib.sha256(path.read_bytes()).hexdigest())
     return file
 
@@ -100,15 +101,37 @@ def _copy_duckdb(path: Path, table: str, to: Path) -> None:
         if are_limited():  # a view may read any file
             connection.execute(f"SET allowed_paths = [{literal(str(to))}]")
             connection.execute("SET enable_external_access = false")
-        _copy(connection, f"SELECT * FROM given.{identifier(name)}", to, str(path))
+        late = Timer(seconds := _seconds(path), connection.interrupt)
+        late.start()
+        try:
+            _copy(connection, f"SELECT * FROM given.{identifier(name)}", to, str(path))
+        except duckdb.InterruptException as error:
+            raise _too_long(path, seconds) from error
+        finally:
+            late.cancel()
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path, name: str) -> None:
     how = "(FORMAT parquet, USE_TMP_FILE false)"  # no second file, which may not be allowed
     try:
         connection.execute(f"COPY ({query}) TO {literal(str(to))} {how}")
+    except duckdb.InterruptException:
+        raise
     except duckdb.Error as error:
         raise InputError(f"{name}: {_first(error)}") from error
+
+
+def _seconds(path: Path) -> float:
+    """Time that reading a table may take: a view may have no end, and a table is as long as its
+    file."""
+    return SECONDS * (1 + path.stat().st_size / LARGEST_FILE)
+
+
+def _too_long(path: Path, seconds: float) -> InputError:
+    return InputError(
+        f"{path}: its rows take over {seconds:.0f} s; expected at most {SECONDS:.0f} s, and as "
+        f"much again for each {size(LARGEST_FILE)} of the file"
+    )
 
 
 def _first(error: Exception) -> str:
@@ -116,17 +139,23 @@ def _first(error: Exception) -> str:
 
 
 def _read_apart(path: Path, table: str, to: Path) -> None:
-    """Let another process read a table, which may run out of memory and nothing else is lost."""
+    """Let another process read a table: it may run out of memory or time, and nothing else is
+    lost."""
+    seconds = _seconds(path)
+    asked = {"path": str(path), "table": table, "seconds": seconds}
+    program = PROGRAM.format(f"{__package__}.table_worker")
     with TemporaryDirectory(prefix="slimdex-") as folder:
-        asked = json.dumps({"path": str(path), "table": table, "folder": folder})
-        program = PROGRAM.format(f"{__package__}.table_worker")
-        done = subprocess.run(
-            [sys.executable, "-c", program, *sys.path],
-            input=asked.encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", program, *sys.path],
+                input=json.dumps({**asked, "folder": folder}).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _too_long(path, seconds) from error
         if done.returncode or not done.stdout:
             said = f"its reader broke off; it may take over {size(MEMORY)} of memory"
             raise InputError(f"{path}: {said}")

@@ -126,6 +126,16 @@ def is_nested(type_: str) -> bool:
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
 
 
+def stored_value(value: str, type_: str) -> str:
+    """A value of a type as SQL, of the type that it is stored as."""
+    if type_ == ZONED:
+        return f"timezone('UTC', {value})"
+    kept = storable(type_)
+    if kept == type_:
+        return value
+    return f"to_json({value})" if kept == "JSON" else f"CAST({value} AS {kept})"
+
+
 def storable(type_: str) -> str:
     """The type a column is kept as.
 
@@ -137,4 +147,6 @@ def storable(type_: str) -> str:
         return "TIMESTAMP"
     if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
         return "JSON"
-    return type_
+    if type_.startswith("ENUM("):  # which another category would not fit into
+        return "VARCHAR"
+    return type_.replace('"NULL"', "VARCHAR")  # of lists without items

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from struct import Struct
 from typing import Any, Literal, Protocol
@@ -19,7 +20,9 @@ from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, as_matrix, batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
-from ..sql import identifier, one_file
+from ..sql import identifier, literal, one_file
+from .duckdb_readers import READERS
+from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 
 ARRAY, ARCHIVE = ".npy", ".npz"
 """How files of numpy's end: one array, and several by name."""
@@ -127,7 +130,7 @@ class ArrayVectors:
 
 
 class ColumnVectors:
-    """A column of Parquet files whose values are lists of numbers.
+    """A column of tables, whose values are lists of numbers; in CSV, as JSON writes them.
 
     Raises
     ------
@@ -137,9 +140,10 @@ class ColumnVectors:
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         self.name, self._paths = f"column {column!r}", paths
-        files = ", ".join(one_file(str(path)) for path in paths)
-        self._table, self._column = f"read_parquet([{files}])", identifier(column)
-        self._connection = duckdb.connect()
+        self._column, self._connection = identifier(column), duckdb.connect()
+        self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
+        files = ", ".join(one_file(str(file.path)) for file in self._files)
+        self._table = f"read_parquet([{files}])"
         rows, present, least, most = self._fetch(
             f"SELECT count(*), count({self._column}), min(len({self._column})), "
             f"max(len({self._column})) FROM {self._table}"
@@ -172,6 +176,17 @@ class ColumnVectors:
         """From the files' paths, sizes and times of change."""
         parts = [self._column, *map(_stamp, self._paths)]
         return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+    def _as_parquet(self, file: InputFile) -> InputFile:
+        """A table whose rows can be read from anywhere: of another kind, a copy of the column."""
+        if file.ending == ".parquet":
+            return file
+        copy = replace(file, path=temporary())
+        remove_later(copy)
+        lists = f"SELECT {self._column}::FLOAT[] AS {self._column} FROM "
+        lists += READERS[file.ending](file, {}, ())
+        self._fetch(f"COPY ({lists}) TO {literal(str(copy.path))} (FORMAT parquet)")
+        return copy
 
     def _read(self, start: int) -> Matrix:
         values = self._fetch(
@@ -217,10 +232,11 @@ def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
     """
     if not spec.endswith((ARRAY, ARCHIVE)):
         paths = [Path(source) for source in sources]
-        if other := [path for path in paths if path.suffix != ".parquet" or not path.is_file()]:
+        endings = [ending_of(path, FileFormat()) if path.is_file() else "" for path in paths]
+        if other := [path for path, end in zip(paths, endings, strict=True) if end not in READERS]:
             raise InputError(
                 f"vectors={spec!r}, source {str(other[0])!r}; expected a .npy or .npz file, or "
-                "a column of Parquet sources"
+                "a column of Parquet, JSONL or CSV sources"
             )
         return ColumnVectors(paths, spec)
     path = Path(spec)

@@ -11,9 +11,9 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ..column_types import restored
-from ..documents import Document
+from ..documents import Document, id_text
 from ..sql import identifier
-from .duckdb_readers import ZONED, storable
+from .duckdb_readers import storable, stored_value
 from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
@@ -72,7 +72,7 @@ def _document(item: Any) -> Document:
         raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED}")
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
     words, heading = item[text], item[title] if title else None
-    return Document(str(item[id]), _words(words), _words(heading), rest)
+    return Document(id_text(item[id]), _words(words), _words(heading), rest)
 
 
 def _roles(names: Sequence[str]) -> tuple[str | None, ...]:
@@ -97,7 +97,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
     kept = kept_names([*own])
     columns = {kept[c]: storable(t) for c, t in own.items()}
     read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
-    read += [_value(c, t) for c, t in own.items()]
+    read += [stored_value(identifier(c), t) for c, t in own.items()]
     return ", ".join(read), columns
 
 
@@ -106,14 +106,6 @@ def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> It
         if id is None:
             raise InputError(f"row {number} has no id; expected one")
         yield Document(id, text or "", title or "", restored(columns, own))
-
-
-def _value(column: str, type_: str) -> str:
-    """A column's value as SQL, of the type that it is stored as."""
-    value = identifier(column)
-    if type_ == ZONED:
-        return f"timezone('UTC', {value})"
-    return f"to_json({value})" if storable(type_) != type_ else value
 
 
 def _advice(reason: str) -> str:

@@ -1,7 +1,8 @@
 """The process that reads a table of SQLite or Excel, and writes its rows as lines of JSON.
 
-It has so much memory and no more: a workbook of a few kilobytes may say that it has 17 billion
-cells. It is told a line of JSON, and answers one: ``{"error": words}``, empty if all went well.
+Its memory, time and rows are limited: a workbook of a few kilobytes may say that it has 17 billion
+cells, and a view's rows may have no end. It is told a line of JSON, and answers one:
+``{"error": words}``, empty if all went well.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from slimdex.indexes.errors import InputError
 from ..sql import identifier
 from .files.archives import ENCRYPTED, MOST_ENTRIES
 from .files.limits import INSTALL, MEMORY, size
-from .files.worker import limit_memory
+from .files.worker import limit_memory, limit_time
 
 WORKBOOK = ".xlsx"
 ROWS = "rows.jsonl"
 """What is written into the folder that is given."""
 LARGEST_WORKBOOK = 1 << 30
 """Bytes that an Excel file may become when it is unpacked."""
+LARGEST_ROWS = 1 << 30
+ROWS_PER_BYTE = 64
+"""Characters that a file's rows may have as JSON; and for each of its bytes, if that is more."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
@@ -43,6 +47,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
     limit_memory()
     asked = json.loads(sys.stdin.buffer.read())
+    limit_time(asked["seconds"])
     error = _error(Path(asked["path"]), asked["table"], Path(asked["folder"]))
     answers.write(json.dumps({"error": error}))
     answers.flush()
@@ -55,7 +60,9 @@ def _error(path: Path, table: str, folder: Path) -> str:
     else:
         rows = rows_of_sqlite(path, table)
     try:
-        _write(folder / ROWS, rows)
+        most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
+        if not _write(folder / ROWS, rows, most):
+            return f"{path}: rows of over {size(most)}; expected at most that, written as JSON"
     except InputError as error:
         return str(error)
     except MemoryError:
@@ -134,7 +141,7 @@ def _unpack(path: Path, to: Path) -> None:
     """
     try:
         with zipfile.ZipFile(path) as packed, zipfile.ZipFile(to, "w") as copy:
-            entries = list(packed.NameToInfo.values())
+            entries = list({entry.filename: entry for entry in packed.infolist()}.values())
             unpacked = sum(entry.file_size for entry in entries)
             if unpacked > LARGEST_WORKBOOK or len(entries) > MOST_ENTRIES:
                 raise InputError(
@@ -150,11 +157,17 @@ def _unpack(path: Path, to: Path) -> None:
         raise InputError(f"{path}: {error}; expected an Excel workbook") from error
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def _write(path: Path, rows: Iterable[Mapping[str, Any]], most: int) -> bool:
+    """Write rows as lines of JSON; False once they have more characters than they may."""
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
             values = {name: _plain(value) for name, value in row.items()}
-            file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            line = json.dumps(values, ensure_ascii=False) + "\n"
+            most -= len(line)
+            if most < 0:
+                return False
+            file.write(line)
+    return True
 
 
 def _plain(value: Any) -> Any:

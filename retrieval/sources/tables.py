@@ -12,7 +12,9 @@ from typing import Any
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.json_text import parsed
 
+from ..catalog.column_fit import misfits
 from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document
 from ..sql import identifier
@@ -28,6 +30,7 @@ from .duckdb_readers import (
     read_json,
     read_parquet,
     storable,
+    stored_value,
 )
 from .origins import Reading
 from .text_files import (
@@ -46,6 +49,8 @@ ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
 EVERY_COLUMN = "all"
+EMPTY_LISTS = ("JSON[]", '"NULL"[]')
+"""Types that DuckDB finds where all lists of a column are empty."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class TableSource:
         self.name, self._file = file.name, file
         self._reader = READERS[file.ending]
         self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")  # of texts that say no zone
         self._keys: dict[str, str] = {}
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
@@ -91,6 +97,9 @@ class TableSource:
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)
         self._types = self._types | self._asked
+        for name in (self._renamed[c] for c in self._own):
+            if self.found_type(name) in EMPTY_LISTS and self.is_empty(name):
+                self.keep_as(name, "VARCHAR[]")
         self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
         if named is None:  # in a file without a line of names, the first document is one
             self.notes.append(f"the text is the column {self._text!r}, as no other has texts")
@@ -167,11 +176,11 @@ class TableSource:
         self._types = self._types | {self._original[name.lower()]: type_}
 
     def is_empty(self, name: str) -> bool:
-        """Whether a column has no value in any row: then it has no type of its own either."""
+        """Whether a column has no value, or lists without items: then it has no type of its own."""
         column = self._original[name.lower()]
         (found,) = self._execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
-            f"WHERE {identifier(column)}::VARCHAR <> '' LIMIT 1)"
+            f"WHERE {identifier(column)}::VARCHAR NOT IN ('', '[]') LIMIT 1)"
         ).fetchall()
         return not found[0]
 
@@ -182,7 +191,7 @@ class TableSource:
         ----------
         zeros : whether numbers with zeros before them count, too.
         """
-        wrong = f"TRY_CAST(value AS {type_}) IS NULL"
+        wrong = misfits(type_)
         if zeros:
             wrong += r" OR regexp_matches(value, '^\s*[+-]?0\d')"
         try:
@@ -237,7 +246,7 @@ class TableSource:
         elif id is None:
             raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
         try:
-            metadata = restored(columns, own)
+            metadata = restored(columns, own, parsed)
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata, origin=origin)
@@ -375,10 +384,12 @@ class TableSource:
             value = f"to_json({value})"
         elif type_ != read:
             value = f"nullif({value}, '')" if read == "VARCHAR" else value
+            if type_ == "BLOB" and column not in self._asked:
+                return f"from_base64({identifier(column)})"
+            if type_ == "TIMESTAMP" and read == "VARCHAR":
+                return stored_value(f"CAST({value} AS {ZONED})", ZONED)
             value = f"CAST({value} AS {type_})"
-        if type_ == ZONED:
-            return f"timezone('UTC', {value})"
-        return f"to_json({value})" if storable(type_) != type_ else value
+        return stored_value(value, type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:

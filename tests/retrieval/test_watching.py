@@ -20,6 +20,7 @@ import pytest
 from slimdex.retrieval import watching
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from tests.conftest import Report
 
 WHOLE = bool(os.environ.get("SLIMDEX_SWEEP"))
 FILES, CHANGES, SECONDS = (10_000, 500, 60) if WHOLE else (120, 30, 4)
@@ -132,7 +133,7 @@ def answers(index: str, queries: list[str]) -> list[set[tuple[str, float]]]:
 
 @pytest.mark.slow
 @pytest.mark.sweep
-def test_files_that_change_at_random_end_as_a_fresh_build() -> None:
+def test_files_that_change_at_random_end_as_a_fresh_build(report: Report) -> None:
     r = random.Random(3)
     files = [Path(f"notes/{i % 97}/{i}.md") for i in range(FILES)]
     for path in files:
@@ -159,6 +160,7 @@ def test_files_that_change_at_random_end_as_a_fresh_build() -> None:
     assert len(old) == len(files)
     queries = [" ".join(r.choices(WORDS, k=5)) for _ in range(100)]
     assert answers("x", queries) == answers("fresh", queries)
+    report(f"{FILES} files, {CHANGES} changes, {lines} rounds", documents=FILES, changes=CHANGES)
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ function show(hits, query, chance) {
 }
 
 function hitItem(hit, query, chance) {
-  const byChance = chance !== null && hit.score < chance;
+  const byChance = chance !== null && hit.score < chance && !isNamed(hit, query);
   const score = `similarity ${hit.score.toFixed(3)}${byChance ? ", no nearer than chance" : ""}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
   const where = [score, id, hit.headings.join(" › "), hit.page && `page ${hit.page}`].filter(Boolean);
@@ -144,6 +144,13 @@ function hitItem(hit, query, chance) {
     element("p", { class: "place" }, where.join(" · ")),
     element("p", { class: "text" }, ...marked(hit.text, query)),
   );
+}
+
+/** Whether a hit has the query word for word, as a name or in its text. */
+function isNamed(hit, query) {
+  const words = query.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const named = new RegExp(`(?<![\\p{L}\\p{N}_])${words}(?![\\p{L}\\p{N}_])`, "iu");
+  return [hit.id, hit.title, hit.text].some((text) => named.test(text));
 }
 
 /** A text as pieces, the query's words in marks, also with other English endings. */
@@ -312,7 +319,7 @@ function showFacts(facts) {
     bar("this index", bytes(own) + share, own, "bar own"),
     bar("its vectors as float32", bytes(full), full, "bar"),
   );
-  $("recall").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
+  $("agreement").textContent = facts.certificate ? `Measured ${facts.certificate.said}.` : "";
   $("facts").hidden = false;
 }
 

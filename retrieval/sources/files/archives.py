@@ -32,7 +32,11 @@ class Archive:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
 
     def __contains__(self, name: str) -> bool:
-        return name in self._file.NameToInfo
+        try:
+            self._file.getinfo(name)
+        except KeyError:
+            return False
+        return True
 
     def read(self, name: str) -> bytes:
         """An entry; b"" if there is none.

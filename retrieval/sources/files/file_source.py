@@ -21,13 +21,12 @@ from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import is_guessed
-from .front_matter import COLUMNS
+from .front_matter import COLUMNS, tags
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .mail import message_id
 from .mailboxes import messages
 from .outline import Extract
-from .readers import INSTALL
 from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker_process import Worker
 
@@ -80,10 +79,7 @@ class FileSource:
         InputError
             If there are none to read.
         """
-        try:
-            found = walk(Path(spec))
-        except ModuleNotFoundError as error:
-            raise InputError(f"{spec}: has a .gitignore; needs pathspec: {INSTALL}") from error
+        found = walk(Path(spec))
         source = cls(spec, found, spec, encoding)
         if not found.files:
             said = "; ".join([*source.notes, *source.left_out()])
@@ -320,6 +316,8 @@ class FileSource:
             "kind": kind,
             **extract.facts,
         }
+        if "tags" in metadata:  # of properties, a text
+            metadata["tags"] = tags(metadata["tags"])
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
 
 

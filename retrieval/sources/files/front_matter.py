@@ -13,7 +13,7 @@ from typing import Any
 COLUMNS: Mapping[str, str] = {
     "author": "VARCHAR",
     "date": "TIMESTAMP",
-    "tags": "VARCHAR",
+    "tags": "VARCHAR[]",
     "description": "VARCHAR",
     "language": "VARCHAR",
     "pages": "BIGINT",
@@ -58,15 +58,29 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that front matter fills; all of it is the column `front_matter`.
 
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
-    'a, b'
+    ['a', 'b']
     """
     lowered = {str(key).lower(): value for key, value in reversed(list(values.items()))}
     found: dict[str, Any] = {}
     for column, keys in NAMES.items():
+        if column == "tags":
+            continue
         texts = (as_text(lowered.get(key)) for key in keys)
         if text := next(filter(None, texts), None):
             found[column] = moment(text) if column == "date" else text
+    if own := next(filter(None, (tags(lowered.get(key)) for key in NAMES["tags"])), None):
+        found["tags"] = own
     return found | {"front_matter": dict(values)} if values else found
+
+
+def tags(value: Any) -> list[str]:
+    """The tags that a value names: the items of a list, or what commas or semicolons part.
+
+    >>> tags("tea, hot drinks"), tags(["tea", {"name": "hot, or not"}])
+    (['tea', 'hot drinks'], ['tea', 'hot, or not'])
+    """
+    parts = value if isinstance(value, list) else re.split("[,;]", as_text(value))
+    return [*filter(None, map(as_text, parts))]
 
 
 def as_text(value: Any) -> str:

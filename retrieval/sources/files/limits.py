@@ -12,6 +12,8 @@ LARGEST_TEXT = 64 << 20
 """Characters of a document's text."""
 LARGEST_PACKED_TEXT = 10 << 20
 """Characters of a document's text that comes out of a PDF or an archive."""
+LARGEST_RULES = 256 << 10
+"""Bytes of a `.gitignore`."""
 MEMORY = 2 << 30
 """Bytes of address space that the process that reads files may have."""
 SECONDS = 60.0

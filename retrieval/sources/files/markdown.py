@@ -19,7 +19,7 @@ def read(text: str) -> Extract:
 
     >>> tea = read("---\ntags: [drinks, hot]\n---\n# Tea\n\nBoil *fresh* [water](tap.md).")
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
-    ('Tea', 'Tea\n\nBoil fresh water.', 'drinks, hot', 'tea')
+    ('Tea', 'Tea\n\nBoil fresh water.', ['drinks', 'hot'], 'tea')
     """
     values, body = front_matter.split(text)
     outline = Outline()

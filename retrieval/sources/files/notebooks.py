@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
+from slimdex.indexes.json_text import TooDeepError, parsed
+
 from . import markdown
 from .limits import UnreadableError
 from .outline import Extract, Outline
@@ -16,25 +18,46 @@ LONGEST_OUTPUT = 2000
 
 def read(text: str) -> Extract:
     """A notebook of format 3 or 4; every cell is a part."""
-    try:
-        book = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"no notebook: {error}") from error
-    if not isinstance(book, dict):
-        raise UnreadableError("no notebook: expected a JSON object")
-    sheets = [book, *book.get("worksheets", [])]
+    book = _book(text)
+    sheets = [book, *_objects(book, "worksheets")]
     outline, taken = Outline(), Counter[str]()
-    for cell in (c for sheet in sheets for c in sheet.get("cells", [])):
+    for cell in (c for sheet in sheets for c in _objects(sheet, "cells")):
         outline.part(f"cell-id={cell['id']}" if cell.get("id") else "")
         said = _text(cell.get("source", cell.get("input", "")))
         if cell.get("cell_type") == "markdown":
             markdown.feed(outline, said, taken)
         else:
             outline.add(said)
-            for output in cell.get("outputs", []):
+            for output in _objects(cell, "outputs"):
                 outline.add(_written(output))
-    title = _text(book.get("metadata", {}).get("title", "")) or outline.first_heading
+    title = _text(_object(book, "metadata").get("title", "")) or outline.first_heading
     return Extract(title, outline.text, outline.parts)
+
+
+def _book(text: str) -> dict[str, Any]:
+    try:
+        book = parsed(text)
+    except ValueError as error:
+        long = "a number of too many digits"  # else it names a setting of Python's
+        said = error if isinstance(error, json.JSONDecodeError | TooDeepError) else long
+        raise UnreadableError(f"no notebook: {said}") from error
+    if not isinstance(book, dict):
+        raise UnreadableError("no notebook: expected a JSON object")
+    return book
+
+
+def _objects(holder: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = holder.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UnreadableError(f"no notebook: {name!r} is no list of objects")
+    return found
+
+
+def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    found = holder.get(name, {})
+    if not isinstance(found, dict):
+        raise UnreadableError(f"no notebook: {name!r} is no object")
+    return found
 
 
 def _text(lines: Any) -> str:
@@ -43,5 +66,5 @@ def _text(lines: Any) -> str:
 
 
 def _written(output: Any) -> str:
-    found = output.get("text") or output.get("data", {}).get("text/plain", "")
+    found = output.get("text") or _object(output, "data").get("text/plain", "")
     return _text(found)[:LONGEST_OUTPUT]

@@ -27,7 +27,6 @@ LIBRARIES = {
     "docutils": "docutils",
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
-    "pathspec": "pathspec",
     "yaml": "PyYAML",
     "zstandard": "zstandard",
 }

@@ -55,15 +55,18 @@ def read(text: str) -> Extract:
 def _know_what_sphinx_knows(text: str) -> None:
     """Have docutils read directives and roles that it does not know: it would leave them out."""
     from docutils.parsers.rst import directives, languages, roles
-    from docutils.utils import Reporter
+    from docutils.utils import Reporter, new_document
 
-    english = languages.get_language("en", Reporter("", 5, 5, stream=False))
+    document = new_document("")
+    document.reporter = Reporter("", 5, 5, stream=False)
+    english = languages.get_language("en", document.reporter)
     for name in {name.lower() for name in DIRECTIVE.findall(text)}:
-        known = name in english.directives or name in directives._directives
-        if not known or name in CODE:
+        known, _ = directives.directive(name, english, document)
+        if known is None or name in CODE:
             directives.register_directive(name, _shown_directive())
     for name in {(before or after).lower() for before, after in ROLE.findall(text)}:
-        if name not in english.roles and name not in roles._roles:
+        known, _ = roles.role(name, english, 0, document.reporter)
+        if known is None:
             roles.register_local_role(name, _shown_role)
 
 

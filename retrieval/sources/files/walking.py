@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...atomic_files import CATALOG, OUR_FILES
 from .ignored import Ignored
+from .limits import UnreadableError
 
 ODD = {
     stat.S_IFIFO: "a pipe",
@@ -120,14 +121,18 @@ def as_unicode(path: str) -> str:
 class _Walker:
     def __init__(self, root: Path) -> None:
         self.found, self._root = Walk(), root
-        real = Path(os.path.realpath(root))
-        self._seen = {_identity(folder.stat()) for folder in (real, *real.parents)}
+        self._real = Path(os.path.realpath(root))
+        self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
         self._files = set[tuple[int, int]]()
         self._links: list[tuple[os.DirEntry[str], str, Ignored]] = []
-        self._ignored = Ignored.around(real)
 
     def run(self) -> None:
-        self._walk(self._root, "", self._ignored)
+        try:
+            ignored = Ignored.around(self._real)
+        except UnreadableError as error:
+            self.found.unreadable.append((".", str(error)))
+            return
+        self._walk(self._root, "", ignored)
         while self._links:
             links, self._links = sorted(self._links, key=lambda link: link[1]), []
             for entry, relative, ignored in links:
@@ -146,7 +151,11 @@ class _Walker:
             if _is_index([entry.name for entry in listed]):
                 self.found.indexes += 1
                 continue
-            ignored = ignored.within(folder, f"{relative}/" if relative else "")
+            try:
+                ignored = ignored.within(folder, f"{relative}/" if relative else "")
+            except UnreadableError as error:
+                self.found.unreadable.append((as_unicode(relative or "."), str(error)))
+                continue
             for entry in listed:
                 path = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith("."):

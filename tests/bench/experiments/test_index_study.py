@@ -1,4 +1,4 @@
-"""Recall and times of an index that there is, against brute force."""
+"""Agreement and times of an index that there is, against brute force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def collection(tmp_path: Path, copied: Copies) -> Collection:
     return Collection.open(copied(tmp_path / "i", 900, Settings(k=8)), WordEncoder())
 
 
-def test_recall_is_that_of_brute_force(collection: Collection) -> None:
+def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
     rows = measure_index(collection, [10, 900, None], queries=20, seed=3)
     assert [row["candidates"] for row in rows] == [10, 900, 200]
     texts = half_remembered(collection, 20, np.random.default_rng(3))
@@ -41,9 +41,9 @@ def test_recall_is_that_of_brute_force(collection: Collection) -> None:
     shares = [
         (cosines[i, row] > tenth[i] - 1e-6).mean() for i, row in enumerate(found)
     ]  # equal texts may take each other's place
-    assert rows[0]["recall@10"] == pytest.approx(float(np.mean(shares)), abs=0.02)
-    assert rows[1]["recall@10"] == 1
-    assert 0 < rows[0]["recall@10"] < rows[2]["recall@10"] <= 1
+    assert rows[0]["agreement@10"] == pytest.approx(float(np.mean(shares)), abs=0.02)
+    assert rows[1]["agreement@10"] == 1
+    assert 0 < rows[0]["agreement@10"] < rows[2]["agreement@10"] <= 1
     for row in rows:
         for part in PARTS:
             assert 0 < row[f"p50_ms_{part}"] <= row[f"p95_ms_{part}"] <= row[f"p99_ms_{part}"]

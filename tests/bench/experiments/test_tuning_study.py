@@ -133,7 +133,7 @@ def test_answers_leave_a_querys_own_document_out(topics: Task, tmp_path: Path) -
 
 def test_what_is_told(rows: list[Row]) -> None:
     tables = tuning(rows)
-    heads = ["beta and gamma", "A recall of 0.99", "Coverage of the bound", "Growth"]
+    heads = ["beta and gamma", "An agreement of 0.99", "Coverage of the bound", "Growth"]
     assert [table.title for table in tables] == heads
     assert all(len(line) == len(table.heads) for table in tables for line in table.rows)
     assert [cell.shown for cell in tables[2].rows[0]][3] == "360"

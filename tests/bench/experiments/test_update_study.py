@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.chance import CHANCE
+from tests.conftest import Report
 from tests.slow import slow
 
 
@@ -32,7 +32,7 @@ MANY = pytest.param(
 
 @pytest.mark.parametrize(("threads", "seconds"), [*slow([(4, 1.5)]), MANY])
 def test_threads_search_while_one_writes(
-    tmp_path: Path, threads: int, seconds: float, report: Callable[[str], None]
+    tmp_path: Path, threads: int, seconds: float, report: Report
 ) -> None:
     path = tmp_path / "x.index"
     with Collection.create(path, GivenEncoder(DIM)) as collection:
@@ -45,5 +45,8 @@ def test_threads_search_while_one_writes(
     rate = traffic.searches / traffic.seconds
     report(
         f"{threads} threads, {traffic.seconds:.0f} s: {traffic.searches} searches "
-        f"({rate:.0f}/s), {traffic.changes} changes, {traffic.compactions} compactions"
+        f"({rate:.0f}/s), {traffic.changes} changes, {traffic.compactions} compactions",
+        searches=traffic.searches,
+        changes=traffic.changes,
+        compactions=traffic.compactions,
     )

@@ -23,7 +23,7 @@ def test_the_worst_of_the_conditions_that_hold_for_a_share() -> None:
     ]
     (table,) = served(rows)
     assert table.title == "Milvus Lite 3.2: words, m"
-    assert table.heads[-2:] == ["recall, 10%", "recall, 50%"]
+    assert table.heads[-2:] == ["agreement, 10%", "agreement, 50%"]
     shown = [[cell.shown for cell in line] for line in table.rows]
     assert shown == [
         ["slimdex", "sq8", "200", "55.50", "0.9990", "4.00", "0.7000", "0.8000"],

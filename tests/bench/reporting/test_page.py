@@ -126,12 +126,12 @@ def test_the_readme_is_up_to_date(name: str) -> None:
 
 def test_every_chart_is_drawn(retrieval_rows: list[Row], peer_rows: list[Row]) -> None:
     charts = all_charts(retrieval_rows, peer_rows)
-    assert set(charts) == {"quality", "pareto", "k", "surface", "peers", "recall"}
+    assert set(charts) == {"quality", "pareto", "k", "surface", "peers", "agreement"}
     for name, figure in charts.items():
         svg = vl_convert.vegalite_to_svg(figure.picture().to_dict())
         assert figure.title
         assert svg.count("<path") > 5, name
-    assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "recall"}
+    assert set(all_charts(retrieval_rows, [])) == set(charts) - {"peers", "agreement"}
 
 
 def test_names_stand_where_they_have_room() -> None:
@@ -186,7 +186,7 @@ def test_the_page_works_in_a_browser_without_a_network(
         tab.goto(page.as_uri())
         tab.wait_for_function("document.body.dataset.drawn === '7'")
         assert said == []
-        for name in ("quality", "pareto", "k", "surface", "peers", "recall"):
+        for name in ("quality", "pareto", "k", "surface", "peers", "agreement"):
             assert tab.locator(f"#{name}-0 svg .mark-group path").count() > 0, name
         # Sorting by bytes, up and then down; the rows that say nothing are last going up.
         table = tab.locator("table").last
@@ -201,7 +201,7 @@ def test_the_page_works_in_a_browser_without_a_network(
         tab.locator("#peers-0 .mark-symbol path").first.hover()
         tip = tab.locator("#vg-tooltip-element.visible")
         tip.wait_for()
-        assert "recall" in tip.inner_text()
+        assert "agreement" in tip.inner_text()
         browser.close()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from slimdex.bench.reporting.verdict import (
     cold_line,
+    default_line,
     encode_line,
     filters_line,
     fine_print,
@@ -79,20 +80,20 @@ PEERS = [
 ]
 
 
-def test_peers_are_compared_where_they_reach_the_recall() -> None:
+def test_peers_are_compared_where_they_reach_the_agreement() -> None:
     assert peers_line(PEERS, TASK) == (
-        "a, at recall 0.99 of exact: slimdex 1/64 takes 0.20 ms with 29 bytes a vector, the "
-        "fastest other, graph, 0.30 ms with 1,684, the smallest other, scan, 30.00 ms with 88, "
-        "float32 3.00 ms with 1,536"
+        "a, at agreement 0.99 with exact search: slimdex 1/64 takes 0.20 ms with 29 bytes a "
+        "vector, the fastest other, graph, 0.30 ms with 1,684, the smallest other, scan, 30.00 ms "
+        "with 88, float32 3.00 ms with 1,536"
     )
     short = [r for r in PEERS if r["agreement@10"] != 0.991]
     assert peers_line(short, TASK).startswith(
-        "a, at recall 0.99 of exact: slimdex reaches 0.980 at most (0.10 ms with 24 bytes a "
-        "vector), the fastest other, graph, 0.30 ms"
+        "a, at agreement 0.99 with exact search: slimdex reaches 0.980 at most (0.10 ms with 24 "
+        "bytes a vector), the fastest other, graph, 0.30 ms"
     )
     assert peers_line(PEERS[:3], TASK) == (
-        "a, at recall 0.99 of exact: slimdex 1/64 takes 0.20 ms with 29 bytes a vector, float32 "
-        "3.00 ms with 1,536"
+        "a, at agreement 0.99 with exact search: slimdex 1/64 takes 0.20 ms with 29 bytes a "
+        "vector, float32 3.00 ms with 1,536"
     )
 
 
@@ -107,8 +108,8 @@ def test_the_verdict_counts_collections_and_names_the_fastest_other() -> None:
         "1 and worse on 1 (nDCG@10 -0.53 points on average, -2.00 to +0.50)"
     )
     speed = (
-        "at recall 0.99 of exact it answers in 0.20 ms with 29 bytes a vector, where the fastest "
-        "other, graph, takes 0.30 ms with 1,684 and float32 3.00 ms with 1,536 "
+        "at agreement 0.99 with exact search it answers in 0.20 ms with 29 bytes a vector, where "
+        "the fastest other, graph, takes 0.30 ms with 1,684 and float32 3.00 ms with 1,536 "
         "(a, 5,000 vectors, one thread)."
     )
     assert verdict(rows, PEERS) == f"{quality}; {speed}"
@@ -140,12 +141,30 @@ def test_a_search_from_text_to_documents_is_held_against_the_fastest_other() -> 
     ours = (
         "a: slimdex takes 6.00 ms from a text to documents, 1.50 more than encoding it, and 35 MB"
     )
-    line = f"{ours} beside the encoder; the fastest other at recall 0.99, graph, 7.25 ms and 100 MB"
+    line = (
+        f"{ours} beside the encoder; the fastest other at agreement 0.99, graph, 7.25 ms and 100 MB"
+    )
     assert search_line(rows) == line
     assert search_line(rows[:3]) == f"{ours} beside the encoder"
     assert search_line(rows[1:]) == "a: no result, slimdex failed or was not measured"
     broke = {"set": "a", "method": "slimdex", "error": "broke"}
     assert search_line([broke]) == "a: no result, slimdex failed or was not measured"
+
+
+def test_the_default_index_is_told_from_text_to_documents() -> None:
+    row = store("slimdex", 0.87, 6.0, 20_000_000, 15_400_000) | {"effort": 0, "documents": 1234}
+    row |= {"memory_bytes": 90_000_000, "memory_files_bytes": 130_000_000}
+    row |= {"disk_row_bytes": 1431.4, "processor": "P"}
+    assert default_line(row) == (
+        "With m, a search of the 1,234 documents of a takes **6.00 ms from the text to its "
+        "documents**, 4.50 ms of it for encoding (medians, one thread of P). The process, with "
+        "Python and the encoder, holds 90 MB and 130 MB of pages of files, which the system may "
+        "drop; the index accounts for 20 and 15 MB of these, and takes 1,431 bytes a document on "
+        "disk, text included."
+    )
+    assert default_line(row | {"effort": 2000}) == ""
+    assert default_line(row | {"method": "graph"}) == ""
+    assert default_line(row | {"error": "broke"}) == ""
 
 
 def test_a_cold_search_is_held_against_a_cached_one() -> None:
@@ -166,7 +185,7 @@ def test_the_other_experiments_have_a_line_each() -> None:
     rows = read_rows(FOLDER, "filters")
     recall, times = (sorted(r[n] for r in rows) for n in ("recall@10_total", "p50_ms_total"))
     assert filters_line(rows) == (
-        f"debian-desc: recall@10 of at least {recall[0]:.3f} under 9 conditions, which allow "
+        f"debian-desc: agreement@10 of at least {recall[0]:.3f} under 9 conditions, which allow "
         f"0.00991% to 100% of 60,523 documents, p50 {times[0]:.2f} to {times[-1]:.2f} ms"
     )
     rows = read_rows(FOLDER, "encode")

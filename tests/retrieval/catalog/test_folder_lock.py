@@ -55,7 +55,9 @@ def other(folder: Path, mode: str, seconds: float = 60) -> Iterator[subprocess.P
 def test_many_read_or_one_writes(tmp_path: Path) -> None:
     with held(tmp_path, read_only=True) as first, held(tmp_path, read_only=True):
         assert not first.is_alone()
-        with pytest.raises(InUseError, match="this process is reading it; expected no reader of"):
+        with pytest.raises(
+            InUseError, match="this process is reading it; to change it, no process may"
+        ):
             held(tmp_path, read_only=False).__enter__()
     with held(tmp_path, read_only=False):
         for read_only in (True, False, True):  # who is refused does not make us forget

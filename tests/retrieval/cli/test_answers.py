@@ -54,4 +54,12 @@ def test_queries_whose_best_hit_is_by_chance_are_named() -> None:
     assert "…'" in said
     assert by_chance(names, found, 0.0) == []
     assert by_chance(names, found, None) == []
+    by_name = [Hit("E4031", 0.1, "text"), Hit("7", 0.1, "shows E4031.", "title")]
+    assert by_chance(["E4031", "e4031"], [[hit] for hit in by_name], 0.35) == []
+    assert len(by_chance(["E403"], [[by_name[0]]], 0.35)) == 1
     assert by_chance(["same", "same"], [[Hit("a", 0.1, "")]] * 2, 0.2)[0].endswith("for 'same'")
+
+
+def test_of_an_id_of_a_megabyte_the_beginning_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *_) = shown(capsys, Hit("x" * 1_000_000, 0.5, "Boil it."))
+    assert len(first) < 1100

@@ -433,13 +433,13 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
     report = pets("eval", "pets", *labels, "--json").json
     assert report["queries"] == 1
     expected = {
-        *("ndcg@10", "mrr@10", "recall@10", "recall@100", "fidelity@10"),
-        *("own_metric_fidelity@10", "p50_ms", "p95_ms", "p99_ms"),
+        *("ndcg@10", "mrr@10", "recall@10", "recall@100", "encoder_agreement@10"),
+        *("agreement@10", "p50_ms", "p95_ms", "p99_ms"),
         *(f"{way}_to_documents_p{p}_ms" for way in ("vector", "text") for p in (50, 95, 99)),
         *("ram_bytes_per_vector", "ram_bytes_fixed", "disk_bytes_per_vector"),
     }
     assert set(report["index"]) == set(report["exact"]) == expected
-    assert report["index"]["recall@10"] == report["index"]["fidelity@10"] == 1
+    assert report["index"]["recall@10"] == report["index"]["encoder_agreement@10"] == 1
     assert report["exact"]["ram_bytes_per_vector"] == 128
     table = pets("eval", "pets", *labels)
     assert "ndcg@10" in table.out
@@ -456,11 +456,11 @@ def test_eval_reports_both_sides(pets: Runner) -> None:
 def test_eval_without_labels(pets: Runner) -> None:
     report = pets("eval", "pets", "--self", "--sample", "2", "--json").json
     assert (report["queries"], report["documents"]) == (2, 3)
-    assert report["exact"]["fidelity@10"] == 1
+    assert report["exact"]["agreement@10"] is None
     assert "ndcg@10" not in report["index"]
     shown = pets("eval", "pets", "--self").out
-    assert shown.index("agreement@10 in its own metric") < shown.index("agreement@10 with the enc")
-    assert "Own metric: of the ten nearest by exact search over the encoder's vectors, " in shown
+    assert shown.index("agreement@10 with exact search") < shown.index("agreement@10 with the enc")
+    assert "It searches the encoder's vectors, " in shown
     either = "expected either --queries and --qrels, or --self"
     for words in ((), ("--self", "--qrels", "q"), ("--queries", "q"), ("--qrels", "q")):
         assert either in pets.refuses("eval", "pets", *words)

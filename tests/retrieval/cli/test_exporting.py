@@ -38,9 +38,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_it_says_what_it_wrote(run: Run) -> None:
-    code, out, _ = run("--to", "npz", "--out", "a.npz")
+    code, out, _ = run("--to", "npz", "--out", "a.npz", "--vectors", "reduced")
     assert (code, out) == (0, "9 documents with reduced vectors of 2 dimensions in a.npz\n")
-    words = ("--to", "parquet", "--out", "b", "--vectors", "full", "--where", "year > 2006")
+    words = ("--to", "parquet", "--out", "b", "--where", "year > 2006")
     code, out, err = run(*words, "--json")
     assert json.loads(out) == {
         "to": "parquet",
@@ -59,7 +59,7 @@ def test_it_says_what_it_wrote(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--to", "csv", "--out", "x"), "to='csv'; expected parquet, npz, faiss, sentence-tr"),
+        (("--to", "xml", "--out", "x"), "to='xml'; expected parquet, jsonl, csv, npz, faiss, sen"),
         (("--to", "npz", "--out", "i"), "i exists; expected a new file"),
         (("--to", "faiss", "--out", "i"), "i exists; expected a new folder"),
         (("--to", "npz", "--out", "x", "--where", "year = 1"), "where 'year = 1' holds for none"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from slimdex.retrieval.cluster.milvus_server import SECONDS
@@ -56,3 +61,45 @@ def test_verify_of_what_was_never_pushed(pets: Runner) -> None:  # noqa: F811
     said = pets.refuses("verify", "pets", "--milvus", "empty.db")
     assert said.endswith("no index 'pets'; expected one that `slimdex push` has made\n")
     assert Path("pets").exists()
+
+
+@contextmanager
+def guarded() -> Iterator[tuple[str, list[str]]]:
+    """A server that lets nobody in: its address, and the credentials that it was shown."""
+    shown = list[str]()
+
+    class Guard(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+            sent = dict(details.invocation_metadata)
+            if "authorization" in sent:
+                shown.append(base64.b64decode(sent["authorization"]).decode())
+
+            def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "who is it?")
+                return b""
+
+            return grpc.unary_unary_rpc_method_handler(refuse)
+
+    with ThreadPoolExecutor(2) as threads:
+        server = grpc.server(threads, handlers=(Guard(),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        yield f"http://127.0.0.1:{port}", shown
+        server.stop(None).wait()
+
+
+@pytest.mark.parametrize("command", ["push", "verify"])
+def test_the_token_is_shown_to_the_server(
+    pets: Runner,  # noqa: F811
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(SECONDS, "2")
+    with guarded() as (address, shown):
+        said = pets.refuses(command, "pets", "--milvus", address, "--token", "me:secret")
+        assert said.startswith(f"error: milvus {address}: ")
+        assert {*shown} == {"me:secret"}
+        shown.clear()
+        monkeypatch.setenv("MILVUS_TOKEN", "key")
+        assert "secret" not in pets.refuses(command, "pets", "--milvus", address)
+        assert {*shown} == {"key"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from slimdex import Collection, Document, Hit, InputError
+from slimdex import Collection, Document, Hit, InputError, Settings
 from tests.encoders import WordEncoder
 
 PETS = [
@@ -78,3 +79,65 @@ def test_what_it_says_of_itself(pets: Collection) -> None:
     codes = pets.path / pets._state.files["codes"].name
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     assert [fault for fault in pets.verify() if "codes" in fault]
+
+
+def test_whole_numbers_are_ids_everywhere(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder()) as numbered:
+        numbered.add([{"id": 1, "text": "a cat"}, {"id": np.int64(2), "text": "a dog"}])
+        numbered.add(Document(3, "a hen"))  # type: ignore[arg-type]
+        assert [d.id for d in numbered] == ["1", "2", "3"]
+        assert numbered.get(1) == numbered.get("1")
+        assert [d.text for d in numbered.get([3, "1", np.int64(2)])] == ["a hen", "a cat", "a dog"]
+        assert 1 in numbered
+        assert np.int64(2) in numbered
+        assert 4 not in numbered
+        for wrong in (1.0, True, None, b"1"):
+            assert wrong not in numbered
+            for use in (
+                numbered.get,
+                numbered.delete,
+                lambda id: numbered.add({"id": id, "text": ""}),
+            ):
+                with pytest.raises(InputError, match=r"expected|has no id"):
+                    use(wrong)
+        assert numbered.delete([1, "2"]) == 2
+        assert numbered.delete(3) == 1
+        assert len(numbered) == 0
+
+
+def test_what_should_be_known_of_an_addition_is_logged(
+    pets: Collection, caplog: pytest.LogCaptureFixture
+) -> None:
+    added = pets.add({"id": "empty", "text": ""})
+    assert added.notes == ["1 of 1 documents have no text: no search finds them"]
+    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("slimdex", "WARNING", f"{pets.path.name}: {added.notes[0]}")
+    ]
+
+
+def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
+    for unchanged in (0, 1):
+        with Collection.open_or_create(
+            tmp_path / "x", WordEncoder(), Settings(gamma=0.5), stored="int8"
+        ) as collection:
+            assert collection.add({"id": 1, "text": "a cat"}).unchanged == unchanged
+            assert collection.info()["requested"]["gamma"] == 0.5
+            assert len(collection) == 1
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open_or_create(tmp_path / "x", WordEncoder(8))
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="no slimdex index"):
+        Collection.open_or_create(tmp_path / "folder")
+
+
+def test_a_column_named_like_a_keyword_has_to_be_quoted(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add({"id": 1, "text": "a cat", "order": 7, "n": 1})
+        for where in ("order = 7", "n = 1 AND order > 3", "order IS NULL"):
+            with pytest.raises(InputError) as raised:
+                collection.count(where)
+            assert '(order is a keyword of SQL: quote the column, "order")' in str(raised.value)
+        assert collection.count('"order" = 7') == 1
+        with pytest.raises(InputError) as raised:
+            collection.count("\"order\" = 7 AND m = 'order'")
+        assert "keyword" not in str(raised.value)

@@ -36,8 +36,8 @@ TYPES = {
     "BIGINT": ["-9223372036854775808"],
     "UBIGINT": ["18446744073709551615"],
     "HUGEINT": ["170141183460469231731687303715884105727"],
-    "FLOAT": ["0.1", "'nan'", "'-inf'"],
-    "DOUBLE": ["0.1", "-0.0", "'nan'", "'inf'", "5e-324"],
+    "FLOAT": ["0.1"],
+    "DOUBLE": ["0.1", "-0.0", "5e-324"],
     "DECIMAL(18,3)": ["1.5", "-0.001"],
     "DECIMAL(38,10)": ["9999999999999999999999999999.0000000001"],
     "VARCHAR": [
@@ -142,16 +142,16 @@ def test_a_compaction_ends_an_iteration_over_the_catalog(tmp_path: Path) -> None
 WIDENED = [
     (True, 7, False),
     (2, 0.5, True),
-    (date(2024, 1, 2), "soon", True),
+    (date(2024, 1, 2), np.datetime64("2024-01-02T03:00"), True),
     ({"a": 1}, [2], False),
     (None, 5, True),
 ]
 OTHERS = [
     (True, 7, True),
     (2, 0.5, False),
-    (date(2024, 1, 2), "soon", False),
-    (True, "perhaps", False),
-    (True, "perhaps", True),
+    ([], [7], False),
+    ([], [7], True),
+    (None, "perhaps", True),
     (date(2020, 1, 2), np.datetime64("2020-01-02T03:00"), False),
     (date(2020, 1, 2), np.datetime64("2020-01-02T03:00"), True),
     ({"a": 1}, [2], True),

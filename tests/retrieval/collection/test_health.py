@@ -19,6 +19,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.certificate import Certificate
 from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import writer
 from slimdex.retrieval.collection.certified_recall import Measured, measured, promised, verdict
 from slimdex.retrieval.collection.collection import Collection
@@ -31,6 +32,7 @@ from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from slimdex.retrieval.sources.source import open_source
 from tests.encoders import WordEncoder
 
+EXACT = "agreement@10 with exact search"
 FEW = Settings(k=16, kind="pq", candidates=20)
 """So that codes lose something among some thousand documents."""
 
@@ -54,8 +56,8 @@ def old_fit(path: Path, documents: list[Document], more: int = 2000) -> Collecti
     return collection
 
 
-def brute_recall(collection: Collection, pool: Pool) -> float:
-    """Recall@10 by numpy: whitened cosines of everything, own rows left out."""
+def brute_agreement(collection: Collection, pool: Pool) -> float:
+    """Agreement@10 by numpy: whitened cosines of everything, own rows left out."""
     state, shares = collection._state, []
     vectors = collection._vectors.take(np.arange(state.rows)).astype(np.float64)
     metric = collection._index.metric
@@ -109,16 +111,16 @@ def test_the_loss_is_the_measured_one_and_a_fit_of_today_restores_what_is_said(
     with old_fit(tmp_path / "i", docstrings) as collection:
         report = collection.health(sample=500)
         pool = collection._pool(collection._snapshot, 500)
-        before = brute_recall(collection, pool)
-        assert report["recall"]["estimate"] == pytest.approx(before, abs=0.002)  # of float32
-        assert report["recall"]["bound"] < before
+        before = brute_agreement(collection, pool)
+        assert report["agreement"]["estimate"] == pytest.approx(before, abs=0.002)  # of float32
+        assert report["agreement"]["bound"] < before
         collection.reduce(collection._state.requested)
-        after = brute_recall(collection, pool)
+        after = brute_agreement(collection, pool)
         assert report["refit"]["estimate"] == pytest.approx(after, abs=0.01)
         assert after > before + 0.01
         (advice,) = report["advice"]
-        assert f"recall@10 {before:.3f}"[:13] in advice
-        assert f"`slimdex reduce {tmp_path}/i` restores 0." in advice
+        assert advice.startswith(f"agreement@10 is {report['agreement']['estimate']:.3f}, at least")
+        assert f"; `slimdex reduce {tmp_path}/i` raises it to 0." in advice
         again = collection.health(sample=99)
         assert again["documents_since_fit"] == 0
         assert (again["refit"], again["advice"]) == (None, [])
@@ -158,6 +160,20 @@ def certified(collection: Collection, promise: float | None = None) -> Certifica
 
 
 @pytest.mark.slow
+def test_a_certificate_that_holds_asks_for_nothing(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    """A refit that finds more is offered as what it is: not needed."""
+    with old_fit(tmp_path / "i", docstrings, more=1500) as collection:
+        certified(collection, 0.1)
+        report = collection.health(sample=300)
+        assert report["verdict"] == "holds"
+        (advice,) = report["advice"]
+        assert advice.startswith("the certified 0.1 holds, so nothing has to be done; agreement@10")
+        assert health_lines(report)["certified"] == "0.1, which still holds"
+
+
+@pytest.mark.slow
 def test_an_addition_that_breaks_what_was_certified_says_so(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
@@ -169,14 +185,14 @@ def test_an_addition_that_breaks_what_was_certified_says_so(
         (note,) = collection.add(docstrings[650:2400], refit="never").notes
         kept = collection._state.certificate
         assert kept is not None
-        assert f"recall@10 is {kept.estimate:.4f}, at least {kept.bound:.4f}: below the" in note
+        assert f"{EXACT} is {kept.estimate:.4f}, at least {kept.bound:.4f}: below the" in note
         assert f"{proved.bound:.4g} that was certified; `slimdex reduce {tmp_path}/i`" in note
         assert kept.target == proved.bound  # what is found now lowers no promise
         assert kept.rows == collection._state.rows - len(collection._hidden)
         assert kept.estimate < proved.bound
         report = collection.health(sample=300)
         assert (report["certified"], report["verdict"]) == (proved.bound, "broken")
-        assert report["recall"]["estimate"] == kept.estimate  # the same queries
+        assert report["agreement"]["estimate"] == kept.estimate  # the same queries
     assert verify(tmp_path / "i") == []
 
 
@@ -192,8 +208,8 @@ def test_a_refit_renews_what_was_certified(
         kept, pool = collection._state.certificate, collection._pool(collection._snapshot, 300)
         assert kept is not None
         assert kept.target == promise
-        assert kept.estimate == pytest.approx(brute_recall(collection, pool), abs=0.003)
-        assert f"recall@10 {kept.estimate:.4f}, at least {kept.bound:.4f}" in notes[0]
+        assert kept.estimate == pytest.approx(brute_agreement(collection, pool), abs=0.003)
+        assert f"{EXACT} {kept.estimate:.4f}, at least {kept.bound:.4f}" in notes[0]
         assert collection.health(sample=300)["verdict"] == ("holds" if promise < 0.5 else "broken")
         assert ("slimdex tune" in notes[0]) is (promise > 0.5)
 
@@ -231,7 +247,9 @@ def test_growth_of_one_topic_is_no_alarm(tmp_path: Path) -> None:
         assert report["documents_since_fit"] == 3000
         kept = report["variance_kept"]
         assert kept["now"] == pytest.approx(kept["refitted"], abs=0.005)
-        assert report["refit"]["estimate"] == pytest.approx(report["recall"]["estimate"], abs=0.02)
+        assert report["refit"]["estimate"] == pytest.approx(
+            report["agreement"]["estimate"], abs=0.02
+        )
 
 
 def test_more_of_the_same_may_break_a_promise_that_no_fit_restores(tmp_path: Path) -> None:
@@ -335,7 +353,7 @@ def test_codes_alone_and_reducers_without_axes(tmp_path: Path) -> None:
             collection.add(documents[:700], vectors=vectors[:700])
             collection.add(documents[700:], vectors=vectors[700:])
             report = collection.health(sample=100)
-            assert 0 < report["recall"]["estimate"] <= 1
+            assert 0 < report["agreement"]["estimate"] <= 1
             assert (report["refit"] is not None) is has_axes
             assert (report["variance_kept"]["now"] is not None) is has_axes
 
@@ -397,9 +415,10 @@ def test_on_the_command_line(tmp_path: Path, docstrings: list[Document]) -> None
     report = json.loads(run(app, ["health", path, "--json"]).stdout)
     assert report["documents_since_fit"] == 1360
     said = run(app, ["health", path])
-    assert f"at least {report['recall']['bound']:.4f} with 95% confidence, by 2,000" in said.stdout
+    bound = report["agreement"]["bound"]
+    assert f"at least {bound:.4f} with 95% confidence, by 2,000" in said.stdout
     assert "after a fit of today" in said.stdout
-    assert "restores" in said.stderr
+    assert "raises it to" in said.stderr
     steps = json.loads(run(app, ["info", path, "--losses", "--json"]).stdout)["steps"]
     assert [step["step"] for step in steps] == ["float16", "whitened", "cut to k", "codes", "index"]
     table = run(app, ["info", path, "--losses", "--sample", "50"]).stdout

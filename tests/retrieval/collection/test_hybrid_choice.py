@@ -12,6 +12,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import hybrid_choice
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.hybrid_choice import FUSIONS, Judged, fused_ndcg
+from slimdex.retrieval.collection.query_pools import ASKED
 from slimdex.retrieval.collection.targets import Target
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
@@ -19,7 +20,7 @@ from tests.encoders import WordEncoder
 COUNT = 400
 WORDS = [f"w{i}" for i in range(60)]
 NAMES = [f"lib{i}-dev" for i in range(COUNT)]
-EASY = Target(recall=0.5)
+EASY = Target(agreement=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,23 @@ def test_names_turn_words_on(collection: Collection) -> None:
     first = [collection.search(f"{name} w1", 1, hybrid="auto")[0].id for name in NAMES[:50]]
     assert first == NAMES[:50]
     assert collection.info()["words"]["hybrid"] == tuned.hybrid
+
+
+def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
+    """225 queries can't prove .99; the default target is proved by queries made of documents."""
+    asked = [(name, f"{name} w1") for name in NAMES[:225]]
+    labels = {name: {name: 1} for name in NAMES}
+    tuned = collection.tune(queries=asked, labels=labels)
+    assert tuned.words is not None
+    assert "225 queries with labels gain" in tuned.words
+    assert tuned.hybrid is not None
+    assert tuned.certificate is not None
+    assert tuned.certificate.pool != ASKED
+    assert tuned.certificate.bound >= 0.99
+    assert "169 of 225 queries prove 0.97" in str(tuned.asked)
+    assert tuned.asked in tuned.said
+    with pytest.raises(InputError, match="169 of 225 queries prove"):
+        collection.tune(queries=asked)
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     with Collection.open(path, encoder) as collection:
         if columns:
             with collection._current.change(), collection._ledger.transaction():
-                collection._store.ensure_columns(columns)
+                collection._store.declare_columns(columns)
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
@@ -370,8 +370,8 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         assert len(ids) == collection._state.rows
         report = evaluate_self(collection, sample=40)
         assert report["documents"] == 61
-        assert report["index"]["own_metric_fidelity@10"] > 0.6
-        assert collection.health(sample=40)["recall"]["queries"] == 40
+        assert report["index"]["agreement@10"] > 0.6
+        assert collection.health(sample=40)["agreement"]["queries"] == 40
         assert losses(collection, sample=30)["documents"] == 61
         facts = collection.info()
         assert facts["passages"]["documents_cut"] == 13
@@ -408,7 +408,11 @@ def test_labels_are_of_documents(path: Path) -> None:
             for (query, _), own in zip(queries, found, strict=True)
         ]
         assert report[side]["recall@10"] == np.mean(expected)
-    assert {step["step"] for step in by_step["steps"]}
+    first, *steps = by_step["steps"]
+    values = {step["step"]: step["value"] for step in steps}
+    assert values["float16"] == pytest.approx(report["exact"]["ndcg@10"])
+    assert values["index"] == pytest.approx(report["index"]["ndcg@10"])
+    assert first["least"] <= values["float16"] <= first["most"] <= 1
 
 
 def test_only_texts_that_may_be_long_are_counted(tmp_path: Path) -> None:

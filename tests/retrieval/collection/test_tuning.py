@@ -11,13 +11,12 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import query_pools, tuning
+from slimdex.retrieval.collection import query_pools, targets, tuning
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.query_pools import document_pool
 from slimdex.retrieval.collection.recall_trials import Trials
 from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.settings_search import SHARES
-from slimdex.retrieval.collection.targets import Target
+from slimdex.retrieval.collection.targets import SHARES, Target
 from slimdex.retrieval.documents import Document
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -27,7 +26,7 @@ from tests.encoders import WordEncoder
 def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as prove .95, so that the tests are quick."""
     monkeypatch.setattr(tuning, "CHOOSING", 150)
-    monkeypatch.setattr(tuning, "PROVING", 500)
+    monkeypatch.setattr(targets, "PROVING", 500)
     monkeypatch.setattr(tuning, "CERTIFIED", 300)
 
 
@@ -42,7 +41,7 @@ def collection(path: Path) -> Iterator[Collection]:
         yield opened
 
 
-def recall(collection: Collection, folder: Path, seed: int) -> float:
+def agreement(collection: Collection, folder: Path, seed: int) -> float:
     """Of the settings in force, by queries that nothing was chosen or proved on."""
     pool = document_pool(
         collection._snapshot,
@@ -60,14 +59,14 @@ def recall(collection: Collection, folder: Path, seed: int) -> float:
 
 def test_what_is_applied_reaches_the_target(collection: Collection, tmp_path: Path) -> None:
     before = collection._state
-    found = collection.tune(Target(recall=0.95))
+    found = collection.tune(Target(agreement=0.95))
     assert collection._state == before
     assert found.chosen is not None
     assert found.certificate is not None
     assert found.certificate.bound >= 0.95
     assert found.certificate.queries == 500
     assert not found.applied
-    applied = collection.tune(Target(recall=0.95), apply=True)
+    applied = collection.tune(Target(agreement=0.95), apply=True)
     assert applied.applied
     assert applied.chosen is not None
     assert applied.certificate is not None
@@ -76,14 +75,14 @@ def test_what_is_applied_reaches_the_target(collection: Collection, tmp_path: Pa
     assert collection.info()["certificate"]["target"] == 0.95
     assert collection._index.nbytes == applied.chosen.ram
     (tmp_path / "trials").mkdir()
-    assert recall(collection, tmp_path / "trials", seed=99) >= 0.95
+    assert agreement(collection, tmp_path / "trials", seed=99) >= 0.95
     assert collection.verify() == []
     json.dumps(applied.as_dict())
 
 
 @pytest.mark.slow
 def test_it_is_the_least_of_memory_that_was_tried_to_reach_it(collection: Collection) -> None:
-    low, high = (collection.tune(Target(recall=share)) for share in (0.7, 0.95))
+    low, high = (collection.tune(Target(agreement=share)) for share in (0.7, 0.95))
     assert low.chosen is not None
     assert high.chosen is not None
     assert low.chosen.ram < high.chosen.ram
@@ -93,30 +92,30 @@ def test_it_is_the_least_of_memory_that_was_tried_to_reach_it(collection: Collec
 
 @pytest.mark.slow
 def test_what_can_not_be_had_is_said_with_the_nearest_that_can(collection: Collection) -> None:
-    found = collection.tune(Target(recall=0.95, ram=17_000))
+    found = collection.tune(Target(agreement=0.95, ram=17_000))
     assert found.chosen is None
     assert found.lacking is not None
-    assert found.lacking.startswith("17 kB reach at most 0.")
+    assert found.lacking.startswith("17 kB reach an agreement of 0.")
     assert "the nearest that reaches 0.95 takes" in found.lacking
-    nearest = collection.tune(Target(recall=0.95)).chosen
+    nearest = collection.tune(Target(agreement=0.95)).chosen
     assert nearest is not None
     assert f"({nearest.settings.kind}, k={nearest.settings.k}," in found.lacking
-    with pytest.raises(InputError, match="17 kB reach at most"):
-        collection.tune(Target(recall=0.95, ram=17_000), apply=True)
+    with pytest.raises(InputError, match="17 kB reach an agreement of"):
+        collection.tune(Target(agreement=0.95, ram=17_000), apply=True)
     assert collection._state.certificate is None
 
 
 @pytest.mark.slow
 def test_limits_of_time_and_disk(collection: Collection) -> None:
     for target, words in (
-        (Target(recall=0.9, p99_ms=1e-6), "1e-06 ms: nothing within"),
-        (Target(recall=0.9, disk=1000), "1 kB on disk: nothing within"),
+        (Target(agreement=0.9, p99_ms=1e-6), "1e-06 ms: nothing within"),
+        (Target(agreement=0.9, disk=1000), "1 kB on disk: nothing within"),
     ):
         found = collection.tune(target)
         assert found.chosen is None
         assert words in (found.lacking or "")
         assert "the nearest that reaches 0.9 takes" in (found.lacking or "")
-    easy = collection.tune(Target(recall=0.9, ram=10**9, disk=10**9, p99_ms=1e5))
+    easy = collection.tune(Target(agreement=0.9, ram=10**9, disk=10**9, p99_ms=1e5))
     assert easy.lacking is None
     assert easy.chosen is not None
 
@@ -127,26 +126,39 @@ def test_queries_of_a_log_choose_and_prove(
 ) -> None:
     texts = [query_pools.sentences(d.content)[:1] for d in docstrings]
     queries = [each[0] for each in texts if each]
-    found = collection.tune(Target(recall=0.9), queries=queries)
+    found = collection.tune(Target(agreement=0.9), queries=queries)
     assert found.certificate is not None
     assert found.certificate.pool == "queries that were given"
-    assert found.certificate.queries == len(queries) - len(queries) // 4
+    assert found.certificate.queries == 500
     labels = {q: {d.id: 1} for q, d in zip(queries, docstrings, strict=False)}
-    with_labels = collection.tune(Target(recall=0.9), queries=queries, labels=labels)
+    with_labels = collection.tune(Target(agreement=0.9), queries=queries, labels=labels)
     assert "queries with labels" in with_labels.metric
-    with pytest.raises(InputError, match=r"recall=0\.99: 75 queries to prove it on can show 0\.9"):
-        collection.tune(Target(recall=0.99), queries=queries[:100])
-    with pytest.raises(InputError, match="1 queries; expected some"):
+    with pytest.raises(InputError, match=r"agreement=0\.99: 75 of 100 queries prove 0\.9"):
+        collection.tune(Target(agreement=0.99), queries=queries[:100])
+    with pytest.raises(InputError, match=r"0 of 1 queries prove 0\.0000 at most; expected more"):
         collection.tune(queries=queries[:1])
     with pytest.raises(InputError, match="labels without queries"):
         collection.tune(labels=labels)
 
 
+def test_what_queries_can_not_prove_is_refused_before_one_is_encoded(
+    path: Path, docstrings: list[Document]
+) -> None:
+    encoder = WordEncoder()
+    texts = [document.id for document in docstrings[:100]]
+    with Collection.open(path, encoder, read_only=True) as collection:
+        with pytest.raises(InputError, match=r"agreement=0\.999: 500 queries prove 0\.9"):
+            collection.tune(Target(agreement=0.999))
+        with pytest.raises(InputError, match=r"75 of 100 queries prove 0\.9.*expected more"):
+            collection.tune(Target(agreement=0.99), queries=texts)
+    assert not encoder.encoded
+
+
 @pytest.mark.parametrize(
     ("target", "match"),
     [
-        (Target(recall=1.0), "recall=1.0; expected above 0 and below 1"),
-        (Target(recall=float("nan")), "recall=nan"),
+        (Target(agreement=1.0), "agreement=1.0; expected above 0 and below 1"),
+        (Target(agreement=float("nan")), "agreement=nan"),
         (Target(ram=0), "ram=0; expected above 0"),
         (Target(disk=-1), "disk=-1"),
         (Target(p99_ms=0.0), "p99_ms=0.0"),
@@ -164,7 +176,7 @@ def test_few_documents_keep_what_they_have(tmp_path: Path, docstrings: list[Docu
             collection.tune()
         collection.add(docstrings[:60])
         before = collection._state.settings
-        found = collection.tune(Target(recall=0.9), apply=True)
+        found = collection.tune(Target(agreement=0.9), apply=True)
         assert "60 documents of 48 dimensions, fewer than 1.5 for each" in found.metric
         assert collection._state.settings == before
         assert collection._state.certificate == found.certificate
@@ -181,12 +193,12 @@ def test_a_failed_proof_costs_error_and_the_next_is_stricter(
 ) -> None:
     """With no room left for chance, a setting that barely promises is refused now and then."""
     assert sum(SHARES) == pytest.approx(1)
-    monkeypatch.setattr(tuning, "PROVING", 150)
-    asked = [collection.tune(Target(recall=share)) for share in (0.8, 0.85, 0.9)]
+    monkeypatch.setattr(targets, "PROVING", 150)
+    asked = [collection.tune(Target(agreement=share)) for share in (0.8, 0.85, 0.9)]
     for found in asked:
         assert len([t for t in found.tried if t.verdict == "not proved"]) <= len(SHARES)
         if found.certificate is not None:
-            assert found.certificate.bound >= found.target.recall
+            assert found.certificate.bound >= found.target.agreement
 
 
 @pytest.mark.slow
@@ -195,8 +207,8 @@ def test_certify(collection: Collection, path: Path, tmp_path: Path) -> None:
     assert made == collection._state.certificate
     assert made.target is None
     (tmp_path / "trials").mkdir()
-    assert made.bound <= recall(collection, tmp_path / "trials", seed=5)
-    assert collection.tune(Target(recall=0.5)).certificate != made
+    assert made.bound <= agreement(collection, tmp_path / "trials", seed=5)
+    assert collection.tune(Target(agreement=0.5)).certificate != made
     collection.close()
     assert verify(path) == []
     with Collection.open(path, WordEncoder(), read_only=True) as again:
@@ -205,4 +217,4 @@ def test_certify(collection: Collection, path: Path, tmp_path: Path) -> None:
             again.certify()
         with pytest.raises(InputError, match="read_only"):
             again.tune(apply=True)
-        assert again.tune(Target(recall=0.5)).chosen is not None
+        assert again.tune(Target(agreement=0.5)).chosen is not None

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.chance import CHANCE, spread, sweep
+from tests.conftest import Report
 from tests.slow import slow
 
 from .fault_child import LAST, OPERATIONS
@@ -135,7 +136,7 @@ def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -
 
 @pytest.mark.parametrize("operation", [QUICK, *slow(one for one in CHANGES if one != QUICK)])
 def test_killed_at_some_steps_nothing_is_lost(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     """A part of the next test that takes seconds."""
     trial = trials(operation)
@@ -148,7 +149,7 @@ def test_killed_at_some_steps_nothing_is_lost(
 @sweep
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_killed_nothing_acknowledged_is_lost(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     trial, random = trials(operation), CHANCE.random(operation)
     points = at_calls(trial) + at_random_calls(trial, random)
@@ -159,7 +160,8 @@ def test_killed_nothing_acknowledged_is_lost(
     report(
         f"{operation}, seed {SEED}: killed {len(points)} times, at {len(points) - RANDOM} of "
         f"{len(trial.calls)} calls and {RANDOM} times at random, {sum(deaths.again)} of "
-        f"them again as the next writer opened; {deaths.counts}"
+        f"them again as the next writer opened; {deaths.counts}",
+        kills=len(points) + sum(deaths.again),
     )
     assert not deaths.bad, described(trial, deaths.bad)
 
@@ -197,7 +199,7 @@ class Deaths:
 @sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_failing_calls_end_in_one_line_and_lose_nothing(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     trial, random = trials(operation), CHANCE.random(operation)
     points = faulty(trial, random)
@@ -218,7 +220,8 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
     report(
         f"{operation}, seed {SEED}: {len(points)} faults, "
         + ", ".join(f"{number} {name}" for name, number in sorts.items())
-        + f"; reopened after {reopened['True']}; {len(bad)} with a fault of ours"
+        + f"; reopened after {reopened['True']}; {len(bad)} with a fault of ours",
+        faults=len(points),
     )
     assert not bad, described(trial, bad)
 
@@ -226,7 +229,7 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
 @sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_nothing_acknowledged_is_lost(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     trial, random = trials(operation), CHANCE.random(operation)
     possible = losses(trial.base, trial.traced, trial.trace, random)
@@ -239,7 +242,8 @@ def test_power_lost_nothing_acknowledged_is_lost(
     report(
         f"{operation}, seed {SEED}: power lost {len(chosen)} times, of {len(possible)} outcomes "
         f"that differ after {len(trial.calls)} calls; {lost} with acknowledged documents lost, "
-        f"{half} with half-written states visible"
+        f"{half} with half-written states visible",
+        power_losses=len(chosen),
     )
     assert not bad, "\n".join(bad)
 
@@ -247,7 +251,7 @@ def test_power_lost_nothing_acknowledged_is_lost(
 @sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_after_a_kill(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     """Nothing is built on what a killed process left in the system's caches only."""
     trial = trials(operation)
@@ -270,9 +274,12 @@ def test_power_lost_after_a_kill(
         points = CHANCE.random(operation).sample(calls, min(RANDOM // AFTER_KILL, len(calls)))
         found = list(pool.map(attempt, points))
     bad = [fault for _, faults in found for fault in faults]
+    lost = sum(tried for tried, _ in found)
     report(
         f"{operation}, seed {SEED}: killed {len(found)} times, and power lost "
-        f"{sum(tried for tried, _ in found)} times as the next writer opened; {len(bad)} bad"
+        f"{lost} times as the next writer opened; {len(bad)} bad",
+        kills=len(found),
+        power_losses=lost,
     )
     assert not bad, "\n".join(bad)
 
@@ -280,7 +287,7 @@ def test_power_lost_after_a_kill(
 @sweep
 @pytest.mark.parametrize("operation", CHANGES)
 def test_power_lost_after_a_failed_call(
-    operation: str, trials: Callable[[str], Trial], report: Callable[[str], None]
+    operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     """What could not be made durable does not count as if it were."""
     trial, random = trials(operation), CHANCE.random(operation)
@@ -300,9 +307,12 @@ def test_power_lost_after_a_failed_call(
     with ThreadPoolExecutor(WORKERS) as pool:
         found = list(pool.map(attempt, faulty(trial, random)[: RANDOM // AFTER_FAULT]))
     bad = [fault for _, faults in found for fault in faults]
+    lost = sum(tried for tried, _ in found)
     report(
         f"{operation}, seed {SEED}: {len(found)} faults, and power lost "
-        f"{sum(tried for tried, _ in found)} times after them; {len(bad)} bad"
+        f"{lost} times after them; {len(bad)} bad",
+        faults=len(found),
+        power_losses=lost,
     )
     assert not bad, "\n".join(bad)
 

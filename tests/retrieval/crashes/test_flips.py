@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
+from tests.conftest import Report
 from tests.encoders import ReadingEncoder
 
 FLIPS = int(os.environ.get("SLIMDEX_FLIPS", CHANCE.count(500, 100)))
@@ -71,7 +71,7 @@ def flipped(path: Path, file: Path, offset: int, bit: int, expected: Any) -> str
 def test_flipped_bits_are_found_or_have_no_effect(
     tmp_path: Path,
     docstrings: list[Document],
-    report: Callable[[str], None],
+    report: Report,
     stored: str,
     flips: int,
 ) -> None:
@@ -99,7 +99,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
         counts[file.name.split("-")[0], result] += 1
         if result == "MISSED":
             missed.append((file.name, offset, bit))
-    report(f"{flips} flipped bits ({stored}), seed {CHANCE.seed}: {dict(counts)}")
+    report(f"{flips} flipped bits ({stored}), seed {CHANCE.seed}: {dict(counts)}", flips=flips)
     assert not missed, f"seed {CHANCE.seed}: {missed}"
     assert told(path) == expected
 

@@ -42,7 +42,8 @@ import numpy as np
 from slimdex import TransformerEncoder
 TransformerEncoder(sys.argv[1]).encode(["the cat"])
 assert np.isfinite(np.linalg.eigh(np.eye(64))[0]).all()
-print(ends, sys.modules["openvino_telemetry"])
+print(ends, "openvino_telemetry" in sys.modules)
+import openvino_telemetry
 """
 
 
@@ -53,7 +54,8 @@ def test_a_conversion_forks_no_process_and_tells_nobody(tmp_path: Path) -> None:
     environment = os.environ | {"SLIMDEX_CACHE": str(tmp_path / "cache"), "CI": ""}
     command = [sys.executable, "-c", REPORTED_TO_NOBODY, str(tmp_path / "m")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.stdout.strip() == "[] None", done.stderr
+    assert done.stdout.strip() == "[] False", done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import json
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -134,8 +136,9 @@ def test_parquet_has_what_the_index_has_with_its_types(
 def test_reduced_vectors_are_whitened_ones_of_unit_length(
     collection: Collection, tmp_path: Path
 ) -> None:
-    export(collection, tmp_path / "x.parquet", "parquet", where="number >= 290")
-    export(collection, tmp_path / "x.npz", "npz", where="number >= 290")
+    for to in ("parquet", "npz"):
+        where = "number >= 290"
+        export(collection, tmp_path / f"x.{to}", to, vectors="reduced", where=where)
     chosen = [d.id for d in searched(collection) if d.metadata["number"] >= 290]
     vectors = on_disk(collection)
     expected = whitened(collection, np.array([vectors[id] for id in chosen]))
@@ -151,19 +154,20 @@ def test_reduced_vectors_are_whitened_ones_of_unit_length(
 def test_an_index_of_what_was_exported_gives_the_same_answers(
     collection: Collection, tmp_path: Path
 ) -> None:
-    """From Parquet alone, and from a table of the texts with the vectors of NPZ."""
+    """From one file alone, as it is by default, and from a table of the texts with NPZ."""
     settings = Settings(8, kind="flat", candidates=20)
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as whole:
         whole.add(searched(collection))
         asked = whole._encoded(QUERIES)
         expected = whole.search_many(asked, 7)
-        export(whole, tmp_path / "x.parquet", "parquet", vectors="full")
-        export(whole, tmp_path / "x.npz", "npz", vectors="full")
+        for to in ("parquet", "jsonl", "csv", "npz"):
+            export(whole, tmp_path / f"x.{to}", to)
     duckdb.sql(
         f"COPY (SELECT * EXCLUDE (vector) FROM '{tmp_path / 'x.parquet'}') "
         f"TO '{tmp_path / 'texts.parquet'}'"
     )
-    for source, vectors in (("x.parquet", "vector"), ("texts.parquet", str(tmp_path / "x.npz"))):
+    own = [(f"x.{to}", "vector") for to in ("parquet", "jsonl", "csv")]
+    for source, vectors in [*own, ("texts.parquet", str(tmp_path / "x.npz"))]:
         opened = Sources.open(str(tmp_path / source), vectors=vectors)
         made, _ = build(tmp_path / f"{source}.i", opened, lambda: GivenEncoder(48), settings)
         with made:
@@ -172,8 +176,18 @@ def test_an_index_of_what_was_exported_gives_the_same_answers(
                 [h.id for h in hits] for hits in expected
             ]
             assert scores(found) == pytest.approx(scores(expected), abs=1e-6)
-            assert found[0][0].metadata["more"] == expected[0][0].metadata["more"]
-            assert found[0][0].metadata["key"] == expected[0][0].metadata["key"]
+            assert_as_it_was(found[0][0].metadata, expected[0][0].metadata, source)
+
+
+def assert_as_it_was(found: Mapping[str, Any], own: Mapping[str, Any], source: str) -> None:
+    assert {found[name] for name in ("number", "day")} == {own[name] for name in ("number", "day")}
+    assert found["share"] == pytest.approx(own["share"], abs=1e-15)
+    if source.endswith(".parquet"):
+        assert (found["key"], found["more"]) == (own["key"], own["more"])
+    elif source.endswith(".jsonl"):
+        assert (str(found["key"]), found["more"]) == (str(own["key"]), own["more"])
+    else:
+        assert (str(found["key"]), json.loads(found["more"])) == (str(own["key"]), own["more"])
 
 
 def scores(answers: list[list[Hit]]) -> list[float]:
@@ -198,13 +212,27 @@ def test_passages_are_rows_with_their_place(tmp_path: Path) -> None:
         collection.add(
             [Document("x", "One short text."), Document("long", text), Document("y", "Another.")]
         )
-        export(collection, tmp_path / "x.parquet", "parquet")
-        export(collection, tmp_path / "x.npz", "npz")
+        for to in ("parquet", "npz"):
+            export(collection, tmp_path / f"x.{to}", to, vectors="reduced")
         hits = collection.search("about c", limit=100, per="passage")
         count = collection.info()["passages"]["rows"]
         codes = collection.search("about c", limit=3, per="passage", candidates=0)
         reducer = collection._index.reducer
+        for to in ("jsonl", "csv"):
+            export(collection, tmp_path / f"x.{to}", to, vectors="reduced")
     rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
+    lines = (tmp_path / "x.jsonl").read_text(encoding="utf-8").split("\n")
+    written = [json.loads(line) for line in lines[:-1]]
+    assert [{**row, "vector": None} for row in written] == [{**row, "vector": None} for row in rows]
+    np.testing.assert_array_equal(
+        np.array([row["vector"] for row in written], np.float32), [row["vector"] for row in rows]
+    )
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        for cells, row in zip(csv.DictReader(file), written, strict=True):
+            assert cells["text"] == row["text"]
+            assert json.loads(cells["vector"]) == row["vector"]
+            assert cells["page"] == ""
+            assert json.loads(cells["headings"]) == []
     assert len(rows) == len(hits) == count > 4
     opened = Sources.open(
         str(tmp_path / "x.parquet"), ColumnNames(id="passage_id"), vectors="vector"
@@ -246,7 +274,7 @@ def test_what_is_interrupted_leaves_nothing(
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("to", ["parquet", "npz", "faiss"])
+@pytest.mark.parametrize("to", ["parquet", "jsonl", "csv", "npz", "faiss"])
 def test_a_full_disk_leaves_nothing(collection: Collection, tmp_path: Path, to: str) -> None:
     with limited_files(8192), pytest.raises(OSError, match="File too large"):
         export(collection, tmp_path / "x", to)
@@ -282,7 +310,7 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
     for path, to, options, message in [
         ("there", "npz", {}, "there exists; expected a new file"),
         ("no/x", "npz", {}, "no folder .*no; expected it to be there"),
-        ("x", "csv", {}, "to='csv'; expected parquet"),
+        ("x", "xml", {}, "to='xml'; expected parquet, jsonl, csv, npz"),
         ("x", "npz", {"vectors": "half"}, "vectors='half'; expected reduced or full"),
         (
             "x",

@@ -49,9 +49,11 @@ def asked(
     async def run() -> T:
         opened = partial(Collection.open, encoder=WordEncoder())
         service = Service.open(places, limits, folders, open_one=opened)
-        gate = Gate(application(service), hosts or Hosts(), tokens, service.limits, service.metrics)
+        app = application(service)
+        gate = Gate(app, hosts or Hosts(), tokens, service.limits, service.metrics)
         async with (
             service.life(),
+            app.state.agents.session_manager.run(),
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(gate, raise_app_exceptions=False),
                 base_url="http://localhost",

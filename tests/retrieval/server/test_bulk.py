@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.server.bulk import _lines, commits
+from slimdex.retrieval.server.conditional import Conditional
 from slimdex.retrieval.server.limits import LimitError, Limits
 from slimdex.retrieval.server.metrics import Metrics
 from slimdex.retrieval.server.served_index import ServedIndex
@@ -42,7 +42,7 @@ def test_lines_are_the_same_however_they_come(text: bytes, data: st.DataObject) 
 
 def served(path: Path, limits: Limits) -> ServedIndex:
     collection = Collection.create(path, WordEncoder())
-    return ServedIndex("i", collection, limits, Metrics(), ThreadPoolExecutor(1))
+    return ServedIndex("i", collection, limits, Metrics(), Conditional())
 
 
 def sent(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_many_come_as_lines(notes: dict[str, Path]) -> None:
         assert wrong.status_code == 400
         assert wrong.json()["error"].startswith("line 6: expected a JSON object")
         assert wrong.json()["durable"]["lines"] == 4
-        untyped = await client.post(at, json={})
+        untyped = await client.post(at, content=body, headers={"Content-Type": "text/csv"})
         assert untyped.status_code == 415
         service.indexes["notes"].senders = 8
         full = await client.post(at, content=body, headers=NDJSON)
@@ -307,19 +308,100 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
     asked(notes, ask, folders=(shared,))
 
 
-def test_numbers_that_are_none_are_refused(notes: dict[str, Path]) -> None:
+async def put_as_written(client: httpx.AsyncClient, body: str, id: str = "7") -> httpx.Response:
+    headers = {"Content-Type": "application/json"}
+    return await client.put(f"/indexes/notes/documents/{id}", content=body, headers=headers)
+
+
+def test_a_number_is_finite_or_missing(notes: dict[str, Path]) -> None:
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        for value in ("NaN", "Infinity", "[1, -Infinity]"):
-            answer = await client.put(
-                "/indexes/notes/documents/7",
-                content=f'{{"text": "x", "year": {value}}}',
-                headers={"Content-Type": "application/json"},
-            )
-            assert answer.status_code == 422, answer.text
-            assert "NaN or infinity; expected numbers" in answer.json()["error"]
+        for value in ("Infinity", "1e999", "[1, -Infinity]"):
+            answer = await put_as_written(client, f'{{"text": "x", "year": {value}}}')
+            assert answer.status_code == 400, answer.text
+            assert "column 'year'" in answer.json()["error"]
+            assert "inf; expected a finite number" in answer.json()["error"]
+        assert (await client.get("/indexes/notes/documents/7")).status_code == 404
+        answer = await put_as_written(client, '{"text": "x", "year": NaN}')
+        assert answer.status_code == 200, answer.text
+        answer = await client.get("/indexes/notes/documents/7")
+        assert answer.json()["metadata"] == {"year": None, "kind": None}
+
+    asked(notes, ask)
+
+
+def test_a_key_that_stands_twice_is_refused(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        lines = '{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}'
+        lined = {"Content-Type": "application/x-ndjson"}
+        plain = {"Content-Type": "application/json"}
+        place = "/indexes/notes/documents"
+        search = '{"query": "cat", "limit": 1, "limit": 9}'
+        for answer in (
+            await put_as_written(client, '{"text": "x", "text": "y"}'),
+            await client.post(place, content=lines, headers=lined),
+            await client.post(place, content=lines, headers=plain),
+            await client.post("/indexes/notes/search", content=search, headers=plain),
+        ):
+            assert answer.status_code in (400, 422), answer.text
+            assert "twice in an object; expected it once" in answer.json()["error"]
         assert (await client.get("/indexes/notes/documents/7")).status_code == 404
 
     asked(notes, ask)
+
+
+def test_a_path_that_is_no_unicode_is_refused(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        answer = await put_as_written(client, '{"text": "x"}', "%ff%fe")
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"].endswith("expected UTF-8")
+        answer = await client.get("/indexes/notes/documents/%ff%fe")
+        assert answer.status_code == 400, answer.text
+        answer = await put_as_written(client, '{"text": "x"}', "%E2%82%AC%EF%BF%BD")
+        assert answer.json() == {"id": "€\ufffd", "documents": 4}
+
+    asked(notes, ask)
+
+
+def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        async def post(body: Any) -> httpx.Response:
+            return await client.post("/indexes/notes/documents", json=body)
+
+        one = await post({"id": 8, "text": "a red fox"})
+        assert one.json() == {
+            "lines": 1, "documents": 1, "replaced": 0, "unchanged": 0, "encoded": 1,
+        }  # fmt: skip
+        two = await post([{"id": "8", "text": "a blue fox"}, {"id": "9", "text": "a hen"}])
+        assert (two.json()["documents"], two.json()["replaced"]) == (2, 1)
+        for wrong, said in (
+            ([{"id": "10", "text": "x"}, {"id": "11"}], "document 2: expected a JSON object with"),
+            (
+                [{"id": "10", "text": "x"}, {"id": True, "text": ""}],
+                "document 2: id True; expected",
+            ),
+            ([], "no documents; expected at least one"),
+            ("x", "document 1: expected a JSON object with an id and a text"),
+        ):
+            answer = await post(wrong)
+            assert answer.status_code == 400, answer.text
+            assert said in answer.json()["error"]
+        assert (await client.get("/indexes/notes/documents/10")).status_code == 404
+        gone = await client.post("/indexes/notes/delete", json={"ids": [8, "9"]})
+        assert gone.json()["deleted"] == 2
+
+    asked(notes, ask)
+
+
+def test_a_vector_beyond_single_precision_is_refused_in_a_line(notes: dict[str, Path]) -> None:
+    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+        answer = await client.post("/indexes/notes/search", json={"vector": [1e39] + [0.0] * 47})
+        assert answer.status_code == 400, answer.text
+        assert "expected finite numbers" in answer.json()["error"]
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        asked(notes, ask)
+    assert [str(one.message) for one in told if one.category is RuntimeWarning] == []
 
 
 def test_a_view_reads_no_file_that_callers_may_not_have_read(

@@ -86,6 +86,28 @@ def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_names_origins_and_folders_that_it_was_started_with(notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "a.txt").write_text("rain fell on monday")
+    (tmp_path / "secret.txt").write_text("the a cat")
+    hosts = ("--allow-host", "notes.example.org", "--allow-host", "other.example.org")
+    own = ("--cors", "https://pages.example.org", "--files", tmp_path / "shared")
+    with serving([notes], *hosts, *own) as running:
+        ask = running.client.get
+        for name, code in (("notes", 200), ("other", 200), ("third", 403)):
+            assert ask("/ready", headers={"Host": f"{name}.example.org"}).status_code == code
+        for site, code in (("pages", 200), ("other", 403)):
+            origin = f"https://{site}.example.org"
+            answer = ask("/indexes", headers={"Origin": origin})
+            allowed = answer.headers.get("Access-Control-Allow-Origin")
+            assert (answer.status_code, allowed) == (code, origin if code == 200 else None)
+        for source, code in (("shared", 200), ("secret.txt", 403)):
+            body = {"sources": [str(tmp_path / source)]}
+            assert running.client.post("/indexes/notes/sync", json=body).status_code == code
+        assert found(running, "rain fell on monday")[0] == "a.txt"
+
+
+@pytest.mark.slow
 def test_its_address_is_its_owners_alone(notes: Path) -> None:
     with serving([notes]) as running:
         assert stat.S_IMODE((notes / FILE).stat().st_mode) == 0o600

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.chance import CHANCE
+from tests.conftest import Report
 
 from .running import WORDS, Running, serving, slimdex, word_vectors
 
@@ -207,7 +208,7 @@ class Traffic:
         return found
 
 
-def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Callable[[str], None]) -> None:
+def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Report) -> None:
     index = tmp_path / "notes.index"
     with ExitStack() as stack:
         traffic = Traffic(None, tmp_path, index)  # type: ignore[arg-type]
@@ -245,7 +246,10 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Callable[[str
     megabytes = [round(rss / 1e6) for rss in (*held, *held_again)]
     report(
         f"{SECONDS:g} s, {READERS} readers: {traffic.searches} searches, "
-        f"{traffic.changes} changes, {len(traffic.wrong)} wrong, {len(lost)} lost, {megabytes} MB"
+        f"{traffic.changes} changes, {len(traffic.wrong)} wrong, {len(lost)} lost, {megabytes} MB",
+        searches=traffic.searches,
+        changes=traffic.changes,
+        memory_bytes=max(*held, *held_again),
     )
     assert traffic.wrong == []
     assert lost == []

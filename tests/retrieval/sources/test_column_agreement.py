@@ -159,30 +159,28 @@ def indexed(*values: str) -> Collection:
     return build(Path("x"), opened(csv("a.csv", *values)), WordEncoder, Settings())[0]
 
 
-def test_a_column_of_days_takes_words_and_says_so() -> None:
-    collection = indexed("2024-01-02", "2024-01-03")
-    added = add(collection, opened(csv("b.csv", "2024-01-04", "soon")))
-    assert added.notes == [
-        "b.csv, row 2: 'soon' in column 'v' is no DATE",
-        "column 'v' was DATE and is text now",
-    ]
-    assert collection._store.columns["v"] == "VARCHAR"
-    assert held(collection) == {
-        "a0": "2024-01-02",
-        "a1": "2024-01-03",
-        "b0": "2024-01-04",
-        "b1": "soon",
-    }
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "text"),
-    [("true", "maybe", "true"), ("10:00", "late", "10:00:00"), ("2024-01-02 10:00", "x", None)],
+    ("old", "new", "type_"),
+    [
+        ("2024-01-03", "soon", "DATE"),
+        ("true", "maybe", "BOOLEAN"),
+        ("10:00", "late", "TIME"),
+        ("2024-01-02 10:00", "x", "TIMESTAMP"),
+    ],
 )
-def test_other_columns_that_text_can_hold(old: str, new: str, text: str | None) -> None:
+def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str) -> None:
     collection = indexed(old)
-    add(collection, opened(csv("b.csv", new)))
-    assert held(collection) == {"a0": text or "2024-01-02 10:00:00", "b0": new}
+    with pytest.raises(InputError) as raised:
+        add(collection, opened(csv("b.csv", old, new)))
+    assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is no {type_}: ")
+    assert collection._store.columns["v"] == type_
+    assert list(held(collection)) == ["a0"]
+
+
+def test_texts_of_json_that_are_of_a_column_type_become_such_values() -> None:
+    collection = indexed("2024-01-02 10:00", "2024-01-03")
+    add(collection, opened(jsonl("b.jsonl", "2024-01-04", "2024-01-04T12:00:00")))
+    assert collection.count("v >= TIMESTAMP '2024-01-04'") == 2
 
 
 def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -> None:

@@ -18,8 +18,11 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources import databases, table_worker
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.table_worker import LARGEST_WORKBOOK, rows_of_workbook
+
+ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
 
 
 def read(spec: str) -> list[Document]:
@@ -61,8 +64,37 @@ def test_duckdb_and_a_query(tmp_path: Path) -> None:
     query = f"sql:SELECT id, upper(text) AS text FROM '{tmp_path}/*.csv' WHERE id > 1;"
     assert [(d.id, d.text) for d in read(query)] == [("2", "TWO")]
     assert open_source(query).fingerprint() == open_source(query).fingerprint()
-    with pytest.raises(InputError, match="sql: Parser Error"):
+    with pytest.raises(InputError, match="sql 'DROP TABLE x': Parser Error"):
         read("sql:DROP TABLE x")
+
+
+@pytest.mark.parametrize("rows", ["count(*) AS text FROM n", "'letter ' || i AS text FROM n"])
+@pytest.mark.parametrize("name", ["notes.db", "notes.duckdb"])
+def test_a_view_without_an_end(
+    name: str, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    connect = sqlite3.connect if path.suffix == ".db" else duckdb.connect
+    with closing(connect(path)) as connection:
+        connection.execute(ENDLESS + rows)
+        connection.commit()
+    monkeypatch.setattr(databases, "SECONDS", 0.6)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(InputError, match=f"{name}: its rows take over 1 s; expected at most 1 s, "):
+        read(str(path))
+    gc.collect()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_view_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "notes.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(ENDLESS + "hex(zeroblob(500000)) AS text FROM n")
+        connection.commit()
+    monkeypatch.setattr(table_worker, "LARGEST_ROWS", 3 << 20)
+    error = table_worker._error(path, "", tmp_path)
+    assert error == f"{path}: rows of over 3 MiB; expected at most that, written as JSON"
+    assert (tmp_path / table_worker.ROWS).stat().st_size == 3 * len('{"text": ""}\n' + "0" * 10**6)
 
 
 def test_excel(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_sources_of_vectors_that_are_none(
             )
     with pytest.raises(InputError, match=message):
         open_vectors(spec, [str(path)])
-    with pytest.raises(InputError, match="or a column of Parquet sources"):
+    with pytest.raises(InputError, match="or a column of Parquet, JSONL or CSV sources"):
         open_vectors("emb", ["notes.csv"])
 
 

@@ -15,7 +15,11 @@ from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.sources.files import worker_process
 from slimdex.retrieval.sources.files.file_source import FileSource
-from slimdex.retrieval.sources.files.limits import LARGEST_FILE, UnreadableError
+from slimdex.retrieval.sources.files.limits import (
+    LARGEST_FILE,
+    LARGEST_RULES,
+    UnreadableError,
+)
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.tables import ColumnNames
 from slimdex.retrieval.sources.text_files import FileFormat
@@ -61,7 +65,7 @@ def test_a_folder(notes: Path) -> None:
         "folder": "",
         "modified": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
         "kind": "markdown",
-        "tags": "hot",
+        "tags": ["hot"],
         "front_matter": {"tags": ["hot"]},
     }
     plan = found["work/plan.txt"]
@@ -95,6 +99,25 @@ def test_what_git_ignores(tmp_path: Path) -> None:
     assert said == ["left out: 3 hidden, 3 ignored by .gitignore"]
     assert list(read(root / "docs")[0]) == ["a.md", "build/d.md", "kept.log"]
     assert list(read(root / "build")[0]) == ["e.md"]
+
+
+def test_rules_around_a_folder_count_from_their_own(tmp_path: Path) -> None:
+    """A folder may be called as the one that it is in."""
+    (tmp_path / ".git").mkdir()
+    write(tmp_path, **{".gitignore": "/a/a/x.md\n/y.md\n", "a/a/x.md": "x", "a/a/y.md": "y"})
+    assert list(read(tmp_path / "a")[0]) == ["a/y.md"]
+
+
+def test_rules_that_are_too_large(tmp_path: Path) -> None:
+    """What they name must not be read, so nothing beside them is."""
+    write(tmp_path, **{"a.md": "a", "sub/b.md": "b"})
+    (tmp_path / "sub" / ".gitignore").write_text("secret.md\n" + "#" * LARGEST_RULES)
+    found, said = read(tmp_path)
+    why = f"{tmp_path}/sub/.gitignore is over 256 KiB"
+    assert (list(found), said) == (
+        ["a.md"],
+        [f"1 file could not be read: sub ({why})"],
+    )
 
 
 def test_links_are_followed_once(tmp_path: Path) -> None:
@@ -268,7 +291,7 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
     with collection:
         assert len(collection) == 4
         assert "bad.ipynb (no notebook" in added.notes[-1]
-        assert collection.count("kind = 'markdown' AND tags = 'hot'") == 1
+        assert collection.count("kind = 'markdown' AND list_contains(tags, 'hot')") == 1
         assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
         (notes / "tea.md").write_text("# Tea\n\nBoil less water.")
         again = add_sources(collection, Sources.open(str(notes)))
@@ -289,7 +312,7 @@ def test_front_matter_that_is_broken_is_no_text(
 ) -> None:
     write(tmp_path, **{"a.md": f"---\n{front}\n---\n# H\n\nHills."})
     (document,) = read(tmp_path)[0].values()
-    assert (document.title, document.metadata["tags"]) == expected
+    assert (document.title, document.metadata["tags"]) == (expected[0], [expected[1]])
     assert document.text == "H\n\nHills."
 
 

@@ -83,7 +83,7 @@ def test_markdown() -> None:
     assert tea.facts == {
         "author": "Ann, Bo",
         "date": datetime(2024, 5, 1),
-        "tags": "drinks, hot",
+        "tags": ["drinks", "hot"],
         "front_matter": own,
     }
 
@@ -274,8 +274,25 @@ def test_a_notebook() -> None:
         (("Tea",), "tea", "Tea\n\nHot."),
         (("Tea",), "cell-id=b", "1 + 1\n\n2"),
     ]
-    with pytest.raises(UnreadableError, match="no notebook"):
-        notebooks.read("[")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[", "Expecting value: line 1 column 2"),
+        ("[]", "expected a JSON object"),
+        ("[" * 100_000, "nested too deep; expected at most 200 brackets inside each other"),
+        ('{"cells": ' + "9" * 5000 + "}", "a number of too many digits"),
+        ('{"cells": {"a": 1}}', "'cells' is no list of objects"),
+        ('{"worksheets": [{"cells": [1]}]}', "'cells' is no list of objects"),
+        ('{"cells": [{"outputs": [{"data": 1}]}]}', "'data' is no object"),
+        ('{"metadata": []}', "'metadata' is no object"),
+    ],
+)
+def test_no_notebook(text: str, why: str) -> None:
+    with pytest.raises(UnreadableError) as error:
+        notebooks.read(text)
+    assert str(error.value).startswith(f"no notebook: {why}")
 
 
 def test_mail_in_parts() -> None:

@@ -36,7 +36,6 @@ NEEDS = {
     "charset_normalizer": ["latin.txt"],
     "yaml": ["letter.md"],
     "zstandard": ["packed.txt.zst"],
-    "pathspec": [],
 }
 """Module -> which of the files need it."""
 
@@ -90,14 +89,6 @@ def test_what_needs_a_missing_library_is_told(module: str, folder: Path, tmp_pat
         *([guessed] if "latin.txt" in found else []),
         *([f"{files} could not be read: {told}"] if told else []),
     ]
-
-
-def test_what_is_to_be_ignored_is_never_read(folder: Path, tmp_path: Path) -> None:
-    """Without its library nobody knows what a .gitignore names: nothing is read at all."""
-    (folder / ".gitignore").write_text("letter.md\n")
-    found, said = json.loads(without("pathspec", READ_A_FOLDER, folder, folder=tmp_path / "site"))
-    assert found == []
-    assert said == [f"{folder}: has a .gitignore; needs pathspec: pip install 'slimdex[files]'"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,277 @@
+"""Fit: a Python value as DuckDB's client takes it for a column of some type.
+
+A text is read as the column's type, an ISO date in a column of DATE for example, and base64 in one
+of BLOB, which is how a document is written as JSON. No value is rounded or cut to fit.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from functools import lru_cache, partial
+from struct import pack, unpack
+from typing import Any
+from uuid import UUID
+
+import duckdb
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import written
+
+SHOWN_BITS = 256
+"""Bits of a whole number that a message shows: Python refuses to write out much larger ones."""
+WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
+NUMBER = re.compile(WHOLE.pattern + r"(\.\d+)?([eE][+-]?\d+)?")
+"""A number without zeros before it, which may be a part of a name."""
+BITS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64, "hugeint": 128}
+"""Bits of the types of whole numbers, whose unsigned ones have a "u" before their names."""
+DIGITS = 38
+"""The most that a DECIMAL can have: beyond its fraction, digits are rounded."""
+MOMENT_STEPS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000}
+"""Microseconds between the moments of a type that has no finer ones."""
+FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({DIGITS}, 10)"}
+"""The beginning of a type's name, and a type that holds more of the same."""
+Fit = Callable[[Any], Any]
+
+
+class MisfitError(ValueError):
+    """A value that is not of a column's type."""
+
+
+def as_stored(value: Any, type_: str) -> Any:
+    """A value as DuckDB's client takes it for a column of this type.
+
+    Raises
+    ------
+    MisfitError
+        If it is not of the type.
+    InputError
+        If it is of no type that a column has.
+
+    >>> as_stored("2024-12-31", "TIMESTAMP"), as_stored(["7", 8], "BIGINT[]")
+    (datetime.datetime(2024, 12, 31, 0, 0), [7, 8])
+    """
+    try:
+        return _fit(type_)(value)
+    except InputError:
+        raise
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise MisfitError(f"{shown(value)}; expected {type_}") from error
+
+
+def shown(value: Any) -> str:
+    """A value as a message has it."""
+    if isinstance(value, int) and value.bit_length() >= SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value) if isinstance(value, str | list | dict) else str(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+@lru_cache(4096)
+def _fit(type_: str) -> Fit:
+    return _or_none(_fit_of(duckdb.sqltype(type_)))
+
+
+def _fit_of(type_: Any) -> Fit:
+    """The function for a type as DuckDB has parsed it."""
+    kind = "json" if str(type_) == "JSON" else str(type_.id)
+    if kind in ("list", "array"):
+        length = type_.children[1][1] if kind == "array" else None
+        return partial(_list, _or_none(_fit_of(type_.children[0][1])), length)
+    if kind == "struct":
+        return partial(_struct, {name: _or_none(_fit_of(own)) for name, own in type_.children})
+    if kind == "enum":
+        return partial(_one_of, frozenset(type_.children[0][1]))
+    if kind == "decimal":
+        return partial(_decimal, *(number for _, number in type_.children))
+    if kind.removeprefix("u") in BITS:
+        return partial(_whole, BITS[kind.removeprefix("u")], kind.startswith("u"))
+    if kind.startswith("timestamp") and "zone" not in kind:
+        return partial(_moment, MOMENT_STEPS.get(kind, 1))
+    return _FITS.get(kind, lambda value: value)
+
+
+def _or_none(fit: Fit) -> Fit:
+    return lambda value: None if value is None else fit(value)
+
+
+def _list(fit: Fit, length: int | None, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple) or length not in (None, len(value)):
+        raise MisfitError
+    return [fit(item) for item in value]
+
+
+def _struct(fits: Mapping[str, Fit], value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or value.keys() - fits.keys():
+        raise MisfitError
+    return {name: fit(value.get(name)) for name, fit in fits.items()}
+
+
+def _one_of(values: frozenset[str], value: Any) -> str:
+    if not isinstance(value, str) or value not in values:
+        raise MisfitError
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    return _is(bool, value)
+
+
+def _whole(bits: int, unsigned: bool, value: Any) -> int:
+    if isinstance(value, str) and WHOLE.fullmatch(value):
+        value = int(value)
+    least, most = (0, 1 << bits) if unsigned else (-1 << bits - 1, 1 << bits - 1)
+    if not least <= _is(int, value) < most:
+        raise MisfitError
+    return int(value)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str):
+        return _number(value)
+    if isinstance(value, int) and not _is_exact(float, value):
+        raise InputError(
+            f"{shown(value)} would lose digits in a column of DOUBLE; expected a whole number that "
+            "DOUBLE holds, or texts in this column"
+        )
+    return float(_is((int, float, Decimal), value))
+
+
+def _single(value: Any) -> float:
+    if isinstance(value, str):
+        return _number(value)
+    if not _is_exact(lambda number: unpack("f", pack("f", number))[0], _is((int, float), value)):
+        raise MisfitError
+    return float(value)
+
+
+def _number(text: str) -> float:
+    number = float(text) if NUMBER.fullmatch(text) else float("inf")
+    if number in (float("inf"), float("-inf")):
+        raise MisfitError
+    return number
+
+
+def _is_exact(convert: Callable[[Any], float], number: float) -> bool:
+    try:
+        return convert(number) == number
+    except OverflowError:
+        return False
+
+
+def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        value = Decimal(value)
+    number = Decimal(_is((int, Decimal), value))
+    kept = number.quantize(Decimal(1).scaleb(-fraction), context=Context(prec=digits))
+    if kept != number and digits < DIGITS:
+        raise MisfitError
+    return kept
+
+
+def _moment(step: int, value: Any) -> datetime:
+    """In UTC, if it says its zone: what DuckDB would do depends on the machine's."""
+    if isinstance(value, str):
+        value = _read(value, datetime.fromisoformat, "TIMESTAMP")
+    elif not isinstance(value, datetime):
+        value = datetime.combine(_is(date, value), time())
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+        if value.microsecond % step:
+            raise MisfitError
+    found: datetime = value
+    return found
+
+
+def _day(value: Any) -> date:
+    if isinstance(value, datetime):
+        raise MisfitError
+    return _as(date, date.fromisoformat, "DATE", value)
+
+
+def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
+    """A value of a Python type, or a text that DuckDB can make one of."""
+    return _read(value, read, name) if isinstance(value, str) else _is(type_, value)
+
+
+def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
+    try:
+        return read(text)
+    except ValueError:
+        return _read_by_duckdb(text, type_)
+
+
+@lru_cache(4096)
+def _read_by_duckdb(text: str, type_: str) -> Any:
+    """What it reads beyond ISO's ways, and years that Python has not, which come back as text."""
+    sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
+    with duckdb.connect() as scratch:
+        found = scratch.execute(sql, [text]).fetchall()
+    if not found:
+        raise MisfitError
+    return found[0][0]
+
+
+def misfits(type_: str) -> str:
+    """A condition in SQL: a text `value` is not of a type, or would lose something in it."""
+    if type_ == "BLOB":
+        return "TRY(from_base64(value)) IS NULL"
+    wrong = f"TRY_CAST(value AS {type_}) IS NULL"
+    if type_ in ("DATE", "TIME") or type_.startswith("TIMESTAMP"):
+        wrong += r" OR NOT regexp_matches(value, '\d')"  # "infinity" is no day
+    if type_ == "TIME":
+        return f"{wrong} OR TRY_CAST(value AS DATE) IS NOT NULL"
+    if type_.lower().removeprefix("u") in BITS:
+        return wrong + r" OR NOT regexp_full_match(trim(value), '[+-]?\d+')"
+    for start, finer in FINER.items():
+        if type_.startswith(start):
+            wrong += f" OR TRY_CAST(value AS {finer}) <> TRY_CAST(value AS {type_})"
+    return wrong
+
+
+def _timedelta(text: str) -> Any:
+    """As Python writes it, too: "3 days, 0:00:02"."""
+    return _read_by_duckdb(text.replace(",", ""), "INTERVAL")
+
+
+def _is(type_: type | tuple[type, ...], value: Any) -> Any:
+    if not isinstance(value, type_):
+        raise MisfitError
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _json(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)  # truth as DuckDB has it
+
+
+def _json(value: Any) -> str:
+    try:
+        return written(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
+            "and dicts of these"
+        ) from error
+
+
+_FITS: Mapping[str, Fit] = {
+    "json": _json,
+    "varchar": _text,
+    "boolean": _boolean,
+    "float": _single,
+    "double": _double,
+    "date": _day,
+    "time": partial(_as, time, time.fromisoformat, "TIME"),
+    "time with time zone": partial(_as, time, time.fromisoformat, "TIMETZ"),
+    "interval": partial(_as, timedelta, _timedelta, "INTERVAL"),
+    "uuid": partial(_as, UUID, UUID, "UUID"),
+    "blob": partial(_as, bytes, partial(b64decode, validate=True), "NULL"),
+}

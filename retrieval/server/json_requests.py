@@ -1,0 +1,38 @@
+"""Requests whose JSON is read as all other JSON is: no key twice, not nested without end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+
+from slimdex.indexes.json_text import TooDeepError, TwiceError, parsed
+
+
+class JsonRequest(Request):
+    """A request that refuses JSON with a key twice, or nested too deep."""
+
+    async def json(self) -> Any:
+        """The body's value; raises `json.JSONDecodeError`, which FastAPI answers."""
+        body = await self.body()
+        try:
+            return parsed(body.decode())
+        except (TwiceError, TooDeepError, UnicodeDecodeError) as error:
+            raise json.JSONDecodeError(str(error), "", 0) from error
+
+
+class JsonRoute(APIRoute):
+    """A route whose requests are such."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function that answers a request."""
+        answer = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await answer(JsonRequest(request.scope, request.receive))
+
+        return read

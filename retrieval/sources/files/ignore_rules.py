@@ -1,0 +1,192 @@
+"""Ignore rules: the patterns of one `.gitignore`, matched as git does, in bounded time.
+
+The file comes with the folder and is not trusted. Its patterns become regular expressions that
+never search twice: the text after a wildcard is taken at its first place (``(?>...)``), since no
+later place could match where the first does not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import string
+from collections.abc import Sequence
+from itertools import groupby
+
+LONGEST = 4096
+"""Bytes of a pattern: no path of Linux has more."""
+TOGETHER = 500
+"""Patterns in one regular expression; Python takes long to compile larger ones."""
+CLASSES = {
+    b"alnum": (string.ascii_letters + string.digits).encode(),
+    b"alpha": string.ascii_letters.encode(),
+    b"blank": b" \t",
+    b"cntrl": bytes([*range(32), 127]),
+    b"digit": string.digits.encode(),
+    b"graph": bytes(range(33, 127)),
+    b"lower": string.ascii_lowercase.encode(),
+    b"print": bytes(range(32, 127)),
+    b"punct": string.punctuation.encode(),
+    b"space": string.whitespace.encode(),
+    b"upper": string.ascii_uppercase.encode(),
+    b"xdigit": string.hexdigits.encode(),
+}
+"""What a set may hold by name, as ``[[:digit:]]``."""
+NAMED = re.compile(rb"\[:([^\]]*):\]")
+UP_TO = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
+ONE = re.compile(rb"\\?+(.)", re.DOTALL)
+"""What a set holds: named bytes, those up to another, and one."""
+STAR, ANY, NONE = b"*", rb"[^/\0]", b"(?!)"
+Part = list[bytes]
+"""A name in a pattern's path: `STAR`, and expressions that match a byte each."""
+
+
+class IgnoreRules:
+    """The rules of a `.gitignore`, of which the last that matches counts.
+
+    What is matched is a name, NUL, the path, NUL: then one expression can hold patterns of names
+    and of paths, in their order.
+
+    Parameters
+    ----------
+    data : the file. Git matches bytes, so that ``?`` stands for one byte.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        rules = [rule for line in reversed(lines) if (rule := _rule(line))]
+        self._expressions = [
+            re.compile(b"|".join(rules[i : i + TOGETHER]), re.DOTALL)
+            for i in range(0, len(rules), TOGETHER)
+        ]
+
+    def decision(self, path: str, *, is_folder: bool) -> bool | None:
+        """Whether a path, from the file's folder on, is ignored; None if no rule matches it.
+
+        >>> rules = IgnoreRules(b"*.log\\n!kept.log\\nbuild/")
+        >>> [rules.decision(path, is_folder=False) for path in ("a/b.log", "kept.log", "build")]
+        [True, False, None]
+        """
+        whole = os.fsencode(path)
+        end = b"/\0" if is_folder else b"\0"
+        subject = whole.rpartition(b"/")[2] + end + whole + end
+        for expression in self._expressions:
+            if found := expression.match(subject):
+                return found.lastindex is None
+        return None
+
+
+def _rule(line: bytes) -> bytes | None:
+    """The expression of a line, with a group if it is one of ``!``; None if nothing matches it."""
+    line = _without_spaces(line.removesuffix(b"\r"))
+    if line.startswith(b"#") or len(line) > LONGEST:
+        return None
+    pattern = line.removeprefix(b"!")
+    end = (rb"/\0" if pattern.endswith(b"/") else rb"/?\0") + b"()" * line.startswith(b"!")
+    pattern = pattern.removesuffix(b"/")
+    parts = _parts(pattern.removeprefix(b"/"))
+    if not all(parts):  # no name is empty
+        return None
+    if b"/" not in pattern:
+        return _name(parts[0]) + end
+    return rb"[^\0]*+\0" + _path(parts) + end
+
+
+def _without_spaces(line: bytes) -> bytes:
+    r"""A line without the spaces at its end, but for one after a backslash.
+
+    >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
+    (b'a\\ ', b'a b')
+    """
+    end = at = 0
+    while at < len(line):
+        is_space = line[at : at + 1] == b" "
+        at += 2 if line[at : at + 1] == b"\\" else 1
+        end = end if is_space else at
+    return line[:end]
+
+
+def _parts(pattern: bytes) -> list[Part]:
+    """The names of a pattern's path; a set or a backslash without an end matches nothing.
+
+    >>> _parts(b"ab/*")
+    [[b'a', b'b'], [b'*']]
+    """
+    parts, at = [Part()], 0
+    while at < len(pattern):
+        letter, at = pattern[at : at + 1], at + 1
+        is_plain = letter == b"\\"
+        if is_plain:
+            letter, at = pattern[at : at + 1], at + 1
+        if letter == b"/":
+            parts.append([])
+        elif letter == b"[" and not is_plain:
+            expression, at = _set(pattern, at)
+            parts[-1].append(expression)
+        elif letter in (b"*", b"?") and not is_plain:
+            parts[-1].append(STAR if letter == b"*" else ANY)
+        else:
+            parts[-1].append(re.escape(letter) or NONE)
+    return parts
+
+
+def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
+    r"""The expression of a set after its bracket, and where the pattern goes on.
+
+    >>> _set(b"a-c]x", 0)
+    (b'[\\x61\\x62\\x63]', 4)
+    """
+    is_negated = pattern[at : at + 1] in (b"!", b"^")
+    held, before, start = {0, ord("/")} if is_negated else set[int](), 0, at + is_negated
+    at = start
+    while at == start or pattern[at : at + 1] != b"]":
+        if before and (found := UP_TO.match(pattern, at)):
+            held.update(range(before, found[1][0] + 1))
+            before = 0
+        elif found := NAMED.match(pattern, at):
+            if found[1] not in CLASSES:
+                return NONE, len(pattern)
+            held.update(CLASSES[found[1]])
+            before = 0
+        elif found := ONE.match(pattern, at):
+            before = found[1][0]
+            held.add(before)
+        else:
+            return NONE, len(pattern)
+        at = found.end()
+    if not is_negated:
+        held.discard(ord("/"))
+    escaped = b"".join(rb"\x%02x" % byte for byte in sorted(held))
+    return (b"[^%s]" if is_negated else b"[%s]" if held else NONE + b"%s") % escaped, at + 1
+
+
+def _name(part: Part) -> bytes:
+    """The expression of one name, to its end where it has stars."""
+    texts = [b""]
+    for is_star, alike in groupby(part, key=STAR.__eq__):
+        if is_star:
+            texts.append(b"")
+        else:
+            texts[-1] = b"".join(alike)
+    first, *others = texts
+    if not others:
+        return first
+    *middle, last = others
+    found = b"".join(rb"(?>[^/\0]*?%s)" % text for text in middle)
+    return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, found, last)
+
+
+def _path(parts: Sequence[Part]) -> bytes:
+    """The expression of a path: names in a row, and ``**`` for any number of folders."""
+    runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=_is_deep)]
+    path, folders = b"", b""
+    for is_deep, run in runs[:-1]:
+        names = b"".join(_name(part) + b"/" for part in run)
+        path += b"" if is_deep else b"(?>%s%s)" % (folders, names)
+        folders = rb"(?:[^/\0]++/)*?" if is_deep else b""
+    is_deep, run = runs[-1]
+    return path + (rb"[^\0]+" if is_deep else folders + b"/".join(map(_name, run)))
+
+
+def _is_deep(part: Part) -> bool:
+    return len(part) > 1 and set(part) == {STAR}

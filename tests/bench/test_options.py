@@ -1,0 +1,164 @@
+"""Options of experiments and of `slimdex plan`: what each of them changes, or refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slimdex.__main__ import app as slimdex
+from slimdex.bench.data.datasets import Dataset
+from slimdex.bench.data.pairs import CHINESE
+from slimdex.bench.experiments.codes_study import TRIALS
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cluster.milvus_server import SECONDS
+from tests.encoders import direction
+
+from .test_cli import bench
+
+PLAN = ("plan", "--documents", "1e6", "--ram", "64GB", "--cores", "16", "--json")
+
+
+@pytest.fixture
+def words(dataset: Dataset, beir: Path) -> tuple[object, ...]:
+    """What says: the set of words, by vectors of them."""
+    known = sorted({word for text in dataset.texts for word in text.split()})
+    lines = [" ".join([word, *map(str, direction(word, 48))]) for word in known]
+    model = beir.parent / "vectors.txt"
+    model.write_text("\n".join(lines) + "\n")
+    return ("--data", beir, "--sets", "words", "--models", model)
+
+
+def rows_of(folder: Path, experiment: str) -> list[dict[str, Any]]:
+    (file,) = (folder / "bench-results").glob(f"{experiment}-*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def planned(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(slimdex, [*PLAN, *words], catch_exceptions=False)
+    report: dict[str, Any] = json.loads(done.stdout)
+    report["figures"] = {figure["name"]: figure["one_machine"] for figure in report["figures"]}
+    return report
+
+
+def test_a_plan_is_of_what_is_asked() -> None:
+    usual, asked = planned(), planned("--kind", "ivf-pq", "--k", "96", "--stored", "int8")
+    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "fp16")
+    assert (asked["kind"], asked["k"], asked["stored"]) == ("ivf-pq", 96, "int8")
+    assert asked["figures"]["index in memory"] < usual["figures"]["index in memory"]
+    assert usual["figures"]["disk"] - asked["figures"]["disk"] > 0.9 * 384e6
+    longer = planned("--tokens", "200")
+    assert (usual["text_bytes"], longer["text_bytes"]) == (400, 800)
+    assert longer["figures"]["disk"] - usual["figures"]["disk"] > 400e6
+
+
+def test_ray_pays_later_where_a_build_may_take_longer() -> None:
+    day, week = (
+        planned("--build-hours", hours)["ray_pays_from_documents"]["build"]
+        for hours in ("24", "168")
+    )
+    assert week == pytest.approx(7 * day, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["updates", "--rows", "many"], "--rows 'many'; expected whole numbers from 1 on"),
+        (["updates", "--seconds", "0"], "--seconds 0; expected 1 or more"),
+        (["updates", "--seconds", "inf"], "--seconds inf; expected 1 or more"),
+        (["sizes", "--rows", "10"], "--rows '10'; expected whole numbers from 1,000 on"),
+        (["sizes", "--dim", "8"], "--dim 8; expected 16 or more"),
+        (["sizes", "--characters", "0"], "--characters 0; expected 1 to 10,000"),
+        (["serve", "x", "--queries", "q.txt", "--callers", "0"], "--callers '0'; expected whole"),
+        (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),
+        (["serve", "x", "--queries", "none.txt"], "none.txt: no such file"),
+        (["ray", "q.txt", "--folder", "d", "--workers", "0"], "--workers '0'; expected whole"),
+        (["ray", "q.txt", "--folder", "d", "--kills", "1"], "--kills '1'; expected two numbers"),
+        (["ray", "q.txt", "--folder", "."], ". exists; expected a new folder"),
+        (["ray", "q.txt", "--folder", "d", "--model", "./no"], "model './no': no such folder"),
+        (["tune", "--only", "luck"], "--only luck; expected metric, target, coverage, growth"),
+        (["sts", "--data", ".", "--language", "dutch"], "language='dutch'; expected english or"),
+        (["sts", "--data", ".", "--protocol", "sum"], "protocol='sum'; expected all, mean, wmean"),
+        (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
+    ],
+)
+def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("the cat\n")
+    with pytest.raises(InputError) as refused:
+        bench(*words, folder=tmp_path)
+    assert str(refused.value).startswith(said)
+    assert [path.name for path in tmp_path.iterdir()] == ["q.txt"]
+
+
+def test_encoders_are_opened_as_asked(
+    words: tuple[object, ...], tiny_bert: Path, tmp_path: Path
+) -> None:
+    for asked, said in (
+        (("--pooling", "median"), "pooling 'median'; expected cls, mean, max"),
+        (("--precision", "int4"), "precision='int4'; expected auto, fp32, bf16, fp16, int8"),
+    ):
+        with pytest.raises(InputError) as refused:
+            bench("retrieval", *words[:-1], tiny_bert, *asked, folder=tmp_path)
+        assert str(refused.value).startswith(said)
+
+
+def test_a_server_of_milvus_is_asked(
+    words: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECONDS, "1")
+    place = "http://127.0.0.1:1"
+    with pytest.raises(InputError, match=f"milvus {place}: Fail connecting to server"):
+        bench("milvus", *words, "--milvus", place, "--cache", "vectors", folder=tmp_path)
+    assert [*(tmp_path / "vectors").iterdir()]
+
+
+@pytest.mark.slow
+def test_slow_ways_to_make_codes_are_tried_if_asked(
+    words: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [trial for trial in TRIALS if trial.name in ("pq", "pq-l2", "pq of 8 bits")]
+    monkeypatch.setattr("slimdex.bench.experiments.codes_study.TRIALS", few)
+    methods = []
+    for more in ((), ("--slow",)):
+        bench("codes", *words, *more, folder=tmp_path)
+        methods.append({row["method"] for row in rows_of(tmp_path, "codes")})
+    assert methods == [{"pq", "pq-l2"}, {"pq", "pq-l2", "pq of 8 bits"}]
+
+
+@pytest.mark.slow
+def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_path: Path) -> None:
+    for more, asked in (((), {"queries"}), (("--names",), {"queries", "names"})):
+        bench("hybrid", *words, *more, folder=tmp_path)
+        assert {row["what"] for row in rows_of(tmp_path, "hybrid")} == asked
+
+
+@pytest.mark.slow
+def test_indexes_of_the_sizes_asked_for(tmp_path: Path) -> None:
+    sizes = ("--rows", "1000", "--dim", "16", "--kinds", "sq8", "--characters", "50")
+    bench("sizes", *sizes, "--folder", "disk", folder=tmp_path)
+    (row,) = rows_of(tmp_path, "sizes")
+    assert (row["rows"], row["dim"], row["kind"]) == (1000, 16, "sq8")
+    assert row["text_bytes"] == 50 * 1000
+    assert [*(tmp_path / "disk").iterdir()] == []
+
+
+@pytest.mark.slow
+def test_a_study_of_chinese_by_some_poolings(tiny_bert: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    (tmp_path / "chinese").mkdir()
+    for table in CHINESE.values():
+        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
+        head = "sentence1\tsentence2\tscore\n"
+        (tmp_path / "chinese" / table).write_text(head + "".join(lines))
+    words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
+    chinese = ("--language", "chinese", "--protocol", "mean", "--modes", "cls,max")
+    bench("sts", *words, *chinese, "--no-curves", folder=tmp_path)
+    few = rows_of(tmp_path, "sts")
+    assert {row["language"] for row in few} == {"chinese (quick)"}
+    assert {row["protocol"] for row in few} == {"mean"}
+    assert {row["mode"] for row in few} == {"cls", "max"}

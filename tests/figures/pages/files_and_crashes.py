@@ -1,0 +1,12 @@
+"""Files and crashes: the figures of its page."""
+
+from __future__ import annotations
+
+from slimdex.indexes.int8_rows import BLOCK
+
+from ..links import Figure
+
+FIGURES = [
+    Figure("a scale that 32 neighbours share", lambda: [BLOCK]),
+    Figure("d + d/16 bytes", lambda: [BLOCK / 2]),  # two bytes for each block
+]

@@ -1,0 +1,59 @@
+"""README: its figures."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+
+from slimdex.bench.reporting.findings import default_row, of_task, small_row
+from slimdex.bench.rows import Row
+from slimdex.indexes.choices import CANDIDATES
+
+from ..links import ROOT, Figure, rows
+
+LARGEST = ("debian-desc", "all-MiniLM-L6-v2")
+"""The largest collection of the headline."""
+
+
+def usual(task: tuple[str, str] = LARGEST) -> Row:
+    """The default index of a set by a model."""
+    found = default_row(of_task(rows("retrieval"), task))
+    assert found is not None
+    return found
+
+
+def small() -> Row:
+    """That of the largest collection with a quarter of the dimensions."""
+    found = small_row(of_task(rows("retrieval"), LARGEST))
+    assert found is not None
+    return found
+
+
+def memory(row: Row) -> Sequence[float]:
+    """Bytes of a vector's codes, and of the vector as float32."""
+    return row["ram_row_bytes"], row["ram_row_bytes"] * row["compression"]
+
+
+def newest_python() -> float:
+    """The last of the Pythons that the project names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [each for each in project["classifiers"] if each.startswith("Programming Language")]
+    return float(named[-1].rpartition(" ")[2])
+
+
+FIGURES = [
+    Figure(
+        "**24 bytes in memory instead of 1,536**; the vectors themselves stay on disk, where a "
+        "query reads 200 of them",
+        lambda: [*memory(usual()), usual()["effort"]],
+    ),
+    Figure("level with float32 down to 1/128 of its bytes", lambda: [small()["compression"]]),
+    Figure("to 3.13; in a checkout", lambda: [newest_python()]),
+    Figure("whose codes take 1/64 of the memory", lambda: [usual()["compression"]]),
+    Figure("codes of 1/128", lambda: [small()["compression"]]),
+    Figure("the best 200 are compared again", lambda: [CANDIDATES]),
+    Figure(
+        "has 1,183,499 documents",
+        lambda: [max(row["documents"] for row in rows("cold"))],
+    ),
+]

@@ -1,0 +1,24 @@
+"""A service: the figures of its page."""
+
+from __future__ import annotations
+
+from slimdex.retrieval.catalog.column_values import MOST
+from slimdex.retrieval.server.limits import MIB, Limits
+from tests.retrieval.server.test_traffic import READERS
+
+from ..links import Figure, rows
+
+LIMITS = Limits()
+
+FIGURES = [
+    Figure("has 20 values or fewer", lambda: [MOST]),
+    Figure("and 30 seconds.", lambda: [LIMITS.seconds]),
+    Figure("has at most 8 MiB", lambda: [LIMITS.body / MIB]),
+    Figure("under way 512 MiB", lambda: [LIMITS.bodies / MIB]),
+    Figure(
+        "a search 256 queries of 100,000 characters and 1,000 hits; when 2,048 queries wait",
+        lambda: [LIMITS.queries, LIMITS.text, LIMITS.hits, LIMITS.waiting],
+    ),
+    Figure("36,824 questions of Quora's", lambda: [*{row["documents"] for row in rows("serve")}]),
+    Figure("32 readers search", lambda: [READERS]),
+]

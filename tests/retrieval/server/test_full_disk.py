@@ -1,0 +1,147 @@
+"""A disk that is full for a while: what can be read stays so, and all is well when there is room.
+
+Files that may not grow (RLIMIT_FSIZE) fail as on a full disk, and need neither root nor a file
+system; in a process of its own, because the limit is on all of its files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import httpx
+import pytest
+
+from slimdex.indexes.errors import UnreadableError
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.server.service import Service
+from tests import forked
+from tests.encoders import WordEncoder
+
+from .asking import asked, made
+
+FILTERED = {"query": "a cat", "where": "year = 1990"}
+OPEN = resource.RLIM_INFINITY
+
+
+@contextmanager
+def no_room(catalog: Path, more: int = 0) -> Iterator[None]:
+    """While no file may be much larger than the catalog is."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (catalog.stat().st_size + more, OPEN))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (OPEN, OPEN))
+
+
+def found(trial: Callable[[Path, Path], None], folder: Path) -> Any:
+    """What a trial in a process of its own writes to a file, as JSON."""
+    told = folder / "told.json"
+    process = forked.process(trial, folder, told)
+    process.join(300)
+    assert process.exitcode == 0
+    return json.loads(told.read_text())
+
+
+async def loaded(service: Service) -> None:
+    """Wait until it is ready."""
+    while not service.is_ready:
+        await asyncio.sleep(0.01)
+
+
+def long_text(seed: int) -> str:
+    """A text that can't be compressed to little."""
+    return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz ", k=120_000))
+
+
+def fill_and_free(folder: Path, told: Path) -> None:
+    """Statuses of a service: while the catalog may not grow, and afterwards."""
+    path = made(folder / "notes.index")
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> dict[str, Any]:
+        async def statuses(name: str) -> list[int]:
+            at = "/indexes/notes"
+            put = await client.put(f"{at}/documents/{name}", json={"text": long_text(len(name))})
+            get = await client.get(f"{at}/documents/1")
+            search = await client.post(f"{at}/search", json=FILTERED)
+            ready = await client.get("/ready")
+            kept = await client.get(f"{at}/documents/{name}")
+            assert (kept.status_code == 200) == (put.status_code == 200)
+            return [answer.status_code for answer in (put, get, search, ready)]
+
+        await loaded(service)
+        with no_room(path / "catalog.duckdb", 300_000):
+            full = [await statuses("x" * (i + 1)) for i in range(5)]
+        return {"full": full, "freed": [await statuses("y" * (i + 1)) for i in range(2)]}
+
+    told.write_text(json.dumps(asked({"notes": path}, ask)))
+
+
+def test_a_service_recovers_from_checkpoints_that_failed(tmp_path: Path) -> None:
+    statuses = found(fill_and_free, tmp_path)
+    assert {put for put, *_ in statuses["full"]} <= {200, 507}
+    assert {tuple(reads) for _, *reads in statuses["full"]} == {(200, 200, 200)}
+    assert statuses["freed"] == [[200] * 4] * 2
+
+
+def give_up(folder: Path, told: Path) -> None:
+    """Statuses of a service whose catalog DuckDB has given up, and which is gone for a while."""
+    path = made(folder / "notes.index")
+    catalog, away = path / "catalog.duckdb", path / "away"
+
+    async def ask(client: httpx.AsyncClient, service: Service) -> list[Any]:
+        async def answers() -> list[Any]:
+            get = await client.get("/indexes/notes/documents/1")
+            search = await client.post("/indexes/notes/search", json=FILTERED)
+            ready = await client.get("/ready")
+            return [get.status_code, get.json().get("error"), search.status_code, ready.json()]
+
+        await loaded(service)
+        spoil(service.indexes["notes"].collection, catalog)
+        await client.get("/indexes/notes/documents/1")
+        catalog.rename(away)
+        gone = await answers()
+        away.rename(catalog)
+        ready = await client.get("/ready")
+        return [gone, ready.json(), await answers()]
+
+    told.write_text(json.dumps(asked({"notes": path}, ask)))
+
+
+def spoil(collection: Collection, catalog: Path) -> None:
+    """Have DuckDB give up the database by a checkpoint that fails, behind the catalog's back."""
+    database = collection._store._database
+    database.execute(f"CREATE TABLE long AS SELECT '{long_text(0) * 20}' AS text")
+    with no_room(catalog), pytest.raises(duckdb.FatalException):
+        database.execute("CHECKPOINT")
+
+
+def test_it_is_not_ready_until_the_catalog_is_open_again(tmp_path: Path) -> None:
+    gone, ready, back = found(give_up, tmp_path)
+    line = "the index can't be read at the moment; expected to be asked later"
+    assert gone == [503, line, 503, {"status": "recovering"}]
+    assert (ready, back) == ({"status": "ready"}, [200, None, 200, {"status": "ready"}])
+
+
+def read_twice(folder: Path, told: Path) -> None:
+    """What the first reading says after DuckDB gave up, and what comes of the next."""
+    path = made(folder / "notes.index")
+    with Collection.open(path, WordEncoder()) as collection:
+        spoil(collection, path / "catalog.duckdb")
+        with pytest.raises(UnreadableError) as error:
+            collection.get("1")
+        told.write_text(json.dumps([str(error.value), collection.get("1").text]))
+
+
+def test_the_cause_comes_first_and_the_next_reading_succeeds(tmp_path: Path) -> None:
+    line, text = found(read_twice, tmp_path)
+    assert line.startswith(f"{tmp_path}/notes.index/catalog.duckdb: File too large (")
+    assert "restarted" not in line
+    assert text == "the cat sat on the mat"

@@ -1,0 +1,113 @@
+"""Every command of the command line has help, and every option of it a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from slimdex.__main__ import app
+
+OWN = Path(__file__)
+TESTS = OWN.parent
+BENCH = TESTS / "bench"
+PAGES = [TESTS.parent / "README.md", *(TESTS.parent / "docs").glob("*.md")]
+Command = tuple[str, ...]
+
+
+def walked(found: object, path: Command = ()) -> Iterator[tuple[Command, TyperCommand]]:
+    """The command line's own commands, at any depth: the words of each, and what Typer made."""
+    if isinstance(found, TyperGroup):
+        for name, below in found.commands.items():
+            yield from walked(below, (*path, name))
+    else:
+        assert isinstance(found, TyperCommand)
+        yield path, found
+
+
+COMMANDS = dict(walked(get_command(app)))
+
+
+def options_of(command: Command) -> list[TyperOption]:
+    return [option for option in COMMANDS[command].params if isinstance(option, TyperOption)]
+
+
+def spellings(option: TyperOption) -> Iterator[tuple[str, ...]]:
+    """What turns it on, and what turns it off: one of each is to be tested."""
+    yield from (tuple(names) for names in (option.opts, option.secondary_opts) if names)
+
+
+@cache
+def literals(is_of_bench: bool) -> list[set[str]]:
+    """The strings in each test file of `bench`, or of the rest."""
+    files = [path for path in TESTS.rglob("*.py") if (BENCH in path.parents) == is_of_bench]
+    return [
+        {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        for path in files
+        if path != OWN
+    ]
+
+
+def test_the_tree_is_whole() -> None:
+    assert len(COMMANDS) > 40
+    assert {("search",), ("plan",), ("bench", "retrieval"), ("bench", "tables")} <= {*COMMANDS}
+    assert ("--cors",) in {
+        names for option in options_of(("serve",)) for names in spellings(option)
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_and_its_options_have_help(command: Command) -> None:
+    done = CliRunner().invoke(app, [*command, "--help"])
+    assert done.exit_code == 0
+    assert f"Usage: root {' '.join(command)} " in done.output
+    assert COMMANDS[command].help, f"slimdex {' '.join(command)}: no docstring"
+    for option in options_of(command):
+        assert option.help, f"slimdex {' '.join(command)} {option.opts[0]}: no help"
+
+
+def test_every_option_is_passed_in_a_test() -> None:
+    """One test file has the option and the command's last word, each as a string of its own.
+
+    That file is in tests/bench if the command's code is in bench. The experiments share options
+    (bench/commands/shared.py): one with the same names and the same help is tested in any of them.
+    """
+    commands_of = defaultdict(set)
+    for command, made in COMMANDS.items():
+        is_of_bench = ".bench." in f"{made.callback.__module__}."
+        for option in options_of(command):
+            for names in spellings(option):
+                program = "bench" if command[0] == "bench" else command[0]
+                commands_of[program, names, option.help, is_of_bench].add(command[-1])
+    untested = [
+        f"slimdex {program} {'/'.join(names)} (of {', '.join(sorted(commands))})"
+        for (program, names, _, is_of_bench), commands in commands_of.items()
+        if not any(commands & s and {*names} & s for s in literals(is_of_bench))
+    ]
+    assert not untested, "no test file passes these options:\n" + "\n".join(untested)
+
+
+def test_every_option_is_on_a_page() -> None:
+    """Of the experiments' options, most are for whoever makes the pages' tables: help is enough."""
+    said = {word for page in PAGES for word in re.findall(r"--?[a-z][\w-]*", page.read_text())}
+    missing = [
+        f"slimdex {command[0]} {names[0]}"
+        for command in COMMANDS
+        if command[0] != "bench"
+        for option in options_of(command)
+        for names in spellings(option)
+        if not said & {*names}
+    ]
+    assert not missing, "neither README nor docs name these options:\n" + "\n".join(missing)
