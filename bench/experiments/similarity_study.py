@@ -193,7 +193,8 @@ def correlation(row: Row, name: str, protocol: str) -> float:
     >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
     62.5
     """
-    return float(row.get(_column(name, protocol), row[name]))
+    column = _column(name, protocol)
+    return float(row[column if column in row else name])
 
 
 def _column(name: str, protocol: str) -> str:
