@@ -21,7 +21,6 @@ COMMANDS = (
     over_models.sts,
     over_models.reduction,
     over_indexes.updates,
-    over_indexes.sizes,
     over_clusters.ray,
     over_indexes.serve,
     over_indexes.passages,

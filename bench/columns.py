@@ -48,8 +48,7 @@ COLUMNS = (
     # settings
     Column("k|candidates", (int, NoneType), "as in `Settings`"),
     Column("beta|gamma", (*NUMBER, NoneType), "as in `Settings`"),
-    Column("kind|reducer|asked", (str,), "as in `Settings`; none: no reducer; the kind asked for"),
-    Column("lists(_probed)?", (int,), "inverted lists, and how many a search goes through"),
+    Column("kind|reducer", (str,), "as in `Settings`; none: no reducer"),
     Column("max_length", (int, NoneType), "tokens read of a text"),
     Column("mode|pooling", (str,), "how tokens become a vector"),
     Column("layers", (list,), "whose vectors are averaged"),
@@ -99,7 +98,6 @@ COLUMNS = (
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
     ),
     Column("words_s", NUMBER, "seconds to index the words"),
-    Column("(fit|index|write|build)_cpu_s", NUMBER, "the same, of processor time"),
     Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
     Column("builds", (int,), "of which build_s is the least"),
     Column("ratio", NUMBER, "of build_s, to that of one process without Ray"),
@@ -121,10 +119,6 @@ COLUMNS = (
     Column("(ram|disk)_bytes", (int,), "of an index in memory, of its folder"),
     Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
     Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
-    Column("text_bytes", (int,), "of all documents' texts"),
-    Column(
-        "disk_(vectors|norms|codes|catalog|documents)_bytes", (int,), "of files, by what they hold"
-    ),
     Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),
     Column("memory(_files)?_bytes", (int,), "of the process: its own, and pages of files"),
     Column("store(_files)?_bytes", (int,), "what of these its library and index have added"),

@@ -1,8 +1,8 @@
-"""Addresses: where the commands of this machine find the service that holds an index.
+"""Addresses: which hosts are this machine, and where its commands find the service of an index.
 
 The service listens at a Unix socket in a folder that only its user can enter, and leaves the
-socket's path in a file beside the index's lock. A file that a killed service left behind leads to
-a socket that nobody listens at.
+socket's path in a file beside the index's lock. A killed service leaves both behind, and a socket
+that nobody listens at; the next service of the index removes them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 FILE = "service.json"
 """In an index's folder, of mode 600."""
 SOCKET = "service.socket"
+PREFIX = "slimdex-"
+LOCAL = "localhost"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Addresses:
     def told(cls, folders: Sequence[Path]) -> Iterator[Addresses]:
         """Listen, tell of it in indexes' folders, and take that back at the end."""
         # A path of a socket has 107 bytes at most, and the index's own may have more.
-        place = Path(tempfile.mkdtemp(prefix="slimdex-"))
+        for folder in folders:
+            _remove_left(folder)
+        place = Path(tempfile.mkdtemp(prefix=PREFIX))
         found = socket.socket(socket.AF_UNIX)
         files = [folder / FILE for folder in folders]
         try:
@@ -53,6 +58,18 @@ class Addresses:
             shutil.rmtree(place, ignore_errors=True)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can call a service that listens at a host.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == LOCAL
+
+
 def socket_of(folder: Path) -> Path | None:
     """The socket of the service that said it holds an index; None if none did.
 
@@ -65,6 +82,21 @@ def socket_of(folder: Path) -> Path | None:
             found = Path(json.load(file)["socket"])
         return found if found.stat().st_uid == os.geteuid() else None
     return None
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the socket of a service that was killed, and its folder; no other file."""
+    path = socket_of(folder)
+    if path is None or path.name != SOCKET or not path.parent.name.startswith(PREFIX):
+        return
+    if not path.is_socket():
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:  # nobody listens
+            path.unlink()
+            path.parent.rmdir()
 
 
 def _write(file: Path, content: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Commands that measure indexes: one that there is, changes, sizes, and pages cut into passages."""
+"""Commands that measure indexes: one that there is, changes, and pages cut into passages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from typing import Annotated
 
 import typer
 
-from slimdex.indexes import choices
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
 from .shared import Data, Models, Out, tell, whole_numbers
-
-LEAST_ROWS = 1000
-"""Of an index whose size is measured: fewer can't train every kind."""
-MOST_CHARACTERS = 10_000
 
 
 def index(
@@ -123,53 +118,9 @@ def updates(
         raise InputError(f"{len(faults)} searches or changes failed: {faults[0]}")
 
 
-def sizes(
-    rows: Annotated[
-        str, typer.Option(help="Sizes of indexes, in rows, separated by commas.")
-    ] = "100000,1000000",
-    dim: Annotated[int, typer.Option(help="Dimensions of their vectors.")] = 384,
-    kinds: Annotated[
-        str, typer.Option(help="Kinds, as for `slimdex build --kind`, separated by commas.")
-    ] = choices.AUTO,
-    characters: Annotated[int, typer.Option(help="Length of a document's text.")] = 80,
-    folder: Annotated[
-        Path,
-        typer.Option(help="Folder for the indexes, which are removed: 900 bytes per row of 384."),
-    ] = Path("bench-cache"),
-    out: Out = MEASURED,
-) -> None:
-    """Measure what indexes of synthetic vectors take to build, store and search."""
-    from slimdex.retrieval.cli import console
-
-    from ..experiments.size_study import Size, measure_size
-    from ..machine import provenance
-    from ..rows import ResultsFile
-
-    if dim < 16:
-        raise InputError(f"--dim {dim}; expected 16 or more")
-    if not 1 <= characters <= MOST_CHARACTERS:
-        raise InputError(f"--characters {characters}; expected 1 to {MOST_CHARACTERS:,}")
-    asked = [
-        Size(count, dim, kind, characters)
-        for count in map(_count, rows.split(","))
-        for kind in kinds.split(",")
-    ]
-    about, results = provenance(["duckdb"]), ResultsFile(out / "sizes-made.jsonl")
-    with console.progress() as progress:
-        for size in asked:
-            measure_size(size, results, about, folder, progress)
-    tell(results)
-
-
 def _check_seconds(seconds: float) -> None:
     if not 1 <= seconds < math.inf:  # also refuses NaN
         raise InputError(f"--seconds {seconds:g}; expected 1 or more")
-
-
-def _count(word: str) -> int:
-    if not word.isdecimal() or int(word) < LEAST_ROWS:
-        raise InputError(f"--rows {word!r}; expected whole numbers from {LEAST_ROWS:,} on")
-    return int(word)
 
 
 def passages(

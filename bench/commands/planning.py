@@ -1,9 +1,8 @@
-"""`slimdex plan`: what an index will take, from the rows that were measured."""
+"""`slimdex plan`: what an index will take."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,28 +10,19 @@ import typer
 from slimdex.indexes import choices
 from slimdex.indexes.errors import InputError
 
-from ..rows import FOLDER
-
-DEFAULT_TOKENS = 100
-
 
 def plan(
     documents: Annotated[
         float, typer.Option(help="How many, as 1e9; count passages if texts are cut into them.")
     ],
     dim: Annotated[int, typer.Option(help="Dimensions of the encoder's vectors.")] = 384,
-    tokens: Annotated[
-        float, typer.Option(help="Tokens to encode per document; 0: vectors are given.")
-    ] = DEFAULT_TOKENS,
-    text_bytes: Annotated[
-        float | None, typer.Option(help="Of a document's text; default: 4 for each token.")
-    ] = None,
-    columns: Annotated[float, typer.Option(help="Bytes of a document's metadata.")] = 0,
+    tokens: Annotated[float, typer.Option(help="Tokens of a document, of 4 bytes each.")] = 100,
+    columns: Annotated[float, typer.Option(help="Bytes of a document's title and metadata.")] = 0,
     tokens_per_s: Annotated[
         float | None,
         typer.Option(
-            help="That one machine encodes, as `slimdex bench encode` measures; default: encoding "
-            "is not timed."
+            help="Tokens that one machine encodes per second, as `slimdex bench encode` measures; "
+            "default: encoding is not timed."
         ),
     ] = None,
     k: Annotated[int | None, typer.Option(help="Dimensions to keep; default: half.")] = None,
@@ -44,49 +34,31 @@ def plan(
         str | None,
         typer.Option(metavar="SIZE", help="Memory of one machine: 64GB; default: this one's."),
     ] = None,
-    cores: Annotated[
-        int | None, typer.Option(help="Cores of one machine; default: this one's.")
-    ] = None,
     machines: Annotated[
         int | None,
         typer.Option(help="Machines to divide the documents among; default: as many as it takes."),
     ] = None,
-    build_hours: Annotated[
-        float, typer.Option(help="Longest that a build may take on one machine.")
-    ] = 8,
-    results: Annotated[
-        Path, typer.Option(help="Folder with measured rows of `slimdex bench`.", show_default=False)
-    ] = FOLDER,
+    build_hours: Annotated[float, typer.Option(help="Longest that one machine may encode.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Estimate what an index will take, on one machine or several: memory, disk, time."""
+    """Estimate what an index will take, on one machine or several: memory, disk, encoding."""
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.sizes import parsed_size
 
     from ..planning import telling
-    from ..planning.estimates import Asked
-    from ..planning.model import Model
-    from ..planning.plan import as_dict
-    from ..planning.plan import plan as made_for
-    from ..planning.workload import BYTES_PER_TOKEN, Machine, Workload, check_range
+    from ..planning.plan import Plan
+    from ..planning.workload import LEAST, MOST, Workload, check_range
 
-    check_range("--documents", documents, 1000, 1e13)
-    check_range("--columns", columns, 0, 1e9)
-    text = BYTES_PER_TOKEN * tokens if text_bytes is None else text_bytes
-    workload = Workload(round(documents), dim, k, kind, tokens, text + columns, stored)
-    machine = Machine(
-        _memory() if ram is None else parsed_size(ram, "--ram"),
-        (os.cpu_count() or 1) if cores is None else cores,
-    )
-    asked = Asked(workload, machine, machines, build_hours, tokens_per_s)
-    laws = Model.of(results)
-    made = made_for(laws, asked)
+    check_range("--documents", documents, LEAST, MOST)
+    workload = Workload(round(documents), dim, tokens, columns, k, kind, stored)
+    memory = _memory() if ram is None else parsed_size(ram, "--ram")
+    made = Plan(workload, memory, machines, build_hours, tokens_per_s)
     if as_json:
-        console.print_json(as_dict(made) | {"timed_on": laws.timed_on})
+        console.print_json(made.as_dict())
         return
     console.line(telling.title(made))
     console.show_table(telling.heads(made), telling.lines(made))
-    for line in telling.advice(made, laws.timed_on):
+    for line in telling.advice(made):
         console.line(line)
 
 

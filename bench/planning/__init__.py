@@ -1,5 +1,4 @@
-"""Planning: what an index will take, by laws that are fitted to the rows of the benches.
+"""Planning: what an index will take, by the formulas of docs/plan.md.
 
-Files import only what is above them: laws, workload, encoders, observations, model, estimates,
-plan, checks, telling.
+Files import only what is above them: workload, plan, telling.
 """

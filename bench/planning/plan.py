@@ -1,169 +1,134 @@
-"""Plan: what a workload takes on one machine and on several, and when it takes several."""
+"""Plan: how many machines a workload takes, and from how many documents Ray and Milvus pay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
 from dataclasses import dataclass
-from math import ceil, log10
+from functools import cached_property
+from math import ceil
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from .estimates import MOST_MACHINES, Asked, Estimates
-from .model import Model
-from .workload import MOST, Workload
-
-STEPS = 50
-"""Sizes that are tried between a number of documents and ten times as many."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of a plan.
-
-    Attributes
-    ----------
-    unit : bytes or s.
-    one : on one machine with all documents.
-    many : on each of several among which they are divided.
-    """
-
-    name: str
-    unit: str
-    one: float
-    many: float
+from .workload import LEAST, MOST, Workload, check_range
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Figures, and how many machines memory and a build take.
+    """A workload on machines of one size.
 
-    Attributes
+    Parameters
     ----------
-    for_memory : machines that hold the index once.
-    for_build : machines that build it in the hours that were asked for, or, where what they can't
-        divide takes longer, so many that more would not help; None if encoding is not timed.
-    build_s : seconds that these take.
-    machines : that `Figure.many` is stated for.
-    ray_from, milvus_from : documents from which on each begins to pay; None if never, or not known.
+    ram : bytes of one machine's memory that an index may take.
+    among : machines to divide the documents among; None: as many as memory takes.
+    limit : hours that one machine may encode.
+    tokens_per_s : that one machine encodes; None: not known.
+
+    Raises
+    ------
+    InputError
+        If a value is out of bounds, or there is no memory for a small index.
+
+    >>> plan = Plan(Workload(10**9, 768), ram=16 * 10**9, tokens_per_s=1e5)
+    >>> plan.for_memory, plan.for_encoding, plan.ray_from
+    (4, 35, 28800001)
     """
 
-    asked: Asked
-    figures: list[Figure]
-    for_memory: int
-    for_build: int | None
-    build_s: float | None
-    machines: int
-    ray_from: int | None
-    milvus_from: int | None
+    workload: Workload
+    ram: int
+    among: int | None = None
+    limit: float = 8
+    tokens_per_s: float | None = None
 
+    def __post_init__(self) -> None:
+        check_range("--ram", self.ram, 1e6, 1e16)
+        check_range("--build-hours", self.limit, 0.001, 1e6)
+        if self.among is not None:
+            check_range("--machines", self.among, 1, 1e6)
+        if self.tokens_per_s is not None:
+            check_range("--tokens-per-s", self.tokens_per_s, 1e-3, 1e12)
+        if (least := self.workload.of(LEAST).memory) > self.ram:
+            raise InputError(
+                f"--ram {self.ram:,} bytes; expected room for the index of {LEAST:,} documents, "
+                f"{least:,.0f}"
+            )
 
-class Planner(Estimates):
-    """Estimates of a workload and of its parts."""
+    @cached_property
+    def fitting(self) -> int:
+        """The most documents whose index one machine has the memory for."""
+        counts = range(LEAST, MOST + 1)
+        first = bisect_right(counts, self.ram, key=lambda count: self.workload.of(count).memory)
+        return counts[first - 1]
 
-    def plan(self) -> Plan:
-        """Everything that is known."""
-        whole, asked = self.asked.workload, self.asked
-        for_memory = self.parts_needed(whole)
-        machines = asked.machines or for_memory
-        for_build = self.machines_to_build(whole) if asked.is_timed else None
-        limit = 3600 * asked.hours
-        return Plan(
-            asked,
-            [*self._bytes(whole, self.of(whole.documents / machines)), *self._build(machines)],
-            for_memory,
-            for_build,
-            None if for_build is None else self.build_s(whole, for_build),
-            machines,
-            self.first(lambda n: self.build_s(self.of(n)) > limit) if asked.is_timed else None,
-            self.first(lambda n: self.model.index_bytes(self.of(n)) > asked.machine.ram),
-        )
+    @property
+    def for_memory(self) -> int:
+        """Machines that hold the index."""
+        return ceil(self.workload.documents / self.fitting)
 
-    def _bytes(self, whole: Workload, part: Workload) -> list[Figure]:
-        memory = self.model.index_bytes
-        return [
-            Figure("index in memory", "bytes", memory(whole), memory(part)),
-            Figure("index on disk", "bytes", self.disk(whole), self.disk(part)),
-        ]
+    @property
+    def for_encoding(self) -> int | None:
+        """Machines that encode the documents within the limit; None if that is not known."""
+        hours = self.hours(self.workload)
+        return None if hours is None else ceil(hours / self.limit)
 
-    def _build(self, machines: int) -> list[Figure]:
-        """Encoding and coding are divided among machines, fitting and writing are not."""
-        whole, asked = self.asked.workload, self.asked
-        parts = [
-            ("fitting", self.fit_s(whole), 1),
-            ("coding", self.code_s(whole), machines),
-            ("writing", self.write_s(whole), 1),
-        ]
-        if asked.tokens_per_s is not None:
-            parts.insert(0, ("encoding", self.encode_s(whole), machines))
-        figures = [Figure(f"build: {name}", "s", s, s / among) for name, s, among in parts]
-        if asked.is_timed:
-            each = sum(figure.many for figure in figures)
-            figures.append(Figure("build in all", "s", self.build_s(whole), each))
-        return figures
+    @property
+    def machines(self) -> int:
+        """Machines that the documents are divided among."""
+        return self.among or self.for_memory
 
-    def machines_to_build(self, workload: Workload) -> int:
-        """Machines with which a build takes no longer than asked, or stops to get shorter."""
-        alone = self.fit_s(workload) + self.write_s(workload)
-        divided = self.encode_s(workload) + self.code_s(workload)
-        left = max(3600 * self.asked.hours - alone, 0.01 * divided)
-        return min(MOST_MACHINES, max(1, ceil(divided / left)))
+    @property
+    def part(self) -> Workload:
+        """The documents of each of these machines."""
+        return self.workload.of(self.workload.documents / self.machines)
 
-    def parts_needed(self, workload: Workload) -> int:
-        """Parts, each of which a machine has the memory for."""
-        ram, parts, held = self.asked.machine.ram, 1, self.model.index_bytes
-        while held(part := self.of(workload.documents / parts)) > ram:
-            parts = max(parts + 1, ceil(parts * held(part) / ram * 0.999))
-            if parts > MOST_MACHINES or workload.documents / parts < 1000:
-                raise InputError(
-                    f"--ram {ram:,} bytes; expected room for the index of 1,000 documents, "
-                    f"{held(self.of(1000)):,.0f}"
-                )
-        return parts
+    @property
+    def ray_from(self) -> int | None:
+        """The fewest documents that one machine encodes too slowly; None if none, or not known."""
+        if self.tokens_per_s is None:
+            return None
+        count = int(3600 * self.limit * self.tokens_per_s / self.workload.tokens) + 1
+        return count if count <= MOST else None
 
-    @staticmethod
-    def first(beyond: Callable[[float], bool]) -> int | None:
-        """The fewest documents for which something is the case, to 5%; None if for none."""
-        for step in range(3 * STEPS, round(log10(MOST) * STEPS) + 1):
-            if beyond(count := 10 ** (step / STEPS)):
-                return int(round(count, 2 - int(log10(count))))
-        return None
+    @property
+    def milvus_from(self) -> int | None:
+        """The fewest documents that one machine has too little memory for; None if none."""
+        return None if self.fitting == MOST else self.fitting + 1
 
+    def hours(self, workload: Workload) -> float | None:
+        """Hours that one machine encodes; None if that is not known."""
+        if self.tokens_per_s is None:
+            return None
+        return workload.documents * workload.tokens / self.tokens_per_s / 3600
 
-def plan(model: Model, asked: Asked) -> Plan:
-    """What a workload takes by a model."""
-    return Planner(model, asked).plan()
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        whole = self.workload
+        return {
+            "documents": whole.documents,
+            "dim": whole.dim,
+            "k": whole.kept,
+            "kind": whole.resolved_kind,
+            "lists": whole.lists,
+            "stored": whole.stored,
+            "tokens": whole.tokens,
+            "columns": whole.columns,
+            "tokens_per_s": self.tokens_per_s,
+            "ram": self.ram,
+            "machines": {
+                "for_memory": self.for_memory,
+                "for_encoding": self.for_encoding,
+                "shown": self.machines,
+            },
+            "one_machine": self._figures(whole),
+            "each_of_many": self._figures(self.part),
+            "ray_pays_from_documents": self.ray_from,
+            "milvus_pays_from_documents": self.milvus_from,
+        }
 
-
-def as_dict(made: Plan) -> dict[str, Any]:
-    """A plan as JSON has it; bytes and seconds."""
-    asked, workload = made.asked, made.asked.workload
-    return {
-        "documents": workload.documents,
-        "dim": workload.dim,
-        "k": workload.kept,
-        "kind": workload.resolved_kind,
-        "lists": workload.lists,
-        "stored": workload.stored,
-        "tokens": workload.tokens,
-        "text_bytes": workload.text_bytes,
-        "tokens_per_s": asked.tokens_per_s,
-        "machine": {"ram": asked.machine.ram, "cores": asked.machine.cores},
-        "machines": {
-            "for_memory": made.for_memory,
-            "for_build": made.for_build,
-            "shown": made.machines,
-        },
-        "build_s_of_these": made.build_s,
-        "figures": [
-            {
-                "name": figure.name,
-                "unit": figure.unit,
-                "one_machine": figure.one,
-                "each_of_many": figure.many,
-            }
-            for figure in made.figures
-        ],
-        "ray_pays_from_documents": made.ray_from,
-        "milvus_pays_from_documents": made.milvus_from,
-    }
+    def _figures(self, workload: Workload) -> dict[str, Any]:
+        return {
+            "memory_bytes": round(workload.memory),
+            "disk_bytes": round(workload.disk),
+            "files": {name: round(size) for name, size in workload.files.items()},
+            "encoding_hours": self.hours(workload),
+        }

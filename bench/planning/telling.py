@@ -1,34 +1,35 @@
-"""Telling: a plan in words and columns that a terminal of 80 has room for."""
+"""Telling: a plan in sentences and columns, for a terminal of 80 characters."""
 
 from __future__ import annotations
 
 from .plan import Plan
+from .workload import Workload
 
-BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-SECONDS = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
-TIME, SPACE = "s", "bytes"
-DAYS_FROM, HOURS_FROM = 3 * 86_400.0, 5400.0
-"""Below these, a time is told in the next smaller unit."""
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def told(value: float, unit: str) -> str:
-    """A figure of three digits in the unit that people would take.
+def told(size: float) -> str:
+    """Bytes in three digits.
 
-    >>> told(56e9, "bytes"), told(0.0042, "s"), told(7200, "s")
-    ('56 GB', '4.2 ms', '2 h')
-    >>> told(0, "s"), told(100_000, "s"), told(1_234_567, "s")
-    ('0 ms', '27.8 h', '14.3 days')
+    >>> told(56e9), told(999.6e6), told(1234)
+    ('56 GB', '1 GB', '1.23 kB')
     """
-    scales = BYTES if unit == SPACE else SECONDS
-    least = {"days": DAYS_FROM, "h": HOURS_FROM}
-    for name, size in scales:
-        if value >= least.get(name, size) * 0.9995:
-            return f"{_digits(value / size)} {name}"
-    return f"{_digits(value / scales[-1][1])} {scales[-1][0]}"
+    unit, scale = next((each for each in UNITS if size >= each[1] * 0.9995), UNITS[-1])
+    return f"{_digits(size / scale)} {unit}"
 
 
 def _digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def title(plan: Plan) -> str:
+    """The workload and the machines."""
+    whole = plan.workload
+    lists = f" ({whole.lists:,} lists)" if whole.lists else ""
+    return (
+        f"{whole.documents:,} documents: {whole.resolved_kind}{lists}, k={whole.kept} of "
+        f"{whole.dim}; machines of {told(plan.ram)}"
+    )
 
 
 def heads(plan: Plan) -> list[str]:
@@ -38,38 +39,37 @@ def heads(plan: Plan) -> list[str]:
 
 def lines(plan: Plan) -> list[list[str]]:
     """A line for each figure."""
-    several = plan.machines > 1
-    return [
-        [one.name, told(one.one, one.unit), *([told(one.many, one.unit)] if several else [])]
-        for one in plan.figures
-    ]
+    columns = [_column(plan, plan.workload)]
+    if plan.machines > 1:
+        columns.append(_column(plan, plan.part))
+    return [[name, *(column[name] for column in columns)] for name in columns[0]]
 
 
-def title(plan: Plan) -> str:
-    """What is planned, in a sentence."""
-    workload, machine = plan.asked.workload, plan.asked.machine
-    lists = f" ({workload.lists:,} lists)" if workload.lists else ""
-    return (
-        f"{workload.documents:,} documents: {workload.resolved_kind}{lists}, k={workload.kept} of "
-        f"{workload.dim}; machines of {told(machine.ram, SPACE)} and {machine.cores} cores"
-    )
+def _column(plan: Plan, workload: Workload) -> dict[str, str]:
+    found = {"index in memory": told(workload.memory), "index on disk": told(workload.disk)}
+    found |= {f"  {name}": told(size) for name, size in workload.files.items()}
+    hours = plan.hours(workload)
+    return found if hours is None else found | {"encoding": f"{_digits(hours)} h"}
 
 
-def advice(plan: Plan, timed_on: str) -> list[str]:
+def advice(plan: Plan) -> list[str]:
     """What the figures leave out, how many machines it takes, and when Ray and Milvus pay."""
-    hours, memory = f"{plan.asked.hours:g} hours on one machine", _machines(plan.for_memory)
+    memory = f"{_machines(plan.for_memory)} for its memory"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
-        f"seconds of fitting, coding and writing: fitted to {timed_on}; on other machines they "
-        "may be several times as many",
+        "disk: the catalog as if its texts were not compressed; a words' index comes on top",
     ]
-    milvus = _pays("Milvus", plan.milvus_from, "one machine's memory is too small")
-    if plan.for_build is None or plan.build_s is None:
-        rate = "no time of encoding, which is most of a build: --tokens-per-s is not given"
-        return [*said, rate, f"{memory} for its memory", milvus]
-    build = f"{_machines(plan.for_build)} to build it in {told(plan.build_s, TIME)}"
-    ray = _pays("Ray", plan.ray_from, f"a build takes more than {hours}")
-    return [*said, f"{memory} for its memory, {build}", ray, milvus]
+    milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
+    if plan.for_encoding is None:
+        return [*said, "hours: not known without --tokens-per-s", memory, milvus]
+    limit = f"{plan.limit:g} hours"
+    return [
+        *said,
+        "hours: encoding alone; fitting, coding and writing come on top",
+        f"{memory}, {_machines(plan.for_encoding)} to encode it in {limit}",
+        _pays("Ray", plan.ray_from, f"encodes for more than {limit}"),
+        milvus,
+    ]
 
 
 def _machines(count: int) -> str:
@@ -77,4 +77,6 @@ def _machines(count: int) -> str:
 
 
 def _pays(engine: str, count: int | None, why: str) -> str:
-    return f"{engine} pays: " + ("never" if count is None else f"from {count:,} documents on {why}")
+    if count is None:
+        return f"{engine} pays: never"
+    return f"{engine} pays: from {float(f'{count:.3g}'):,.0f} documents on, where one machine {why}"

@@ -1,81 +1,77 @@
-"""Workload: how many documents of which kind are to be searched, and on which machines."""
+"""Workload: what is to be searched, and the bytes of its index, by the formulas of docs/plan.md."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.kinds import IVF_PQ, PQ, by_size, ivf_lists
 
-from .laws import Observation
-
-MOST = 1e13
-"""Documents that a plan is made for, at most: the web has fewer pages."""
+LEAST, MOST = 1000, 10**13
+"""Documents that a plan is made for."""
 STORED = ("fp16", "int8")
 PLANNED = (AUTO, PQ.name, IVF_PQ.name)
-"""Kinds whose rows are measured by `slimdex bench sizes`."""
+"""Kinds that have formulas."""
 BYTES_PER_TOKEN = 4
-"""Of English text, where nothing else is said of its length."""
-TERMS = {
-    "once": "1",
-    "rows": "documents",
-    "dim": "d",
-    "kept": "k",
-    "ids": "if there are lists",
-    "reducer": "d k",
-    "metric": "d²",
-    "centroids": "lists k",
-    "lists": "lists",
-    "numbers": "documents d",
-    "scatter": "documents d²",
-    "products": "documents d k",
-    "assigned": "documents lists k",
-    "text": "bytes of texts and columns",
-    "parts": "bytes of these two",
-}
-"""Terms of laws, as people read them."""
+"""Of English text."""
+FLOAT32, FLOAT64, INT64 = 4, 8, 8
+SCALED_TOGETHER, SCALE = 32, 2
+"""Numbers of an int8 vector that share a scale, and its bytes."""
+CENTROIDS, CODED_TOGETHER, CODE_BITS = 16, 4, 4
+"""Of product quantisation: centroids of a codebook, dimensions that share one, bits of a code."""
+PADDED_TO = 32
+"""FAISS keeps codes in blocks of so many rows; the last block of a list is half full on average."""
+LIST_LENGTHS = 2 * INT64
+"""Bytes of a list beside its rows and centre."""
+LINE, OFFSET = 11, 16
+"""Bytes of JSON around a document's id, title and text, and of where its line begins."""
+EMPTY_CATALOG = 2_000_000
+"""Bytes that DuckDB takes for the tables, however few documents there are."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is to be searched.
+    """Documents, and how they are indexed.
 
     Parameters
     ----------
     documents : how many, or passages where texts are cut: each has a vector.
     dim : of the encoder's vectors.
-    k : dimensions that are kept of them; None: half.
+    tokens : of a document.
+    columns : bytes of a document's title and metadata.
+    k : dimensions that are kept; None: half.
     kind : pq, ivf-pq, or auto: by the documents.
-    tokens : of a document, that are encoded; 0: vectors are given.
-    text_bytes : of a document on disk, its columns among them.
     stored : fp16 or int8, how full vectors are kept.
 
     Raises
     ------
     InputError
-        If a number can't be one of documents, dimensions, tokens or bytes.
+        If a value is out of bounds.
 
-    >>> Workload(1_000_000, 384).resolved_kind, Workload(10_000_000, 384).lists
+    >>> Workload(1_000_000).resolved_kind, Workload(10_000_000).lists
     ('pq', 6325)
     """
 
     documents: int
-    dim: int
+    dim: int = 384
+    tokens: float = 100
+    columns: float = 0
     k: int | None = None
     kind: str = AUTO
-    tokens: float = 100
-    text_bytes: float = 400
     stored: str = "fp16"
 
     def __post_init__(self) -> None:
-        check_range("--documents", self.documents, 1000, MOST)
+        check_range("--documents", self.documents, LEAST, MOST)
         check_range("--dim", self.dim, 16, 65_536)
+        check_range("--tokens", self.tokens, 1, 1e6)
+        check_range("--columns", self.columns, 0, 1e9)
         if self.k is not None:
-            check_range("--k", self.k, 4, self.dim)
-        check_range("--tokens", self.tokens, 0, 1e6)
-        check_range("bytes a document", self.text_bytes, 0, 1e9)
+            check_range("--k", self.k, CODED_TOGETHER, self.dim)
+            if self.k % CODED_TOGETHER:
+                raise InputError(f"--k {self.k}; expected a multiple of {CODED_TOGETHER}")
         for name, value, allowed in (
             ("--kind", self.kind, PLANNED),
             ("--stored", self.stored, STORED),
@@ -83,14 +79,18 @@ class Workload:
             if value not in allowed:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
 
+    def of(self, documents: float) -> Self:
+        """The workload with another number of documents."""
+        return replace(self, documents=max(LEAST, math.ceil(documents)))
+
     @property
     def kept(self) -> int:
-        """Dimensions that are kept, a multiple of 4."""
-        return max(4, (self.dim // 2 if self.k is None else self.k) // 4 * 4)
+        """Dimensions that are kept."""
+        return self.dim // 2 // CODED_TOGETHER * CODED_TOGETHER if self.k is None else self.k
 
     @property
     def resolved_kind(self) -> str:
-        """What auto is for so many documents."""
+        """The kind, which auto chooses by the documents."""
         return by_size(self.documents).name if self.kind == AUTO else self.kind
 
     @property
@@ -98,48 +98,55 @@ class Workload:
         """Inverted lists; 0 of a kind without them."""
         return ivf_lists(self.documents) if self.resolved_kind == IVF_PQ.name else 0
 
-    def terms(self) -> dict[str, float]:
-        """Everything that a figure can grow with; each law takes some of them."""
-        n, d, k, lists = float(self.documents), float(self.dim), float(self.kept), float(self.lists)
+    @property
+    def memory(self) -> float:
+        """Bytes of the index in memory: codes, reducer and metric."""
+        return self._codes + self._reducer + self._metric
+
+    @property
+    def disk(self) -> float:
+        """Bytes of the index's folder."""
+        return sum(self.files.values())
+
+    @property
+    def files(self) -> dict[str, float]:
+        """What the name of a file begins with -> its bytes."""
+        n, id_bytes = self.documents, len(str(self.documents))
+        said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
         return {
-            "once": 1.0,
-            "rows": n,
-            "dim": d,
-            "kept": k,
-            "ids": 1.0 if lists else 0.0,
-            "reducer": d * k,
-            "metric": d * d,
-            "centroids": lists * k,
-            "lists": lists,
-            "numbers": n * d,
-            "scatter": n * d * d,
-            "products": n * d * k,
-            "assigned": n * lists * k,
-            "text": n * self.text_bytes,
+            "vectors": n * self._vector,
+            "norms": n * FLOAT32,
+            "codes": self._codes,
+            "reducer": self._reducer,
+            "rescorer": self._metric,
+            "moments": FLOAT64 * (self.dim + 1) * self.dim,
+            "documents": n * (said + LINE),
+            "offsets": n * OFFSET,
+            "catalog": n * (said + INT64) + EMPTY_CATALOG,
         }
 
-    def seen(self, value: float, names: tuple[str, ...]) -> Observation:
-        """A figure that was measured of it, for a law of some terms."""
-        terms = self.terms()
-        return Observation(value, {name: terms[name] for name in names})
+    @property
+    def _vector(self) -> float:
+        if self.stored == "fp16":
+            return 2 * self.dim
+        return self.dim + SCALE * math.ceil(self.dim / SCALED_TOGETHER)
 
+    @property
+    def _codes(self) -> float:
+        """Codes, with the padding of each list; codebooks; ids, centres and lengths of lists."""
+        code = math.ceil(self.kept / CODED_TOGETHER * CODE_BITS / 8)
+        codebooks = CENTROIDS * FLOAT32 * self.kept
+        padded = code * (self.documents + PADDED_TO / 2 * max(self.lists, 1))
+        ids = INT64 * self.documents if self.lists else 0
+        return padded + codebooks + ids + self.lists * (FLOAT32 * self.kept + LIST_LENGTHS)
 
-@dataclass(frozen=True)
-class Machine:
-    """One of those that there are.
+    @property
+    def _reducer(self) -> float:
+        return FLOAT32 * (self.kept + 1) * self.dim
 
-    Attributes
-    ----------
-    ram : bytes that an index may take.
-    cores : that build.
-    """
-
-    ram: int
-    cores: int
-
-    def __post_init__(self) -> None:
-        check_range("--ram", self.ram, 1e6, 1e16)
-        check_range("--cores", self.cores, 1, 100_000)
+    @property
+    def _metric(self) -> float:
+        return FLOAT32 * (self.dim + 1) * self.dim
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:

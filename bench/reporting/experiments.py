@@ -27,7 +27,6 @@ from .search_tables import (
 )
 from .serve_tables import loads
 from .similarity_tables import entailment_tables, reduction_tables, study_tables
-from .size_tables import sizes
 from .tables import Table
 from .tuning_tables import tuning
 from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
@@ -96,7 +95,6 @@ EXPERIMENTS = (
     Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
     Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
     Experiment("updates", updates, INDEXES, "updates", "Updates"),
-    Experiment("sizes", sizes, INDEXES, title="Sizes"),
     Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), title="Ray"),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), title="Milvus"),

@@ -152,6 +152,7 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
 
     commits = dict[str, dict[str, None]]()
     for row in rows:
-        commits.setdefault(of(row), {})[f"`{row['commit'][:7]}`"] = None
+        commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"
+        commits.setdefault(of(row), {})[commit] = None
     parts = (f"{machine}, at {', '.join(found)}" for machine, found in commits.items())
     return f"Measured on {'; and on '.join(parts)}."

@@ -119,7 +119,7 @@ def _one_of(values: frozenset[str], value: Any) -> str:
 def _boolean(value: Any) -> bool:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    return _is(bool, value)
+    return bool(_is(bool, value))
 
 
 def _whole(bits: int, unsigned: bool, value: Any) -> int:
@@ -192,7 +192,8 @@ def _moment(step: int, value: Any) -> datetime:
 def _day(value: Any) -> date:
     if isinstance(value, datetime):
         raise MisfitError
-    return _as(date, date.fromisoformat, "DATE", value)
+    found: date = _as(date, date.fromisoformat, "DATE", value)
+    return found
 
 
 def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:

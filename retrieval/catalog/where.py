@@ -130,7 +130,7 @@ def _is_keyword(where: str, column: str) -> bool:
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
     try:
-        return _expression(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF"
+        return bool(_expression(f"{column} IS NULL")["children"][0]["class"] != "COLUMN_REF")
     except _Refused:
         return True
 

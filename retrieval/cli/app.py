@@ -346,12 +346,13 @@ def verify(
     ] = None,
     name: pushing.Name = None,
     token: pushing.Token = "",
+    insecure: pushing.Insecure = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
     if milvus is not None:
-        pushing.verify_pushed(index, milvus, name, token, as_json)
+        pushing.verify_pushed(index, milvus, name, token, insecure, as_json)
         return
     from ..collection.repair import verify as find_faults
     from . import console

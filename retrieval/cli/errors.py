@@ -60,6 +60,7 @@ def say(line: str) -> None:
 
 OPTIONS = {
     "wait=30": "--wait 30",
+    "insecure=True": "--insecure",
     "trust_remote_code=True": "--trust-remote-code",
     "model=PATH": "--model PATH",
     "for good by `move_model`": "for good: `slimdex repair DIR --model PATH`",

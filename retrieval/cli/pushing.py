@@ -30,6 +30,9 @@ Token = Annotated[
         envvar="MILVUS_TOKEN", help="Credentials for the server: USER:PASSWORD, or an API key."
     ),
 ]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Send the token to another machine without TLS.")
+]
 
 
 def push(
@@ -56,6 +59,7 @@ def push(
         typer.Option(metavar="COLUMN", help="A column not to push; can be repeated."),
     ] = None,
     token: Token = "",
+    insecure: Insecure = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +71,7 @@ def push(
 
     with (
         Collection.open(index, read_only=True, wait=wait) as collection,
-        Server(milvus, token) as server,
+        Server(milvus, token, insecure=insecure) as server,
         console.progress() as progress,
     ):
         options = PushOptions(kind, rescore, leave_out or ())
@@ -80,12 +84,14 @@ def push(
     )
 
 
-def verify_pushed(index: Path, milvus: str, name: str | None, token: str, as_json: bool) -> None:
+def verify_pushed(
+    index: Path, milvus: str, name: str | None, token: str, insecure: bool, as_json: bool
+) -> None:
     """Say in what Milvus differs from an index; exit code 2 if it does."""
     from ..cluster.milvus_verification import pushed_faults
 
     with console.progress() as progress:
-        faults = pushed_faults(index, milvus, name, token, progress)
+        faults = pushed_faults(index, milvus, name, token, progress, insecure=insecure)
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:

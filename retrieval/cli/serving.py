@@ -58,6 +58,9 @@ def serve(
     tls_key: Annotated[
         Path | None, typer.Option(help="Its key, a PEM file; default: in the certificate's file.")
     ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Take tokens of other machines without TLS.")
+    ] = False,
     wait: Wait = 0,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
@@ -70,7 +73,7 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     tokens = None if token_file is None else Tokens.read(token_file)
     hosts = Hosts([*(allow_host or []), host], cors or [])
-    listening = Listening(host, port, tokens, hosts, tls_certificate, tls_key)
+    listening = Listening(host, port, tokens, hosts, tls_certificate, tls_key, insecure)
     places = named_places(indexes)
     service = Service.open(
         places, folders=files or [], open_one=partial(Collection.open, wait=wait)

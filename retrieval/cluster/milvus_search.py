@@ -53,6 +53,7 @@ class MilvusCollection:
         documents are shown. Without it the index has to be pushed with rescore there or off.
     encoder : the one that the index was built with; by default it is loaded from where it was.
     token : of servers that ask who it is.
+    insecure : whether the token may go to another machine without TLS.
     model, trust_remote_code : as for `Collection.open`.
 
     Raises
@@ -72,6 +73,7 @@ class MilvusCollection:
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
         token: str = "",
+        insecure: bool = False,
         model: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
@@ -80,7 +82,7 @@ class MilvusCollection:
         self._names = Names.asked(name) if name is not None else Names.of_folder(Path(index or ""))
         self._model, self._trusted = model, trust_remote_code
         self._encoder = None if encoder is None else as_encoder(encoder)
-        self._server = Server(uri, token)
+        self._server = Server(uri, token, insecure=insecure)
         self._folder: Collection | None = None
         try:
             if index is not None:

@@ -11,8 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
+
+from ..address import is_loopback
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
 """A variable of the environment: how long a server may take to answer before it counts as gone."""
@@ -100,6 +103,7 @@ class Server:
     ----------
     uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
     token : of servers that ask who it is: USER:PASSWORD, or a key.
+    insecure : whether the token may go to another machine without TLS.
 
     Attributes
     ----------
@@ -109,14 +113,17 @@ class Server:
     Raises
     ------
     InputError
-        If nothing answers there, or the extra `milvus` is not installed.
+        If nothing answers there, a token would be sent unencrypted, or the extra `milvus` is not
+        installed.
     """
 
-    def __init__(self, uri: str, token: str = "") -> None:
+    def __init__(self, uri: str, token: str = "", *, insecure: bool = False) -> None:
         self.uri, self.seconds = uri, _seconds_allowed()
         self.consistency = BOUNDED
         if "://" not in uri and not uri.endswith(".db"):
             raise InputError(f"milvus {uri!r}; expected http://HOST:19530 or a file NAME.db")
+        if not insecure:
+            _check_encrypted(uri, token)
         try:
             from pymilvus import MilvusClient
         except ImportError as error:
@@ -395,6 +402,20 @@ def await_server(uri: str, seconds: float) -> Server:
             if monotonic() >= end:
                 raise
         sleep(POLL_SECONDS)
+
+
+def _check_encrypted(uri: str, token: str) -> None:
+    """Raise `InputError` for a token, or a password in the URI, that others could read."""
+    try:
+        parts = urlsplit(uri if "://" in uri else "")
+    except ValueError as error:
+        raise InputError(f"milvus URI: {error}; expected http://HOST:19530") from error
+    has_token = bool(token) or parts.password is not None
+    if has_token and parts.hostname and parts.scheme != "https" and not is_loopback(parts.hostname):
+        raise InputError(
+            f"milvus {parts.scheme}://{parts.hostname}: the token would be sent unencrypted; "
+            "expected https://, or insecure=True"
+        )
 
 
 def _seconds_allowed() -> float:

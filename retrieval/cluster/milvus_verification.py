@@ -28,7 +28,13 @@ SHOWN = 3
 
 
 def pushed_faults(
-    folder: Path, uri: str, name: str | None = None, token: str = "", progress: Progress = silent
+    folder: Path,
+    uri: str,
+    name: str | None = None,
+    token: str = "",
+    progress: Progress = silent,
+    *,
+    insecure: bool = False,
 ) -> list[str]:
     """A line for each difference between an index and what Milvus has of it; none if all is well.
 
@@ -37,7 +43,7 @@ def pushed_faults(
     InputError
         If the server does not answer, or has no such index.
     """
-    with MilvusCollection(uri, name, folder, token=token) as pushed:
+    with MilvusCollection(uri, name, folder, token=token, insecure=insecure) as pushed:
         pushed._server.consistency = STRONG
         collection = pushed._folder
         assert collection is not None

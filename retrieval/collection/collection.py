@@ -40,7 +40,7 @@ from ..encoders.base import (
     for_new_documents,
     is_same_encoder,
 )
-from ..encoders.opened import encoder_from_spec
+from ..encoders.opened import encoder_from_spec, is_loadable
 from ..encoders.transformer import TransformerEncoder
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
@@ -64,6 +64,7 @@ from .writer import Added
 
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
+Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
@@ -299,6 +300,12 @@ class Collection:
             self._encoder, self._model = moved, None
 
     @property
+    def lacks_encoder(self) -> bool:
+        """Whether texts can't be encoded: by a function, say, that `open` was not given."""
+        spec_is_enough = self._has_no_encoder or is_loadable(self._state.encoder)
+        return self._encoder is None and not spec_is_enough
+
+    @property
     def _has_no_encoder(self) -> bool:
         return self._state.encoder.get("type") == GIVEN
 
@@ -425,9 +432,9 @@ class Collection:
     def get(self, ids: Id) -> Document: ...
 
     @overload
-    def get(self, ids: Sequence[Id]) -> list[Document]: ...
+    def get(self, ids: Several) -> list[Document]: ...
 
-    def get(self, ids: Id | Sequence[Id]) -> Document | list[Document]:
+    def get(self, ids: Id | Several) -> Document | list[Document]:
         """The document of an id, or those of several, in their order.
 
         Raises

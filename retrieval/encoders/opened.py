@@ -81,6 +81,11 @@ def open_encoder(
     return StaticEncoder(model, pooling=pooling)
 
 
+def is_loadable(spec: dict[str, Any]) -> bool:
+    """Whether an encoder can be loaded by its spec: a function has to be passed by its user."""
+    return spec.get("type") in ("static", "transformer")
+
+
 def encoder_from_spec(
     spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
 ) -> OpenedEncoder:

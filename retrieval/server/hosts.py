@@ -15,21 +15,10 @@ from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
 
-LOCAL = "localhost"
+from ..address import LOCAL
+
 _NAME = re.compile(r"[^:\[\]\s/@]+")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can call a service that listens at a host.
-
-    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == LOCAL
 
 
 @dataclass(frozen=True)

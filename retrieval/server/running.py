@@ -22,10 +22,10 @@ import uvloop
 
 from slimdex.indexes.errors import InputError
 
-from ..address import Addresses
+from ..address import Addresses, is_loopback
 from .app import application
 from .gate import Gate
-from .hosts import Hosts, is_loopback
+from .hosts import Hosts
 from .owner import for_owner
 from .service import Service
 from .tokens import Tokens
@@ -45,6 +45,7 @@ class Listening:
     ----------
     port : 0 takes a free one.
     certificate, key : files of TLS, in PEM.
+    insecure : whether tokens may come from other machines without TLS.
     """
 
     host: str = "127.0.0.1"
@@ -53,12 +54,18 @@ class Listening:
     hosts: Hosts = field(default_factory=Hosts)
     certificate: Path | None = None
     key: Path | None = None
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         if self.tokens is None and not is_loopback(self.host):
             raise InputError(
                 f"--host {self.host}: other machines could read and write; expected --token-file, "
                 "or a host of this machine's own, as 127.0.0.1"
+            )
+        if self.certificate is None and not self.insecure and not is_loopback(self.host):
+            raise InputError(
+                f"--host {self.host}: tokens of other machines would come unencrypted; expected "
+                "--tls-certificate, or --insecure where a proxy in front of it encrypts"
             )
         if not 0 <= self.port <= 65535:
             raise InputError(f"--port {self.port}; expected 0 to 65535")

@@ -61,7 +61,7 @@ class Service:
         Raises
         ------
         InputError, CorruptError
-            As `Collection.open` does.
+            As `Collection.open` does, or if an encoder is a function.
         """
         for folder in folders:
             if not folder.is_dir():
@@ -72,6 +72,11 @@ class Service:
             for name, place in places.items():
                 collection = open_one(place)
                 undo.callback(collection.close)
+                if collection.lacks_encoder:
+                    raise InputError(
+                        f"{place}: its encoder is {collection._state.encoder}, which only Python "
+                        "can pass; expected an index that was built with a model"
+                    )
                 service.indexes[name] = ServedIndex(
                     name, collection, service.limits, service.metrics, conditional
                 )

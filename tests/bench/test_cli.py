@@ -86,7 +86,7 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
         "there, as peers, filters, codes, stored, tune, search, cold, passages, chance, hybrid, "
-        "encode, sts, reduction, updates, sizes, ray, serve and milvus do\n"
+        "encode, sts, reduction, updates, ray, serve and milvus do\n"
     )
     monkeypatch.chdir(tmp_path)
     said = str(CliRunner().invoke(app, ["report", "--results", "elsewhere"]).exception)

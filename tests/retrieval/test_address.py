@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import stat
 from pathlib import Path
 
@@ -27,6 +29,25 @@ def test_one_that_ends_does_not_hide_the_next(tmp_path: Path) -> None:
     assert str(socket_of(tmp_path)) == addresses.path
     following.__exit__(None, None, None)
     assert socket_of(tmp_path) is None
+
+
+def test_what_a_killed_service_left_is_removed(tmp_path: Path) -> None:
+    """But neither what somebody listens at nor what is no socket of a service."""
+    left, alive, other = (tmp_path / name for name in ("slimdex-a", "slimdex-b", "slimdex-c"))
+    for place in (left, alive, other):
+        place.mkdir()
+    indexes = [tmp_path / name for name in "abc"]
+    (other / "service.socket").write_text("a file")
+    with socket.socket(socket.AF_UNIX) as killed, socket.socket(socket.AF_UNIX) as listening:
+        killed.bind(str(left / "service.socket"))
+        listening.bind(str(alive / "service.socket"))
+        listening.listen()
+        for index, place in zip(indexes, (left, alive, other), strict=True):
+            index.mkdir()
+            (index / FILE).write_text(json.dumps({"socket": str(place / "service.socket")}))
+        with Addresses.told(indexes):
+            assert [place.exists() for place in (left, alive, other)] == [False, True, True]
+    assert (other / "service.socket").read_text() == "a file"
 
 
 def test_what_is_left_behind_is_no_socket(tmp_path: Path) -> None:

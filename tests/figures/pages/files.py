@@ -27,8 +27,8 @@ FIGURES = [
         lambda: [limits.SECONDS, limits.LARGEST_FILE / MIB],
     ),
     Figure(
-        "An .xlsx file may have 1 GiB when unpacked, and the rows of Excel and SQLite as JSON 1 GiB "
-        "or 64 times the file. A may have 256 KiB",
+        "An .xlsx file may have 1 GiB when unpacked, and the rows of Excel and SQLite as JSON "
+        "1 GiB or 64 times the file. A may have 256 KiB",
         lambda: [
             *(LARGEST_WORKBOOK / GIB, LARGEST_ROWS / GIB, ROWS_PER_BYTE),
             limits.LARGEST_RULES / 1024,

@@ -1,29 +1,21 @@
-"""Planning: the figures of its page."""
+"""Planning: the figures of its page; its formulas are those of `tests/bench/planning`."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from slimdex.bench.planning.estimates import BUSY
-from slimdex.bench.planning.workload import usual_operations
-from slimdex.indexes.choices import CANDIDATES, CANDIDATES_TO
+from slimdex.bench.planning.workload import (
+    BYTES_PER_TOKEN,
+    CENTROIDS,
+    CODE_BITS,
+    PADDED_TO,
+)
+from slimdex.indexes.kinds import LISTS_FROM
 
 from ..links import Figure
 
-
-def widest_of_six() -> int:
-    """Dimensions up to which an unknown encoder is taken to have half of the layers."""
-    each = [usual_operations(dim) / dim**2 for dim in range(1, 1025)]
-    return each.count(each[0])
-
-
 FIGURES = [
-    Figure("of six up to 384 dimensions", lambda: [widest_of_six()]),
-    Figure("8 bytes for its row number", lambda: [np.dtype(np.int64).itemsize]),
-    Figure("4 bytes for the norm of each", lambda: [np.dtype(np.float32).itemsize]),
-    Figure(
-        "200, and from 60,000 documents on as the cube root",
-        lambda: [CANDIDATES, CANDIDATES_TO],
-    ),
-    Figure("busy for 70% of the time", lambda: [100 * BUSY]),
+    Figure("as 4 bytes of text", lambda: [BYTES_PER_TOKEN]),
+    Figure("from 2,000,000 documents on", lambda: [LISTS_FROM]),
+    Figure("has 4 bits for every", lambda: [CODE_BITS]),
+    Figure("a codebook of 16 centroids", lambda: [CENTROIDS]),
+    Figure("blocks of 32 rows", lambda: [PADDED_TO]),
 ]

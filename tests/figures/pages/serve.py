@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slimdex.retrieval.catalog.column_values import MOST
+from slimdex.retrieval.catalog.where import CALLS, LONGEST, MENTIONS
 from slimdex.retrieval.server.limits import MIB, Limits
 from tests.retrieval.server.test_traffic import READERS
 
@@ -12,7 +13,11 @@ LIMITS = Limits()
 
 FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),
-    Figure("and 30 seconds.", lambda: [LIMITS.seconds]),
+    Figure("and 30 seconds, after", lambda: [LIMITS.seconds]),
+    Figure(
+        "at most 262,144 characters, names columns 500 times and calls functions 200 times",
+        lambda: [LONGEST, MENTIONS, CALLS],
+    ),
     Figure("has at most 8 MiB", lambda: [LIMITS.body / MIB]),
     Figure("under way 512 MiB", lambda: [LIMITS.bodies / MIB]),
     Figure(

@@ -538,10 +538,14 @@ def test_bytes_are_base64_in_json(slimdex: Runner) -> None:
 
 
 def test_json_is_json_whatever_the_columns_hold(slimdex: Runner) -> None:
-    Path("odd.csv").write_text("id,text,x\n1,the cat,nan\n2,the dog,inf\n")
+    Path("odd.csv").write_text("id,text,x\n1,the cat,nan\n2,the dog,1.5\n")
     assert slimdex("build", "odd.csv", "--out", "odd").code == 0
     hits = slimdex("search", "odd", "the cat", "--json").json["queries"][0]["hits"]
-    assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": None}]
+    assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": 1.5}]
+    Path("more.csv").write_text("id,text,x\n3,the cat,0.5\n4,the dog,inf\n")
+    assert "document '4', column 'x': inf; expected a finite number" in slimdex.refuses(
+        "add", "odd", "more.csv"
+    )
 
 
 @pytest.mark.slow

@@ -44,6 +44,20 @@ def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:  # noqa: F811
         (["--milvus", "pets.db", "--kind", "SCANN"], "kind 'SCANN'; expected what Milvus milvus_"),
         (["--milvus", "pets.db", "--name", "a-b"], "name 'a-b'; expected letters, digits and "),
         (["--milvus", "http://127.0.0.1:1"], "milvus http://127.0.0.1:1: Fail connecting to"),
+        (
+            ["--milvus", "http://milvus.example.org:19530", "--token", "root:secret"],
+            "milvus http://milvus.example.org: the token would be sent unencrypted; expected "
+            "https://, or --insecure",
+        ),
+        (
+            ["--milvus", "http://root:secret@10.0.0.1:19530"],
+            "milvus http://10.0.0.1: the token would be sent unencrypted",
+        ),
+        (["--milvus", "http://127.0.0.1:1", "--token", "a:b"], "milvus http://127.0.0.1:1: Fail"),
+        (
+            ["--milvus", "http://127.0.0.2:1", "--token", "a:b", "--insecure"],
+            "milvus http://127.0.0.2:1: Fail",
+        ),
         (["--milvus", "a.db", "--leave-out", "size"], "column 'size'; expected one of the index"),
     ],
 )
@@ -55,6 +69,11 @@ def test_what_is_refused_is_one_line(
 ) -> None:
     monkeypatch.setenv(SECONDS, "2")
     assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
+
+
+def test_verify_sends_no_token_in_the_clear(pets: Runner) -> None:  # noqa: F811
+    said = pets.refuses("verify", "pets", "--milvus", "http://10.0.0.1:19530", "--token", "a:b")
+    assert said.startswith("error: milvus http://10.0.0.1: the token would be sent unencrypted")
 
 
 def test_verify_of_what_was_never_pushed(pets: Runner) -> None:  # noqa: F811

@@ -367,7 +367,7 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
             "id 'a' stands twice, in documents 2 and 3;",
         ),
         ([Document("a", None)], "document 'a': text=None; expected a str"),  # type: ignore[arg-type]
-        ([Document(5, "x")], "document 5: id=5; expected a str"),  # type: ignore[arg-type]
+        ([Document(0.5, "x")], "id 0.5; expected a text or a whole number"),  # type: ignore[arg-type]
         (["text"], "str 'text'; expected documents, dicts with an id"),
     ],
 )

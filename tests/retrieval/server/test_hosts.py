@@ -9,6 +9,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.server.hosts import Hosts
 from slimdex.retrieval.server.running import Listening
+from slimdex.retrieval.server.tokens import Right, Tokens
 
 
 @pytest.mark.parametrize("name", ["bad host", "example.org/", "example.org:80", "a@b", ""])
@@ -22,6 +23,16 @@ def test_addresses_and_names_are_names() -> None:
     assert hosts.knows("search.example.org:8000")
     assert hosts.knows("[::1]:8000")
     assert not hosts.knows("example.org")
+
+
+def test_tokens_of_other_machines_need_tls_or_a_word_that_they_do_not() -> None:
+    tokens = Tokens({b"0123456789abcdef": Right.READ})
+    with pytest.raises(InputError, match=r"0: tokens .* unencrypted; expected --tls-certificate"):
+        Listening("0.0.0.0", tokens=tokens)
+    with pytest.raises(InputError, match="other machines could read and write"):
+        Listening("0.0.0.0", insecure=True)
+    assert Listening("0.0.0.0", tokens=tokens, insecure=True).port == 8000
+    assert Listening("127.0.0.2", tokens=tokens).port == 8000
 
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:

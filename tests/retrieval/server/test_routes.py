@@ -431,6 +431,13 @@ def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) 
         Service.open(notes, folders=[tmp_path / "nowhere"])
 
 
+def test_an_encoder_that_can_not_be_loaded_is_refused(notes: dict[str, Path]) -> None:
+    line = r"notes.index: its encoder is \{'type': 'words', 'dim': 48\}, which only Python can pass"
+    with pytest.raises(InputError, match=line):
+        Service.open(notes)
+    Collection.open(notes["notes"], WordEncoder()).close()  # it was let go of
+
+
 def test_who_may(notes: dict[str, Path]) -> None:
     read, write = "r" * 20, "w" * 20
     tokens = Tokens({read.encode(): Right.READ, write.encode(): Right.WRITE})

@@ -1,0 +1,119 @@
+"""Formulas: those of the page, and the files of indexes that are built."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.bench.planning.workload import Workload
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.kinds import ivf_lists
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+
+PAGE = Path(__file__).parents[3] / "docs" / "plan.md"
+HEADER = 1024
+"""Bytes of a file that no formula counts."""
+COUNT, TOKENS, PLACE = 1500, 250, 30
+LETTERS = string.ascii_letters + string.digits + "  "
+
+
+def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
+    """What the names of an index's files begin with -> their bytes; and its bytes in memory."""
+    rng, letters = np.random.default_rng(0), random.Random(0)
+    vectors = rng.standard_normal((COUNT, workload.dim)).astype(np.float32)
+    texts = ["".join(letters.choices(LETTERS, k=4 * TOKENS)) for _ in range(COUNT)]
+    documents = [
+        Document(
+            f"{1000 + i}", text, metadata={"place": "".join(letters.choices(LETTERS, k=PLACE))}
+        )
+        for i, text in enumerate(texts)
+    ]
+    settings = Settings(kind=workload.kind, k=workload.k)
+    encoder = GivenEncoder(workload.dim)
+    with Collection.create(folder, encoder, settings, stored=workload.stored) as collection:
+        collection.add(documents, vectors=vectors)
+        info, memory = collection.info(), collection._index.nbytes
+    assert info["search"].get("lists", 0) == workload.lists
+    assert info["settings"]["kind"] == workload.resolved_kind
+    return {re.split("[-.]", name)[0]: size for name, size in info["files"].items()}, memory
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Workload(COUNT, 48, TOKENS, PLACE + 3, stored="int8"),
+        Workload(COUNT, 40, TOKENS, PLACE + 3, kind="ivf-pq"),
+    ],
+    ids=["pq, int8", "ivf-pq, fp16"],
+)
+def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Path) -> None:
+    files, memory = made(tmp_path / "made.index", workload)
+    stated = workload.files
+    assert files.keys() == stated.keys()
+    for name in ("vectors", "norms", "documents", "offsets"):
+        assert files[name] == stated[name]
+    for name in ("reducer", "rescorer", "moments"):
+        assert 0 < files[name] - stated[name] < HEADER
+    # The last block of a list may have 1 row of 32 or all: 16 more or fewer than the half.
+    padding = 16 * max(workload.lists, 1) * math.ceil(workload.kept / 8)
+    assert files["codes"] == pytest.approx(stated["codes"], abs=padding + HEADER)
+    assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
+    assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
+    assert 0.75 * stated["catalog"] < files["catalog"] < stated["catalog"]  # of random letters
+
+
+@pytest.mark.parametrize("documents", [1234, 60_523, 2 * 10**6, 10**9])
+@pytest.mark.parametrize(("dim", "k"), [(384, None), (100, 36)])
+@pytest.mark.parametrize("stored", ["fp16", "int8"])
+def test_the_page_states_the_formulas(documents: int, dim: int, k: int | None, stored: str) -> None:
+    workload = Workload(documents, dim, 24, 40, k, stored=stored)
+    rows = re.findall(r"^\| ([a-z0-9, -]+) \| `(.+)` \|$", PAGE.read_text(), re.MULTILINE)
+    given = {"n": documents, "d": dim, "k": workload.kept, "L": workload.lists}
+    given |= {"t": 4 * 24 + 40 + len(str(documents))}
+    stated = {name: eval(formula, {"ceil": math.ceil} | given) for name, formula in rows}
+    for name, size in workload.files.items():
+        way = {"vectors": f", {stored}", "codes": f", {workload.resolved_kind}"}.get(name, "")
+        assert size == pytest.approx(stated.pop(name + way), rel=1e-12), name
+    assert len(stated) == 2  # of the other kind, and the other way to store vectors
+    assert workload.disk == sum(workload.files.values())
+    held = (workload.files[name] for name in ("codes", "reducer", "rescorer"))
+    assert workload.memory == sum(held)
+
+
+def test_the_page_states_the_number_of_lists() -> None:
+    (lists,) = re.findall(r"`(min\(round.+)`", PAGE.read_text())
+    for n in (1000, 5000, 60_523, 10**9):
+        assert eval(lists, {"sqrt": math.sqrt, "n": n}) == ivf_lists(n)
+
+
+def test_half_of_the_dimensions_are_kept_in_fours() -> None:
+    assert [Workload(1000, dim).kept for dim in (16, 100, 384)] == [8, 48, 192]
+    for dim in (16, 100, 384, 770):
+        assert Workload(1000, dim).kept == Settings().resolved(dim, 1000).k
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"documents": 0}, r"--documents 0; expected 1,000 to 1e\+13"),
+        ({"dim": 8}, "--dim 8; expected 16 to 65,536"),
+        ({"k": 400}, "--k 400; expected 4 to 384"),
+        ({"k": 98}, "--k 98; expected a multiple of 4"),
+        ({"kind": "hnsw"}, "--kind 'hnsw'; expected auto, pq, ivf-pq"),
+        ({"stored": "fp8"}, "--stored 'fp8'; expected fp16, int8"),
+        ({"tokens": float("nan")}, "--tokens nan; expected 1 to"),
+        ({"columns": -1}, "--columns -1; expected 0 to"),
+    ],
+)
+def test_no_workload(words: dict[str, int], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Workload(**{"documents": 10_000, "dim": 384, **words})  # type: ignore[arg-type]
