@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED
 from .shared import Cache, Models, Out, Quick, open_encoders, tell
@@ -75,12 +74,6 @@ def sts(
     modes: Annotated[
         str, typer.Option(help="Poolings, separated by commas: mean, cls, max, last, wk, own.")
     ] = "mean,cls,wk",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            help="Score all pairs of a set together, or the mean or wmean of its subtasks."
-        ),
-    ] = "all",
     max_length: Annotated[int, typer.Option(help="Most tokens to read of a sentence.")] = 128,
     no_curves: Annotated[
         bool,
@@ -98,18 +91,16 @@ def sts(
     from slimdex.retrieval.encoders.pooling import WK
 
     from ..data.layer_vectors import OWN, encoded_layers
-    from ..data.pairs import PROTOCOLS, read_entailment, read_sentences, read_sets
+    from ..data.pairs import read_entailment, read_sentences, read_sets
     from ..experiments.similarity_study import measure_study, study
     from ..machine import provenance
     from ..reporting.verdict import sts_line
     from ..rows import ResultsFile
 
-    if protocol not in PROTOCOLS:
-        raise InputError(f"protocol={protocol!r}; expected {', '.join(PROTOCOLS)}")
     sets = read_sets(data, language)
     nli = read_sentences(data, language)
     if quick:
-        sets, nli = sets[:1], []
+        sets, nli = [replace(sets[0], others=())], []
     snli = [read_entailment(data / "nli" / f"snli_{part}.tsv") for part in PARTS if nli]
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
@@ -127,7 +118,9 @@ def sts(
         ways = study(
             encoder.layers + 1, encoder.width, chosen, bool(nli), quick, curves=not no_curves
         )
-        sentences = list(dict.fromkeys([s for p in [*sets, *snli] for s in p.sentences] + nli))
+        fitted = dict.fromkeys(way.mode for way in ways if way.fit)
+        judged = [sentence for pairs in sets for sentence in pairs.sentences]
+        others = [s for p in [*sets, *snli] for s in (*p.sentences, *p.others)]
         results = ResultsFile(
             out / f"sts-{facts['model']}{'-zh' if language == 'chinese' else ''}.jsonl"
         )
@@ -135,14 +128,15 @@ def sts(
             layers: dict[str, Layers] = {}
             for mode in dict.fromkeys(way.mode for way in ways):
                 by = _by_word(model, max_length) if mode == WK else encoder
+                sentences = list(dict.fromkeys([*others, *nli] if mode in fitted else judged))
                 layers[mode] = encoded_layers(by, sentences, mode, cache, progress)
-            measure_study(
-                ways, layers, sets, nli, results, facts, about, protocol=protocol, progress=progress
-            )
+            measure_study(ways, layers, sets, nli, results, facts, about, progress=progress)
         same = [r for r in results.rows.values() if all(r[n] == v for n, v in facts.items())]
         tell(results, sts_line(same))
         if snli:
-            _entailment(layers, snli, facts, about, out)
+            _entailment(
+                {way.mode: layers[way.mode] for way in ways if way.fit}, snli, facts, about, out
+            )
 
 
 def _by_word(model: str, max_length: int) -> TransformerEncoder:
@@ -169,7 +163,7 @@ def _entailment(
     results = ResultsFile(out / f"entailment-{facts['model']}.jsonl")
     judged = {name: facts[name] for name in ("model", "sha256", "max_length", "width")}
     judged |= {"set": "SNLI"}
-    ways = list(entailment_ways([mode for mode in layers if mode != "cls"]))
+    ways = list(entailment_ways(list(layers)))
     with console.progress() as progress:
         measure_entailment(
             ways, layers, snli[0], snli[1], results, judged, about, progress=progress

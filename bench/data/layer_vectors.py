@@ -44,7 +44,7 @@ class Layers:
 
     def of(self, sentences: Sequence[str], layers: Iterable[int]) -> Matrix:
         """Vectors (n, width): the average of some layers, for each sentence."""
-        rows = np.array([self.sentences[sentence] for sentence in sentences])
+        rows = np.array([self.sentences[sentence] for sentence in sentences], dtype=np.intp)
         chosen = [layer % self.count for layer in layers]
         total = self.vectors[rows, chosen[0]].astype(np.float32)
         for layer in chosen[1:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,28 +15,49 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
 PROTOCOLS = ("all", "mean", "wmean")
+"""Correlation over all pairs of a set, or its mean over the set's subtasks, weighted by pairs.
+
+MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
+those of Li et al. (2020) and Su et al. (2021) the weighted mean.
+"""
 LABELS = ("entailment", "neutral", "contradiction")
 """Of SNLI's pairs."""
+
+
+@dataclass(frozen=True)
+class SetFiles:
+    """The files of a set.
+
+    Attributes
+    ----------
+    judged : pairs whose order is compared with people's.
+    fitted_too : other parts, whose sentences a reducer fitted on the set sees as well.
+    in_subtasks : whether the papers judge each of its subtasks.
+    """
+
+    judged: str
+    fitted_too: tuple[str, ...] = ()
+    in_subtasks: bool = False
+
+
 SEVEN = {
-    "STS-B": "STSBenchmark-test.whiteningbert.tsv",
-    "SICK-R": "SICK-R-test.whiteningbert.tsv",
-    "STS12": "STS12.tsv",
-    "STS13": "STS13.tsv",
-    "STS14": "STS14.tsv",
-    "STS15": "STS15.tsv",
-    "STS16": "STS16.tsv",
+    "STS-B": SetFiles("STSBenchmark-test.tsv", ("STSBenchmark-train.tsv", "STSBenchmark-dev.tsv")),
+    "SICK-R": SetFiles("SICK-R-test.tsv", ("SICK-R-train.tsv", "SICK-R-trial.tsv")),
+    "STS12": SetFiles("STS12.tsv", in_subtasks=True),
+    "STS13": SetFiles("STS13.cased.tsv", in_subtasks=True),
+    "STS14": SetFiles("STS14.cased.tsv", in_subtasks=True),
+    "STS15": SetFiles("STS15.cased.tsv", in_subtasks=True),
+    "STS16": SetFiles("STS16.cased.tsv", in_subtasks=True),
 }
-"""The seven sets of both papers -> files, in the form of WhiteningBERT's release."""
-
-
+"""The seven sets of both papers, in their own case where that can be had: STS12 is lower-cased."""
 CHINESE = {
-    "LCQMC": "LCQMC-test.tsv",
-    "BQ": "BQ-test.tsv",
-    "PAWS-X": "PAWSX-zh-test.tsv",
-    "STS-B zh": "STS-B-zh-test.tsv",
-    "AFQMC": "AFQMC-dev.tsv",
+    "LCQMC": SetFiles("LCQMC-test.tsv", ("LCQMC-dev.tsv",)),
+    "BQ": SetFiles("BQ-test.tsv", ("BQ-dev.tsv",)),
+    "PAWS-X": SetFiles("PAWSX-zh-test.tsv", ("PAWSX-zh-dev.tsv",)),
+    "STS-B zh": SetFiles("STS-B-zh-test.tsv", ("STS-B-zh-train.tsv", "STS-B-zh-dev.tsv")),
+    "AFQMC": SetFiles("AFQMC-dev.tsv"),
 }
-"""The blog's tasks, as far as they can be had -> files."""
+"""The blog's tasks, as far as they can be had."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,7 @@ class Pairs:
     first, second : the sentences of each pair.
     gold : (n,) scores, higher for nearer in meaning.
     subtasks : (n,) where each pair is from, where the file says.
+    others : sentences of the set's other parts, each as often as it occurs.
     """
 
     name: str
@@ -55,11 +77,17 @@ class Pairs:
     second: Sequence[str]
     gold: NDArray[np.float64]
     subtasks: Sequence[str]
+    others: Sequence[str] = ()
 
     @property
     def sentences(self) -> list[str]:
-        """Each sentence once, in the order in which they come first."""
+        """Each judged sentence once, in the order in which they come first."""
         return list(dict.fromkeys([*self.first, *self.second]))
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """How its correlation can be taken: over all pairs, and by subtasks if it has any."""
+        return PROTOCOLS if len(set(self.subtasks)) > 1 else PROTOCOLS[:1]
 
 
 def read_pairs(path: Path, name: str = "") -> Pairs:
@@ -96,7 +124,7 @@ def read_sets(data: Path, language: str) -> list[Pairs]:
         If the language is another one, or a file is missing.
     """
     if language == "chinese":
-        return [read_pairs(data / "chinese" / file, name) for name, file in CHINESE.items()]
+        return _read_files(data / "chinese", CHINESE)
     if language != "english":
         raise InputError(f"language={language!r}; expected english or chinese")
     return read_seven(data / "sts")
@@ -133,7 +161,7 @@ def read_entailment(path: Path) -> Pairs:
 
 def read_seven(folder: Path) -> list[Pairs]:
     """The papers' seven sets from a folder that has their files."""
-    return [read_pairs(folder / file, name) for name, file in SEVEN.items()]
+    return _read_files(folder, SEVEN)
 
 
 def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
@@ -160,16 +188,26 @@ def rank_correlation(
 
     Parameters
     ----------
-    protocol : "all" over all pairs of the set, as both papers report; "mean" of the subtasks, or
-        "wmean", weighted by their pairs (both in SentEval).
+    protocol : one of `PROTOCOLS`; a set without subtasks has one correlation by all of them.
     """
-    if protocol == "all" or len(set(pairs.subtasks)) < 2:
+    if protocol not in pairs.protocols[1:]:
         return 100 * float(spearmanr(cosines, pairs.gold).statistic)
     subtasks = np.array(pairs.subtasks)
     masks = [subtasks == name for name in dict.fromkeys(pairs.subtasks)]
     found = [100 * float(spearmanr(cosines[m], pairs.gold[m]).statistic) for m in masks]
     weights = [int(m.sum()) for m in masks] if protocol == "wmean" else None
     return float(np.average(found, weights=weights))
+
+
+def _read_files(folder: Path, sets: Mapping[str, SetFiles]) -> list[Pairs]:
+    found = []
+    for name, files in sets.items():
+        pairs = read_pairs(folder / files.judged, name)
+        parts = [read_pairs(folder / file) for file in files.fitted_too]
+        others = [sentence for p in parts for sentence in (*p.first, *p.second)]
+        subtasks = pairs.subtasks if files.in_subtasks else [""] * len(pairs.gold)
+        found.append(replace(pairs, subtasks=subtasks, others=others))
+    return found
 
 
 def _table(path: Path) -> list[dict[str, str]]:

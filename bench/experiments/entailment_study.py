@@ -60,7 +60,7 @@ def measure_entailment(
             fitted = own.of(sentences, way.layers)
             shared = dict[Way, Reducer]()
             dev_cosines, test_cosines = (
-                ComparedPairs(*own.of_pairs(pairs, way.layers), fitted, shared).cosines(way)
+                ComparedPairs(*own.of_pairs(pairs, way.layers), {NLI: fitted}, shared).cosines(way)
                 for pairs in (dev, test)
             )
             threshold = best_threshold(dev_cosines, dev.gold)

@@ -7,7 +7,7 @@ the first transformer layer, 0 the embedding output. Covariances are divided by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 
@@ -15,20 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.linear import Whitening, principal_axes
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reducer import Reducer
 from slimdex.indexes.registry import REDUCERS
+from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.layer_vectors import OWN, WHOLE, Layers
 from ..data.pairs import PROTOCOLS, Pairs, cosines_of, rank_correlation
 from ..rows import ResultsFile, Row, key_of
 
 TARGET, NLI = "target", "NLI"
-"""What a reducer is fitted on: all sentences of the set itself, or of SNLI."""
+"""What a reducer is fitted on: all sentences of a set with its train and dev parts, each as often
+as it occurs, as in Su et al.'s code; or sentences of SNLI, each once."""
 LAST, FIRST_LAST = (-1,), (1, -1)
+CLS = "cls"
+"""The mode that, with `WK`, the papers do not whiten."""
 SHARES = (1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1.0)
 """k as shares of the width."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -89,33 +92,30 @@ def study(
     curves : whether what the figures show is tried, too, and other reducers.
     """
     fits = (TARGET, NLI) if nli else (TARGET,)
-    parts = [_tables(modes, layers, width, fits)]
+    parts: list[Iterable[Way]] = [_tables(modes, width, fits)]
     if not quick:
         main = next((mode for mode in modes if mode not in WHOLE), OWN)
-        for combination in dict.fromkeys((LAST, FIRST_LAST if main != OWN else LAST)):
-            base = Way(main, combination)
-            parts.append(_flows(base, width, fits))
-            if curves:
-                parts += [_curve(base, width), _surface(base, width), _reducers(base, width, fits)]
-        if main != OWN and curves:
-            parts.append(_layers(main, layers))
+        if main != OWN:
+            parts.append([Way(main, FIRST_LAST, fit, "flow") for fit in fits])
+        if curves:
+            parts += [_curve(Way(main), width), _surface(Way(main), width)]
+            parts.append(_reducers(Way(main), width))
+        if curves and main != OWN:
+            parts += [_curve(Way(main, FIRST_LAST), width), _layers(main, layers)]
     return list(dict.fromkeys(way for part in parts for way in part))
 
 
-def _tables(modes: Sequence[str], layers: int, width: int, fits: Sequence[str]) -> Iterator[Way]:
-    """Rows of the papers' tables: poolings, and whitening of each, whole and cut."""
+def _tables(modes: Sequence[str], width: int, fits: Sequence[str]) -> Iterator[Way]:
+    """Rows of the papers' tables: poolings, some whitened, whole and cut, and as a cut rotation."""
+    half, third = _multiple(width / 2), _multiple(width / 3)
     for mode in modes:
-        combinations_: list[tuple[int, ...]] = [LAST]
-        if mode not in WHOLE:
-            combinations_ += [FIRST_LAST, (1, 2, -1) if layers > 3 else FIRST_LAST]
-        for combination in dict.fromkeys(combinations_):
+        for combination in (LAST,) if mode in (*WHOLE, CLS) else (LAST, FIRST_LAST):
             base = Way(mode, combination)
             yield base
-            for fit in fits:
-                for k in dict.fromkeys((None, _multiple(width / 2), _multiple(width / 3))):
-                    yield replace(base, fit=fit, k=k, beta=1.0, gamma=1.0)
-                    yield replace(base, fit=fit, k=k, beta=0.0, gamma=0.0)
-                yield replace(base, fit=fit, beta=0.0, gamma=0.25)
+            for fit in () if mode in (WK, CLS) else fits:
+                yield replace(base, fit=fit, beta=1.0, gamma=1.0)
+                yield replace(base, fit=fit, k=half)
+                yield replace(base, fit=fit, k=third, beta=1.0, gamma=1.0)
 
 
 def _curve(base: Way, width: int) -> Iterator[Way]:
@@ -133,26 +133,14 @@ def _surface(base: Way, width: int) -> Iterator[Way]:
             yield replace(base, fit=TARGET, k=_multiple(width / 2), beta=beta, gamma=gamma)
 
 
-def _reducers(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
-    """Every reducer at a quarter and at a half of the dimensions."""
-    for part in (4, 2):
-        for fit in fits:
-            for name in REDUCERS:
-                if name in ("identity", "whitening", "flow"):
-                    continue
-                if name == "autoencoder" and (part, base.layers) != (4, LAST):
-                    continue  # it takes minutes
-                yield replace(base, fit=fit, reducer=name, k=_multiple(width / part))
-            for beta, gamma in CORNERS:
-                k = _multiple(width / part)
-                yield replace(base, fit=fit, k=k, beta=beta, gamma=gamma)
-
-
-def _flows(base: Way, width: int, fits: Sequence[str]) -> Iterator[Way]:
-    """BERT-flow whole, as in the papers' tables, and at a quarter; each takes minutes."""
-    for fit in fits:
-        for k in (None, _multiple(width / 4)) if base.layers == LAST else (None,):
-            yield replace(base, fit=fit, reducer="flow", k=k)
+def _reducers(base: Way, width: int) -> Iterator[Way]:
+    """Every linear reducer at a quarter of the dimensions."""
+    k = _multiple(width / 4)
+    for name in REDUCERS:
+        if name not in ("identity", "whitening", "flow", "autoencoder"):
+            yield replace(base, fit=TARGET, reducer=name, k=k)
+    for beta, gamma in CORNERS:
+        yield replace(base, fit=TARGET, k=k, beta=beta, gamma=gamma)
 
 
 def _layers(mode: str, layers: int) -> Iterator[Way]:
@@ -173,10 +161,11 @@ def measure_study(
     facts: Row,
     about: Row,
     *,
-    protocol: str = PROTOCOLS[0],
     progress: Progress = silent,
 ) -> None:
     """Append a row for each way that has none yet: every set's correlation and their average.
+
+    Sets with subtasks are judged by every protocol, in columns such as "STS12" and "STS12 mean".
 
     Parameters
     ----------
@@ -188,21 +177,28 @@ def measure_study(
         grouped.setdefault((way.mode, way.layers), []).append(way)
     done = 0
     for (mode, _), group in grouped.items():
-        rows = {_key(way, facts, protocol): way for way in group}
+        rows = {key_of(facts | way.columns()): way for way in group}
         missing = {key: way for key, way in rows.items() if key not in results.rows}
         if missing:
-            wanted = list(missing.values())
-            found = _correlations(wanted, layers[mode], sets, nli, protocol)
+            found = _correlations(list(missing.values()), layers[mode], sets, nli)
             for key, way in missing.items():
-                values = dict(zip((pairs.name for pairs in sets), found[way], strict=True))
-                average = {"average": float(np.mean(found[way])), "protocol": protocol}
-                results.append({"key": key} | facts | way.columns() | values | average | about)
+                results.append({"key": key} | facts | way.columns() | found[way] | about)
         done += len(group)
         progress(f"{facts['model']}", done, len(ways))
 
 
-def _key(way: Way, facts: Row, protocol: str) -> str:
-    return key_of(facts | way.columns() | {"protocol": protocol})
+def correlation(row: Row, name: str, protocol: str) -> float:
+    """A set's correlation, or the average, by a protocol: that of all pairs if it has no other.
+
+    >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
+    62.5
+    """
+    column = _column(name, protocol)
+    return float(row[column if column in row else name])
+
+
+def _column(name: str, protocol: str) -> str:
+    return name if protocol == PROTOCOLS[0] else f"{name} {protocol}"
 
 
 class ComparedPairs:
@@ -210,13 +206,19 @@ class ComparedPairs:
 
     Parameters
     ----------
+    fitted_on : `TARGET`, `NLI` -> the vectors that reducers are fitted on.
     shared : reducers that are fitted on NLI, which all sets use.
     """
 
     def __init__(
-        self, first: Matrix, second: Matrix, nli: Matrix | None, shared: dict[Way, Reducer]
+        self,
+        first: Matrix,
+        second: Matrix,
+        fitted_on: Mapping[str, Matrix],
+        shared: dict[Way, Reducer],
     ) -> None:
-        self._first, self._second, self._nli, self._shared = first, second, nli, shared
+        self._first, self._second = first, second
+        self._fitted_on, self._shared = fitted_on, shared
         self._turned: dict[tuple[str, float], tuple[Matrix, Matrix, NDArray[np.float64]]] = {}
 
     def cosines(self, way: Way) -> NDArray[np.float32]:
@@ -233,7 +235,7 @@ class ComparedPairs:
         if reducer is None:
             k = way.k or self._first.shape[1]
             reducer = REDUCERS[way.reducer].configured(k, way.beta, way.gamma)
-            reducer.fit(self._fitted_on(way.fit))
+            reducer.fit(self._fitted_on[way.fit])
             if way.fit == NLI:
                 self._shared[way] = reducer
         return cosines_of(reducer.transform(self._first), reducer.transform(self._second))
@@ -241,7 +243,7 @@ class ComparedPairs:
     def _principal(self, fit: str, beta: float) -> tuple[Matrix, Matrix, NDArray[np.float64]]:
         """Both sides along all principal axes, and the eigenvalues."""
         if (fit, beta) not in self._turned:
-            X = self._fitted_on(fit)
+            X = self._fitted_on[fit]
             moments = Moments(X.shape[1]).update(X)
             values, _, rank = principal_axes(moments, beta)
             turn = Whitening(rank, beta, gamma=0.0).fit_moments(moments)
@@ -249,29 +251,29 @@ class ComparedPairs:
             self._turned[fit, beta] = (*sides, values[:rank])
         return self._turned[fit, beta]
 
-    def _fitted_on(self, fit: str) -> Matrix:
-        if fit == TARGET:
-            return np.concatenate([self._first, self._second])
-        if self._nli is None:
-            raise InputError(f"fit on {fit}: there are no sentences of it")
-        return self._nli
-
 
 def _correlations(
-    ways: Sequence[Way],
-    layers: Layers,
-    sets: Sequence[Pairs],
-    nli: Sequence[str],
-    protocol: str,
-) -> dict[Way, list[float]]:
-    """Spearman's x 100 on each set, for ways that have the same pooling."""
-    found: dict[Way, list[float]] = {way: [] for way in ways}
+    ways: Sequence[Way], layers: Layers, sets: Sequence[Pairs], nli: Sequence[str]
+) -> dict[Way, Row]:
+    """Columns of Spearman's x 100 and its averages, for ways that have the same pooling."""
+    found: dict[Way, Row] = {way: {} for way in ways}
     chosen, shared = ways[0].layers, dict[Way, Reducer]()
-    nli_vectors = layers.of(nli, chosen) if any(way.fit == NLI for way in ways) else None
+    fits = {way.fit for way in ways}
+    fitted_on = {NLI: layers.of(nli, chosen)} if NLI in fits else {}
     for pairs in sets:
-        judged = ComparedPairs(*layers.of_pairs(pairs, chosen), nli_vectors, shared)
+        first, second = layers.of_pairs(pairs, chosen)
+        if TARGET in fits:
+            fitted_on[TARGET] = np.concatenate([first, second, layers.of(pairs.others, chosen)])
+        judged = ComparedPairs(first, second, fitted_on, shared)
         for way in ways:
-            found[way].append(rank_correlation(judged.cosines(way), pairs, protocol))
+            cosines = judged.cosines(way)
+            for protocol in pairs.protocols:
+                column = _column(pairs.name, protocol)
+                found[way][column] = rank_correlation(cosines, pairs, protocol)
+    for protocol in dict.fromkeys(protocol for pairs in sets for protocol in pairs.protocols):
+        for row in found.values():
+            figures = [correlation(row, pairs.name, protocol) for pairs in sets]
+            row[_column("average", protocol)] = float(np.mean(figures))
     return found
 
 

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..data.pairs import PROTOCOLS
+from ..experiments.similarity_study import correlation
 from ..rows import Row
 from .similarity_tables import row_name
 from .tables import Cell, Table
@@ -33,13 +35,13 @@ class System:
     ----------
     figures : in the order of the table's columns, NaN where there is none.
     ours : columns of our row that stands beside it, and its experiment; empty if there is none.
-    missing : why there is none, and what would make it.
+    protocol : how it was judged, one of `PROTOCOLS`.
     """
 
     name: str
     figures: Sequence[float]
     ours: Mapping[str, Any]
-    missing: str
+    protocol: str
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,8 @@ def published() -> Published:
     document = tomllib.loads(FILE.read_text(encoding="utf-8"))
     tables = []
     for table in document["table"]:
-        systems = [
-            System(line["name"], line["figures"], line.get("ours", {}), line.get("missing", ""))
-            for line in table.pop("row")
-        ]
+        usual = {"ours": {}, "protocol": table.pop("protocol", PROTOCOLS[0])}
+        systems = [System(**(usual | line)) for line in table.pop("row")]
         tables.append(PublishedTable(**table, systems=systems))
     return Published(
         document["sources"], tables, [PublishedFigure(**f) for f in document["figure"]]
@@ -103,21 +103,18 @@ def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:
         return None
     if wanted.get("k") == 0:  # TOML has no word for nothing
         wanted["k"] = None
-    own = (row for row in rows.get(experiment, ()) if row.get("protocol", "all") == "all")
+    own = rows.get(experiment, ())
     return next((r for r in own if all(r.get(name) == v for name, v in wanted.items())), None)
 
 
 def compared(table: PublishedTable, rows: Mapping[str, Sequence[Row]]) -> Table:
-    """A published table, ours below each of its lines, or what it would take."""
+    """A published table, ours below each of its lines that we have measured."""
     lines = []
     for system in table.systems:
         lines.append([_text(system.name), *map(_figure, system.figures)])
         ours = our_row(system, rows)
-        if ours is None:
-            said = system.missing or "not measured"
-            lines.append([_text(OURS + said), *([Cell("", "")] * len(table.columns))])
-        else:
-            figures = [_ours(ours, column, rows) for column in table.columns]
+        if ours is not None:
+            figures = [_ours(ours, column, rows, system.protocol) for column in table.columns]
             lines.append([_text(OURS + _name(ours)), *map(_figure, figures)])
     return Table(f"{table.label}: {table.caption}", "", ["", *table.columns], lines)
 
@@ -138,9 +135,9 @@ def paper_paragraphs(rows: Mapping[str, Sequence[Row]]) -> list[str]:
     return parts
 
 
-def _ours(row: Row, column: str, rows: Mapping[str, Sequence[Row]]) -> float:
+def _ours(row: Row, column: str, rows: Mapping[str, Sequence[Row]], protocol: str) -> float:
     name = OF_REDUCTION.get(column, column)
-    value = float(row.get(name, math.nan))
+    value = correlation(row, name, protocol) if name in row else math.nan
     if name == OF_REDUCTION["nDCG, % of uncut"]:
         uncut = next(
             r for r in rows["reduction"] if r["model"] == row["model"] and r["reducer"] == "none"

@@ -11,7 +11,7 @@ from ..experiments.similarity_study import TARGET
 from ..rows import Row
 from .panels import Chart, Figure
 
-AVERAGE = "Spearman x 100, average of the sets"
+AVERAGE = "Spearman x 100 over all pairs, average of the sets"
 LEVEL = alt.Axis(labelAngle=0)
 TIP = [
     alt.Tooltip("pooling:N"),

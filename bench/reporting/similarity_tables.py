@@ -10,47 +10,34 @@ from .tables import Cell, Table
 
 SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
 """The columns of Su et al.'s Tables 1 and 2."""
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
-    "bert-base-uncased": {
-        "mean@1,-1": (59.04, 57.86, 61.97, 62.49, 70.96, 69.76, 63.75),
-        "mean@1,-1, whitened on NLI": (68.19, 61.69, 65.70, 66.02, 75.11, 73.11, 63.6),
-        "mean@1,-1, whitened on NLI, k=256": (67.51, 61.46, 66.71, 66.17, 74.82, 72.10, 64.9),
-        "mean@1,-1, whitened on target": (71.34, 63.62, 73.02, 69.23, 74.52, 72.15, 60.6),
-        "mean@1,-1, whitened on target, k=256": (71.43, 63.89, 73.76, 69.08, 74.59, 74.40, 62.2),
-    },
-    "bert-large-uncased": {
-        "mean@1,-1": (59.59, 57.73, 61.17, 61.18, 68.07, 70.25, 60.34),
-        "mean@1,-1, whitened on target, k=384": (72.48, 64.34, 74.60, 69.64, 74.68, 75.90, 60.8),
-    },
-}
-"""Su et al. (2021), Table 1: model -> row -> figures in the order of `SU`."""
-
-
+BY_SUBTASKS, HEAD = "average wmean", "average by subtasks"
+"""Column of a row, and what a table calls it."""
 ENTAILMENT_COLUMNS = {"accuracy": 1, "threshold": 2, "accuracy_fixed": 1}
 """Columns of a row -> digits that are shown."""
 
 
 def study_tables(rows: Sequence[Row]) -> list[Table]:
-    """For each model and language: poolings without a reducer and whitened, every set."""
+    """For each model and language: poolings without a reducer and whitened, every set.
+
+    Figures are over all pairs of a set; the last column is the average by the papers' weighting.
+    """
     tables = []
     for model, language in dict.fromkeys((row["model"], row["language"]) for row in rows):
         own = [row for row in rows if (row["model"], row["language"]) == (model, language)]
         sets = own[0]["sets"]
-        shown = [*SU] if set(sets) == set(SEVEN) else list(sets)
+        averaged = [*(SU if set(sets) == set(SEVEN) else sets), "average"]
+        averaged += [BY_SUBTASKS] if BY_SUBTASKS in own[0] else []
         plain = {row["pooling"]: row for row in own if not row["fit"]}
         lines = [
             [
                 Cell(row_name(row), row_name(row)),
-                *_cells(row, plain[row["pooling"]], [*shown, "average"]),
+                *_cells(row, plain[row["pooling"]], averaged),
             ]
             for row in own
             if _is_shown(row) and row["pooling"] in plain
         ]
-        for name, figures in PUBLISHED.get(model, {}).items():
-            published = f"{name} (published)"
-            cells = [Cell(f"{figure:.2f}", figure) for figure in figures]
-            lines.append([Cell(published, published), *cells, Cell("", "")])
-        tables.append(Table(f"{model}, {language}", "", ["", *shown, "average"], lines))
+        heads = ["", *averaged[:-1], HEAD] if BY_SUBTASKS in averaged else ["", *averaged]
+        tables.append(Table(f"{model}, {language}", "", heads, lines))
     return tables
 
 
@@ -73,33 +60,27 @@ def entailment_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def reduction_tables(rows: Sequence[Row]) -> list[Table]:
-    """For each model: every reducer at d/4 and d/3 beside the vectors as they are."""
+    """For each model: every reducer at a quarter of the dimensions, and none."""
     tables = []
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
         searched = [name.removesuffix(" ndcg@10") for name in own[0] if name.endswith(" ndcg@10")]
         heads = ["", "k", "Pearson of similarities", "STS Pearson", "STS Spearman"]
         heads += [f"{name}, {m}" for name in searched for m in ("MRR@10", "nDCG@10")]
-        heads += ["fit s", "ms for 1,000"]
         lines = [_reduction(row, searched) for row in own]
         tables.append(Table(f"{model}, {own[0]['d']} dimensions", "", heads, lines))
     return tables
 
 
 def _is_shown(row: Row) -> bool:
-    """Rows of the papers' tables: no reducer, BERT-flow, BERT-whitening whole and cut, and the
-    rotation."""
-    if row["reducer"] == "none":
-        return row["layers"] in ([-1], [1, -1], [1, 2, -1])
-    if row["reducer"] not in ("whitening", "flow") or row["layers"] not in ([-1], [1, -1]):
+    """Rows of the papers' tables: no reducer, flow, whitening whole and cut, and the rotation."""
+    if row["layers"] not in ([-1], [1, -1]):
         return False
-    if row["reducer"] == "flow":
-        return row["k"] is None
+    if row["reducer"] in ("none", "flow"):
+        return True
     half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
     shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
-    if row["mode"] == "cls":
-        shown = shown[:1]
-    return (row["beta"], row["gamma"], row["k"]) in shown
+    return row["reducer"] == "whitening" and (row["beta"], row["gamma"], row["k"]) in shown
 
 
 def row_name(row: Row) -> str:
@@ -128,6 +109,4 @@ def _reduction(row: Row, searched: Sequence[str]) -> list[Cell]:
     figures = [row["similarity_pearson"], row["sts_pearson"], row["sts_spearman"]]
     figures += [row[f"{name} {m}"] for name in searched for m in ("mrr@10", "ndcg@10")]
     cells = [Cell(row["reducer"], row["reducer"]), Cell(str(row["k"]), row["k"])]
-    cells += [Cell(f"{figure:.2f}", figure) for figure in figures]
-    times = (row.get("fit_s"), 1000 * row.get("transform_s_per_1000", 0.0) or None)
-    return cells + [Cell("", "") if t is None else Cell(f"{t:.2f}", t) for t in times]
+    return cells + [Cell(f"{figure:.2f}", figure) for figure in figures]

@@ -79,7 +79,6 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
         (["ray", "q.txt", "--folder", "d", "--model", "./no"], "model './no': no such folder"),
         (["tune", "--only", "luck"], "--only luck; expected metric, target, coverage, growth"),
         (["sts", "--data", ".", "--language", "dutch"], "language='dutch'; expected english or"),
-        (["sts", "--data", ".", "--protocol", "sum"], "protocol='sum'; expected all, mean, wmean"),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
 )
@@ -137,15 +136,14 @@ def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_p
 def test_a_study_of_chinese_by_some_poolings(tiny_bert: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     (tmp_path / "chinese").mkdir()
-    for table in CHINESE.values():
+    for table in (t for files in CHINESE.values() for t in (files.judged, *files.fitted_too)):
         texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
         lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
         head = "sentence1\tsentence2\tscore\n"
         (tmp_path / "chinese" / table).write_text(head + "".join(lines))
     words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
-    chinese = ("--language", "chinese", "--protocol", "mean", "--modes", "cls,max")
+    chinese = ("--language", "chinese", "--modes", "cls,max")
     bench("sts", *words, *chinese, "--no-curves", folder=tmp_path)
     few = rows_of(tmp_path, "sts")
     assert {row["language"] for row in few} == {"chinese (quick)"}
-    assert {row["protocol"] for row in few} == {"mean"}
     assert {row["mode"] for row in few} == {"cls", "max"}

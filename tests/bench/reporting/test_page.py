@@ -28,7 +28,7 @@ from slimdex.bench.reporting.page import write_page, write_report
 from slimdex.bench.reporting.panels import named
 from slimdex.bench.reporting.search_charts import all_charts
 from slimdex.bench.reporting.search_tables import beside_peers, codes_alone, every_row, headline
-from slimdex.bench.reporting.similarity_tables import study_tables
+from slimdex.bench.reporting.tuning_tables import tuning
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -109,13 +109,14 @@ def test_a_readme_section_stands_between_its_marks(
 
 
 def test_long_tables_are_folded_and_short_ones_are_not() -> None:
-    rows = read_rows(FOLDER, "sts")
-    text = section("similarity", FOLDER)
-    for table in study_tables(rows):
+    tables = tuning(read_rows(FOLDER, "tune"))
+    text = section("tune", FOLDER)
+    for table in tables:
+        note = f" ({table.note})" if table.note else ""
         folded = f"<details><summary><b>{table.title}</b></summary>\n\n{table.markdown()}\n\n</det"
-        shown = f"**{table.title}**\n\n{table.markdown()}"
+        shown = f"**{table.title}**{note}\n\n{table.markdown()}"
         assert (folded if len(table.rows) > 20 else shown) in text
-    assert 0 < text.count("<details>") == text.count("</details>") < len(study_tables(rows))
+    assert 0 < text.count("<details>") == text.count("</details>") < len(tables)
 
 
 @pytest.mark.parametrize("name", sections_with_rows(FOLDER))
