@@ -79,7 +79,7 @@ COLUMNS = (
     ),
     Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
     Column(
-        "(STS-B|SICK-R|STS1[2-6]|average)( w?mean)?|sts_spearman",
+        "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?|sts_spearman",
         NUMBER,
         "Spearman's correlation x 100 with what people say of pairs: of all, or over subtasks",
     ),

@@ -203,6 +203,10 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
     assert "no certificate with its key" in says(
         slimdex("serve", notes, "--tls-certificate", tokens)
     )
+    tokens.chmod(0o600)
+    to_others = ("serve", tmp_path / "none.index", "--host", "0.0.0.0", "--token-file", tokens)
+    assert "unencrypted; expected --tls-certificate" in says(slimdex(*to_others))
+    assert "none.index" in says(slimdex(*to_others, "--insecure"))
     assert "--port 70000; expected 0 to 65535" in says(slimdex("serve", notes, "--port", 70000))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
