@@ -72,7 +72,8 @@ def shown(value: Any) -> str:
 
 @lru_cache(4096)
 def _fit(type_: str) -> Fit:
-    return _or_none(_fit_of(duckdb.sqltype(type_)))
+    with duckdb.connect() as scratch:  # duckdb's own default one would keep its threads for good
+        return _or_none(_fit_of(scratch.sqltype(type_)))
 
 
 def _fit_of(type_: Any) -> Fit:

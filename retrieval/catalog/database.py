@@ -296,7 +296,8 @@ class Database:
         self._connect()
 
     def check_place(self) -> None:
-        """Raise `InputError` if another folder, or none, is where this one's was."""
+        """Raise `InputError` if another folder, or none, has this one's place, or it is closed."""
+        self.ensure_open()
         self._lock.check_place()
 
     @property

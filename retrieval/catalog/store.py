@@ -139,7 +139,7 @@ class DocumentStore:
         return self._database.read_only
 
     def check_place(self) -> None:
-        """Raise `InputError` if another folder, or none, is where this one's was."""
+        """Raise `InputError` if another folder, or none, has this one's place, or it is closed."""
         self._database.check_place()
 
     @property
