@@ -19,7 +19,7 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
-"""What sets processors apart in these measurements: wide registers, products of int8 and bf16."""
+"""Flags that set processors apart here: wide registers, products of int8 and bf16."""
 LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers", "ir-measures")
 
 
@@ -104,7 +104,7 @@ _PROCESSORS = _processors()
 
 
 def _cpuinfo(name: str) -> str:
-    """What Linux says of the first processor; "" elsewhere."""
+    """A line of /proc/cpuinfo about the first processor; "" where there is none."""
     info = Path("/proc/cpuinfo")
     for line in info.read_text().splitlines() if info.exists() else ():
         if line.split(":")[0].strip() == name:

@@ -1,4 +1,4 @@
-"""Commands that measure indexes: one that there is, changes, and pages cut into passages."""
+"""Commands that measure indexes: an existing one, changes, and pages cut into passages."""
 
 from __future__ import annotations
 

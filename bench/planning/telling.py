@@ -53,7 +53,7 @@ def _column(plan: Plan, workload: Workload) -> dict[str, str]:
 
 
 def advice(plan: Plan) -> list[str]:
-    """What the figures leave out, how many machines it takes, and when Ray and Milvus pay."""
+    """Say what the figures leave out, how many machines it takes, and when Ray and Milvus pay."""
     memory = f"{_machines(plan.for_memory)} for its memory"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
