@@ -71,7 +71,8 @@ def run_of_tests(folder: Path, workers: str, test: str, **environment: str) -> s
     for name in ("__init__.py", "conftest.py", "chance.py", "encoders.py"):
         (file.parent / name).write_text((ROOT / "tests" / name).read_text())
     file.write_text(test)
-    usual = {k: v for k, v in os.environ.items() if k not in ("SLIMDEX_SEED", "SLIMDEX_SWEEP")}
+    ours = ("SLIMDEX_SEED", "SLIMDEX_SWEEP", "PYTEST_XDIST")
+    usual = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     usual["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers, "tests"],

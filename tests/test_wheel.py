@@ -96,7 +96,7 @@ def test_it_works_in_a_project_with_folders_of_our_names(installed: Path, tmp_pa
     found = call(*slimdex, "search", "notes.index", "a wet house", "--json", folder=tmp_path)
     assert json.loads(found)["queries"][0]["hits"][0]["id"] == "b"
     assert call(installed, "-c", PROGRAM, folder=tmp_path) == "['b']\n"
-    assert "Every method on every set" in call(
+    assert "Measure every method on every set" in call(
         *slimdex, "bench", "retrieval", "--help", folder=tmp_path
     )
     call(installed, "-m", "slimdex.bench", "--help", folder=tmp_path)

@@ -27,7 +27,7 @@ def test_rows_of_a_small_run(
 ) -> None:
     monkeypatch.setattr(encoding_study, "ROUNDS", 1)  # each takes seconds, for the products' rate
     words = ["the cat", "a dog", "rain", "cat and dog", "the rain", "dog dog cat"]
-    pairs = Pairs("P", words[:3], words[3:], np.array([1.0, 2.0, 3.0]), [""] * 3)
+    pairs = Pairs("STS-B", words[:3], words[3:], np.array([1.0, 2.0, 3.0]), [""] * 3)
     texts = Texts("words", words * 20, [" ".join(words * 9)] * 5, [pairs])
     results = ResultsFile(tmp_path / "encode-bert.jsonl")
     failed = measure_encoders(str(tiny_bert), tiny_bert, texts, results, ABOUT)
@@ -42,7 +42,7 @@ def test_rows_of_a_small_run(
     assert row["long_share"] == pytest.approx(share, rel=1e-4)
     assert row["peak_bytes"] > 50e6
     assert row["p50_ms_single"] <= row["p95_ms_single"]
-    assert abs(row["sts_average"] - row["P"]) < 1e-9
+    assert abs(row["sts_average"] - row["STS-B"]) < 1e-9
     (table,) = encoders(list(results.rows.values()))
     assert {line[0].shown for line in table.rows} == expected
     assert table.note.startswith("words: 120 and 5 texts; matrix products: ")

@@ -132,19 +132,19 @@ def test_where_a_model_has_moved_to(notes: Run) -> None:
     Path("asked.txt").write_text("the cat\nrain\n")
     Path("glove.txt").rename("moved.txt")
     exported = ("export", "i", "--to", "onnx", "--out", "exported")
-    tuned = ("tune", "i", "--queries", "asked.txt", "--recall", "0.9")
+    tuned = ("tune", "i", "--queries", "asked.txt", "--agreement", "0.9")
     for words in (exported, tuned):
         assert "no such file or folder; if it has moved" in refused(notes, *words)
     code, out, _ = notes(*exported, "--model", "moved.txt")
     assert (code, out) == (0, "a model of reduced vectors of 4 dimensions in exported\n")
-    assert "queries to prove it on can show" in refused(notes, *tuned, "--model", "moved.txt")
+    assert "2 queries prove 0.0000 at most; expected more queries" in refused(notes, *tuned, "--model", "moved.txt")
 
 
 @pytest.mark.slow
 def test_a_command_waits_for_a_writer(pets: Runner) -> None:  # noqa: F811
     commands = [
         ("health", "pets"),
-        ("tune", "pets", "--recall", "0.9"),
+        ("tune", "pets", "--agreement", "0.9"),
         ("export", "pets", "--to", "npz", "--out", "new"),
         ("push", "pets", "--milvus", "new.db"),
         ("serve", "pets", "--port", "0"),

@@ -423,5 +423,5 @@ def test_on_the_command_line(tmp_path: Path, docstrings: list[Document]) -> None
     assert [step["step"] for step in steps] == ["float16", "whitened", "cut to k", "codes", "index"]
     table = run(app, ["info", path, "--losses", "--sample", "50"]).stdout
     assert "50 queries (vectors of two documents at a time" in table
-    assert "codes, then rescored" in table
+    assert "codes, not rescored" in table
     assert isinstance(run(app, ["info", path, "--queries", "x"]).exception, InputError)

@@ -46,7 +46,7 @@ def asked(
 ) -> T:
     """What a function makes of a client of a service over these indexes; all is closed then."""
 
-    async def run() -> T:
+    async def run() -> T | BaseException:
         opened = partial(Collection.open, encoder=WordEncoder())
         service = Service.open(places, limits, folders, open_one=opened)
         app = application(service)
@@ -60,6 +60,10 @@ def asked(
                 timeout=60,
             ) as client,
         ):
-            return await ask(client, service)
+            # returned, since agents' sessions end in a group of tasks, which wraps what is raised
+            return (await asyncio.gather(ask(client, service), return_exceptions=True))[0]
 
-    return asyncio.run(run())
+    answer = asyncio.run(run())
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

@@ -268,7 +268,7 @@ def test_a_file_of_its_own(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.slow
 def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
     with worker_process.Worker(seconds=4) as worker:
-        slow = b"<p>" + b"<dl><dt id=x>a<dd>" * 100_000
+        slow = b"<p>" + b"<dl><dt id=x>a<dd>" * 400_000
         with pytest.raises(UnreadableError, match="takes over"):
             worker.read("a.html", "html", slow)
         assert worker.read("a.txt", "text", b"still there")[1].text == "still there"
