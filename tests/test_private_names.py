@@ -17,6 +17,9 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("indexes", "retrieval", "bench")
 PRIVATE = {
     ("uvicorn", "Server.capture_signals"): "retrieval/server/running.py",
+    ("uvicorn.protocols.http.httptools_impl", "HttpToolsProtocol.on_response_complete"): (
+        "retrieval/server/connections.py"
+    ),
     ("milvus_lite.server_manager", "server_manager_instance.release_server"): (
         "retrieval/cluster/milvus_server.py"
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from slimdex.indexes.errors import InputError
@@ -117,7 +118,7 @@ def _add(collection: Collection, lines: Sequence[Line]) -> Added:
 async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[list[Line]]:
     """Lines that are not empty, as many as are committed together."""
     part, size = list[Line](), 0
-    async for number, line in _lines(body, limits.line):
+    async for number, line in _lines(body, limits):
         if line.strip():
             part.append((number, line))
             size += len(line)
@@ -128,23 +129,27 @@ async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[li
         yield part
 
 
-async def _lines(body: AsyncIterator[bytes], longest: int) -> AsyncIterator[Line]:
-    number, rest = 0, bytearray()
+async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Line]:
+    number, rest, since = 1, bytearray(), monotonic()
     async for chunk in body:
         first, *others = chunk.split(b"\n")
         rest += first
+        _check(number, len(rest), monotonic() - since, limits)
         for other in others:
-            number += 1
-            yield number, _within(bytes(rest), number, longest)
-            rest = bytearray(other)
-        _within(rest, number + 1, longest)
+            yield number, bytes(rest)
+            number, rest = number + 1, bytearray(other)
+            _check(number, len(rest), 0.0, limits)
+        if others:
+            since = monotonic()
     if rest:
-        yield number + 1, bytes(rest)
+        yield number, bytes(rest)
 
 
-def _within(line: Any, number: int, longest: int) -> Any:
-    if len(line) > longest:
+def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
+    """Raise `LimitError` for a line that is too long, or that comes too slowly."""
+    if size > limits.line:
+        raise LimitError(413, f"line {number:,}: {size:,} bytes; expected {limits.line:,} or fewer")
+    if seconds > limits.idle:
         raise LimitError(
-            413, f"line {number:,}: {len(line):,} bytes; expected {longest:,} or fewer"
+            408, f"line {number:,}: not whole after {limits.idle:g} s; expected the rest of it"
         )
-    return line

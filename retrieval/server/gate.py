@@ -47,11 +47,13 @@ class _Reading:
 
     Attributes
     ----------
-    is_bounded : False once the route reads line by line, with a limit on each line.
+    is_bounded : False once the route reads line by line, with limits on each line.
+    is_whole : whether all of it has come.
     """
 
     held: int = 0
     is_bounded: bool = True
+    is_whole: bool = False
 
 
 class Gate:
@@ -143,19 +145,22 @@ class Gate:
         Nothing is refused before the route reads: only the route can say that it streams.
         """
         most, said = self._limits.body, headers.get(b"content-length", b"0")
+        idle, start = self._limits.idle, perf_counter()
 
         async def bounded() -> Message:
             if reading.is_bounded and said.isdigit() and int(said) > most:
                 raise HTTPException(
                     413, f"a body of {int(said):,} bytes; expected {most:,} or fewer"
                 )
+            if reading.is_whole:  # then what is awaited is that the caller goes
+                return await receive()
+            left = start + idle - perf_counter() if reading.is_bounded else idle
             try:
-                async with asyncio.timeout(self._limits.idle):
+                async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(
-                    408, f"nothing for {self._limits.idle:g} s; expected the rest of the body"
-                ) from None
+                raise HTTPException(408, f"no whole body within {idle:g} s; expected one") from None
+            reading.is_whole = not message.get("more_body", False)
             if reading.is_bounded:
                 self._count(reading, len(message.get("body", b"")))
             return message

@@ -35,7 +35,7 @@ class Limits:
     text : characters of a query, or of a text to be encoded.
     hits : that a search may ask for.
     seconds : that a search may take, waiting included.
-    idle : seconds that a caller who is sending may send nothing.
+    idle : seconds in which a body has to be whole; of documents in bulk, each line.
     waiting : queries that may wait for their turn, of all callers together.
     batch : queries that are encoded and searched together.
     senders : callers who may send documents in bulk at a time.

@@ -24,6 +24,7 @@ from slimdex.indexes.errors import InputError
 
 from ..address import Addresses, is_loopback
 from .app import application
+from .connections import TimedProtocol
 from .gate import Gate
 from .hosts import Hosts
 from .owner import for_owner
@@ -130,6 +131,7 @@ def run(
     gate = Gate(app, listening.hosts, listening.tokens, service.limits, service.metrics)
     public = uvicorn.Config(
         gate,
+        http=TimedProtocol,
         log_level=log_level,
         access_log=False,
         server_header=False,

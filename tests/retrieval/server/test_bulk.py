@@ -32,7 +32,7 @@ def test_lines_are_the_same_however_they_come(text: bytes, data: st.DataObject) 
     parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
     async def read() -> list[tuple[int, bytes]]:
-        return [line async for line in _lines(pieces(parts), 1000)]
+        return [line async for line in _lines(pieces(parts), Limits(line=1000))]
 
     expected = text.split(b"\n")
     if not expected[-1]:
