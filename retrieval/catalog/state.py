@@ -17,8 +17,8 @@ from slimdex.indexes.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 from .certificate import Certificate
 
-FORMAT = 8
-"""Version of the folder's layout and of the tables in the catalog; see `migrations`."""
+FORMAT = 1
+"""Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""
@@ -73,9 +73,6 @@ class State:
     vectors : name of the vector file, whose ending says how it is stored.
     norms : name of the file of norms, None without rescoring.
     lines : the documents that exist for readers, by row; None where only the catalog has them.
-    fitted : documents that the reducer has seen, None if an older slimdex fitted it.
-    measured : whether it is known of all documents how much of their text was read.
-    moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what ids begin with that are made up, or are paths in a folder (these end with "/", or
         are empty) -> a digest that tells the file or folder that they are of.
@@ -83,8 +80,8 @@ class State:
     passages : tokens that a passage may have; a longer text is cut. None: no text is.
     words : the folder of the words' index, None where there is none.
     hybrid : how `auto` fuses meaning and words, "rrf" or a weight, since labels told that it helps.
-    fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
-        older slimdex fitted it. The rows of that time are those before number "rows".
+    fit : figures of the rows that the reducer was fitted on, as `FIT` lists them; empty before the
+        first fit. The rows of that time are those before number "rows".
     """
 
     encoder: dict[str, Any]
@@ -100,13 +97,10 @@ class State:
     vectors: str = file_name("vectors", 1)
     norms: str | None = None
     lines: Lines | None = None
-    fitted: int | None = None
-    measured: bool = True
-    moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
-    fit: dict[str, float] | None = None
+    fit: dict[str, float] = field(default_factory=dict)
     passages: int | None = None
     words: str | None = None
     hybrid: str | None = None
@@ -115,6 +109,11 @@ class State:
     def unfinished(self) -> bool:
         """Whether documents are staged that no reader sees yet."""
         return self.staged > self.rows
+
+    @property
+    def fitted(self) -> int:
+        """Documents that the reducer has seen."""
+        return int(self.fit["documents"])
 
     @property
     def is_encoded(self) -> bool:
@@ -177,17 +176,13 @@ class State:
                 raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
         if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
             raise TypeError("encoder and given; expected an object and true or false")
-        if not isinstance(self.measured, bool) or not isinstance(self.moments_outdated, bool):
-            raise TypeError("measured and moments_outdated; expected true or false")
-        if self.fitted is not None:
-            _whole("fitted", self.fitted, 0)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
-        if self.fit is not None:
+        if self.fit or self.settings is not None:
             _check_fit(self.fit)
         proved = self.certificate.settings if self.certificate else None
         for settings in (self.requested, self.settings, proved):

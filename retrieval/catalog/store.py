@@ -25,7 +25,6 @@ from .database import DISK_ERRORS, Database, is_damage, one_line
 from .document_origins import LIVE, DocumentOrigins
 from .document_rows import DocumentRows
 from .metadata_columns import MetadataColumns
-from .migrations import NEEDS, check_format, migrate
 from .passages_table import PASSAGES, Cut, PassagesTable
 from .schema import check_plain, check_schema
 from .state import FORMAT, State
@@ -36,11 +35,11 @@ SCHEMA = """
         "row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,
         slimdex_origin VARCHAR
     );
-    CREATE TABLE state(format INTEGER, needs VARCHAR, "rows" BIGINT, body JSON);
+    CREATE TABLE state(format INTEGER, "rows" BIGINT, body JSON);
     CREATE TABLE blocks(file VARCHAR, block BIGINT, sha256 VARCHAR);
     CREATE TABLE partly_read("row" BIGINT, tokens BIGINT, read BIGINT);
 """ + PASSAGES.rstrip()
-INSERT_STATE = 'INSERT INTO state(format, needs, "rows", body) VALUES (?, ?, ?, ?)'
+INSERT_STATE = 'INSERT INTO state(format, "rows", body) VALUES (?, ?, ?)'
 NUMBERED = """(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
@@ -84,7 +83,7 @@ class DocumentStore:
         try:
             with database.transaction():
                 database.execute(SCHEMA)
-                database.execute(INSERT_STATE, [FORMAT, NEEDS, 0, state.to_json()])
+                database.execute(INSERT_STATE, [FORMAT, 0, state.to_json()])
             return cls(database)
         except BaseException:
             database.close()
@@ -97,14 +96,13 @@ class DocumentStore:
         Raises
         ------
         InputError
-            If another process is writing, or the catalog is of a newer slimdex; of an older one,
-            if it is opened for reading only: whoever may write migrates it.
+            If another process is writing, or the catalog is of a newer format.
         CorruptError
             If it is no catalog of ours, or damaged.
         """
         database = Database(path, read_only=read_only)
         try:
-            _check(path, database, read_only)
+            _check(path, database)
             return cls(database)
         except duckdb.Error as error:
             database.close()
@@ -657,7 +655,7 @@ class DocumentStore:
             )
             self._database.execute(
                 INSERT_STATE.replace("INTO ", "INTO fresh."),
-                [FORMAT, NEEDS, state.rows, state.to_json()],
+                [FORMAT, state.rows, state.to_json()],
             )
             for file, found in blocks.items():
                 self._add_blocks("fresh.blocks", file, found)
@@ -744,21 +742,27 @@ def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, lis
     return ""
 
 
-def _check(path: Path, database: Database, read_only: bool) -> None:
-    """Migrate an older catalog.
+def _check(path: Path, database: Database) -> None:
+    """Raise `CorruptError` for a catalog that slimdex did not make, `InputError` for a newer one.
 
-    Raises `CorruptError` for a catalog that is not as we make them, `InputError` for another
-    version's.
+    A migration from an older format will run between the two checks of the tables.
     """
     try:
         with database.reading() as cursor:
             check_plain(cursor)
-        found = check_format(database, str(path), read_only=read_only)
-        if found < FORMAT:
-            migrate(database, found)
+        _check_format(path, [format_ for (format_,) in database.fetch("SELECT format FROM state")])
         with database.reading() as cursor:
             check_schema(cursor, SCHEMA)
     except CorruptError as error:
         if str(path) in str(error):  # it is damaged
             raise
         raise CorruptError(f"{path}: no slimdex catalog: {error}") from error
+
+
+def _check_format(path: Path, found: Sequence[int | None]) -> None:
+    if len(found) != 1:
+        raise CorruptError(f"its table 'state' has {len(found)} rows; expected one")
+    if found[0] is None or found[0] < 1:
+        raise CorruptError(f"format {found[0]}; expected 1 or more")
+    if found[0] > FORMAT:
+        raise InputError(f"{path}: format {found[0]}; expected {FORMAT} (a newer slimdex made it)")

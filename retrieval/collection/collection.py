@@ -681,7 +681,7 @@ class Collection:
 
         Returns
         -------
-        ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts, None if not known;
+        ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts;
             where texts are cut, of passages.
         ``variance_kept`` : the share, 0 to 1, of the vectors' variance that the reducer's axes
             keep: ``at_fit``, ``now``, and ``refitted``; None for reducers without axes.

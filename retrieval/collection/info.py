@@ -76,13 +76,9 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:
-    """How many documents are longer than what is read of a text, and the share of them that is.
-
-    "complete" is false where some were encoded by a slimdex that did not count.
-    """
+    """How many documents are longer than what is read of a text, and the share of them that is."""
     count, share = ledger.store.count_cut()
-    complete = ledger.state.measured
-    return {"documents": count, "share_read": round(share, 4), "complete": complete}
+    return {"documents": count, "share_read": round(share, 4)}
 
 
 def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:

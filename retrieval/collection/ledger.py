@@ -144,8 +144,6 @@ class Ledger:
         record = self.state.files.get("moments")
         if record is None:
             return Moments(self.state.dim)
-        if self.state.moments_outdated:
-            return self.moments_of(self.live_rows())
         record.check(self.path)
         moments = Moments.load(self.path / record.name)
         if moments.dim != self.state.dim:
@@ -186,8 +184,7 @@ class Ledger:
     def with_moments(self, state: State, moments: Moments) -> State:
         """The state with these moments on disk."""
         record = publish(self.path / state.new_name("moments"), moments.save)
-        files = state.files | {"moments": record}
-        return replace(state, files=files, moments_outdated=False)
+        return replace(state, files=state.files | {"moments": record})
 
     def commit(
         self,

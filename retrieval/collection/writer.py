@@ -136,7 +136,7 @@ def rebuild(
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(ledger, state, progress)
-        state = replace(state, certificate=None, fit=None)
+        state = replace(state, certificate=None, fit={})
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())

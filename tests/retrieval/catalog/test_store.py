@@ -10,7 +10,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import FileRecord
-from slimdex.retrieval.catalog.state import Lines, State
+from slimdex.retrieval.catalog.state import FORMAT, Lines, State
 from slimdex.retrieval.catalog.store import DocumentStore
 from slimdex.retrieval.documents import Document
 
@@ -98,17 +98,6 @@ def test_json_that_we_have_not_written(tmp_path: Path) -> None:
     store = DocumentStore.open(tmp_path / "c.duckdb", read_only=True)
     with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
         store.documents([0])
-
-
-def test_json_from_before_there_was_a_limit(tmp_path: Path) -> None:
-    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
-    with store.transaction():
-        store.insert(0, [Document("a", "one", metadata={"n": {}})])
-    store.close()
-    with duckdb.connect(str(tmp_path / "c.duckdb")) as older:
-        older.execute("UPDATE documents SET n = ?", ["[" * 600 + "]" * 600])
-    found = DocumentStore.open(tmp_path / "c.duckdb", read_only=True).documents([0])
-    assert str(found[0].metadata["n"]) == "[" * 600 + "]" * 600
 
 
 @pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
@@ -224,6 +213,7 @@ def test_state_comes_back_as_it_was() -> None:
         files={role: FileRecord(name, 3, "ab") for role, name in names.items()},
         norms="norms-000001.f32",
         lines=Lines("documents-000001.jsonl", "offsets-000001.bin", 70, {"n": "BIGINT"}),
+        fit={"documents": 3, "rows": 4, "code_error": 0.5},
     )
     assert State.from_json(state.to_json()) == state
     more = {
@@ -235,6 +225,31 @@ def test_state_comes_back_as_it_was() -> None:
     assert state.file_names == {*names.values(), *more}
     with pytest.raises(CorruptError, match="state in the catalog"):
         State.from_json('{"dim": 3}')
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "reason"),
+    [
+        (
+            str(FORMAT + 1),
+            InputError,
+            f"format {FORMAT + 1}; expected {FORMAT} (a newer slimdex made it)",
+        ),
+        ("0", CorruptError, "no slimdex catalog: format 0; expected 1 or more"),
+        ("NULL", CorruptError, "no slimdex catalog: format None; expected 1 or more"),
+    ],
+)
+def test_another_format_is_refused(
+    tmp_path: Path, found: str, error: type[Exception], reason: str
+) -> None:
+    path = tmp_path / "c.duckdb"
+    DocumentStore.create(path, State({}, 3, Settings())).close()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"UPDATE state SET format = {found}")
+    for read_only in (True, False):
+        with pytest.raises(error) as raised:
+            DocumentStore.open(path, read_only=read_only)
+        assert str(raised.value) == f"{path}: {reason}"
 
 
 def test_foreign_files(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def both_say_the_same_after(
 def test_an_index_without_the_files_gets_them_with_the_next_addition(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
-    """As an index of an older format does."""
+    """As one does that had a column of times with zones, and lost it."""
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection:
         collection.add(docstrings[:100])

@@ -152,8 +152,8 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
             ],
             "a trigger, 't'",
         ),
-        (["CREATE VIEW live AS FROM documents"], "views are live"),
-        (["CREATE VIEW more AS SELECT 1"], "views are more"),
+        (["CREATE VIEW live AS FROM documents"], "a view, 'live'"),
+        (["CREATE VIEW more AS SELECT 1"], "a view, 'more'"),
         (["CREATE TABLE more(x INT)"], "tables are .*more"),
         (["DROP TABLE blocks"], "tables are"),
         (["ALTER TABLE blocks ADD COLUMN x INT"], "'x' of the table 'blocks'"),
@@ -164,7 +164,7 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
                 "ALTER TABLE state RENAME TO other",
                 "CREATE VIEW state AS SELECT count(*) FROM range(1000000000000000)",
             ],
-            "'state' is a view",
+            "a view, 'state'",
         ),
         (
             [
@@ -172,7 +172,7 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
                 "DROP TABLE documents",
                 "CREATE VIEW documents AS SELECT * FROM other, range(1000000000000)",
             ],
-            "'documents' is a view",
+            "a view, 'documents'",
         ),
         (
             [
