@@ -7,7 +7,7 @@ one has written another could not read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from .errors import shortened
@@ -16,7 +16,7 @@ DEEPEST = 200
 """Brackets inside each other in what is written: Python 3.11 can't read a thousand, and who goes
 through them call by call takes a few calls for each."""
 READABLE = 900
-"""In what is read and was written before there was that limit."""
+"""In what is read and holds such values inside its own."""
 
 
 class TooDeepError(ValueError):
@@ -49,21 +49,8 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     ...
     slimdex.indexes.json_text.TooDeepError: nested too deep; expected at most 200 ...
     """
-    return _loaded(text, deepest, _unique)
-
-
-def reread(text: str) -> Any:
-    """The value that a JSON text stands for that was kept, perhaps before there were these rules.
-
-    >>> reread('{"a": 1, "a": 2}')
-    {'a': 2}
-    """
-    return _loaded(text, READABLE, None)
-
-
-def _loaded(text: str, deepest: int, hook: Callable[[list[Any]], Any] | None) -> Any:
     try:
-        value = json.loads(text, object_pairs_hook=hook)
+        value = json.loads(text, object_pairs_hook=_unique)
     except RecursionError as error:
         raise TooDeepError(deepest) from error
     _check(value, text, deepest)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import reread
+from slimdex.indexes.json_text import parsed
 
 from .documents import OWN_COLUMNS, Document
 
@@ -180,14 +180,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def restored(
-    columns: Mapping[str, str], values: Sequence[Any], read: Callable[[str], Any] = reread
-) -> dict[str, Any]:
+def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
     """Name -> value of one document, from the columns' types and what DuckDB gave.
-
-    Parameters
-    ----------
-    read : what makes values of JSON.
 
     Raises
     ------
@@ -195,13 +189,13 @@ def restored(
         If JSON can't be read, being nested too deep for example.
     """
     return {
-        name: _from_json(name, value, read) if type_ == "JSON" and value is not None else value
+        name: _from_json(name, value) if type_ == "JSON" and value is not None else value
         for (name, type_), value in zip(columns.items(), values, strict=True)
     }
 
 
-def _from_json(name: str, text: str, read: Callable[[str], Any]) -> Any:
+def _from_json(name: str, text: str) -> Any:
     try:
-        return read(text)
+        return parsed(text)
     except ValueError as error:
         raise InputError(f"column {name!r}: JSON that can't be read ({error})") from error

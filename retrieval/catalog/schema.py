@@ -1,7 +1,7 @@
-"""Schema: what a catalog may hold, checked before anything is read from it.
+"""Schema: the tables of a catalog, checked before anything is read from it.
 
 A catalog may come from a stranger. A macro, view, trigger, generated column or default of theirs
-would run with our queries; so everything in it has to be a plain table of ours, or our own view.
+would run with our queries; so everything in it has to be a plain table of ours.
 DuckDB's own functions are called by their full names: a macro may hide behind a short one.
 """
 
@@ -13,6 +13,24 @@ import duckdb
 
 from slimdex.indexes.errors import CorruptError
 
+TABLES = {
+    "documents": """"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,
+        slimdex_origin VARCHAR""",
+    "passages": """"row" BIGINT, starts BIGINT[], ends BIGINT[], contexts VARCHAR[],
+        parts VARCHAR""",
+    "partly_read": '"row" BIGINT, tokens BIGINT, read BIGINT',
+    "blocks": "file VARCHAR, block BIGINT, sha256 VARCHAR",
+    "state": 'format INTEGER, "rows" BIGINT, body JSON',
+}
+"""Table -> its columns. The documents have the user's own columns besides.
+
+A document has a line in `passages` if it is cut or has parts, by its first row; its other rows come
+after that one."""
+SCHEMA = "".join(f"CREATE TABLE {table}({columns});" for table, columns in TABLES.items())
+LIVE = """(
+    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
+)"""
+"""Documents that readers see."""
 _KINDS = {
     "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
     "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",
@@ -22,12 +40,12 @@ _KINDS = {
     "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers()",
     "index": "SELECT index_name FROM system.main.duckdb_indexes()",
     "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints()",
+    "view": "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal",
     "column that is computed": "SELECT column_name FROM system.main.duckdb_columns() "
     "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL) "
     "AND table_name IN (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)",
 }
 """Kinds of things that a catalog of ours has none of, and where DuckDB lists them."""
-_VIEWS = "SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal"
 _COLUMNS = """
     SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
     WHERE NOT internal AND table_name IN
@@ -36,29 +54,21 @@ _COLUMNS = """
 
 
 def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `CorruptError` if a catalog has anything in it but tables and views.
+    """Raise `CorruptError` if a catalog has anything in it but tables.
 
     Nothing of the catalog's own is evaluated by this.
     """
     for kind, sql in _KINDS.items():
         if found := connection.execute(sql).fetchall():
             raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
-    views = dict(connection.execute(_VIEWS).fetchall())
-    if hidden := views.keys() & {"state", "documents", "blocks", "partly_read", "passages"}:
-        raise CorruptError(f"{min(hidden)!r} is a view; expected a table")
 
 
-def check_schema(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
-    """Raise `CorruptError` unless the tables and views are those of `schema`.
+def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `CorruptError` unless the tables are those of `SCHEMA`.
 
     The documents table has the user's own columns besides.
     """
-    tables, views = _expected(schema)
-    if (found := dict(connection.execute(_VIEWS).fetchall())) != views:
-        raise CorruptError(
-            f"its views are {', '.join(found) or 'none'}, or not as slimdex made them"
-        )
-    columns = _columns(connection)
+    tables, columns = _expected(), _columns(connection)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
     for table, own in tables.items():
@@ -77,8 +87,8 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
 
 
 @cache
-def _expected(schema: str) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """Columns of each table and the text of each view, as this DuckDB tells them."""
+def _expected() -> dict[str, dict[str, str]]:
+    """Columns of each table, as this DuckDB reports them."""
     with duckdb.connect() as connection:
-        connection.execute(schema)
-        return _columns(connection), dict(connection.execute(_VIEWS).fetchall())
+        connection.execute(SCHEMA)
+        return _columns(connection)

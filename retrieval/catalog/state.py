@@ -1,10 +1,14 @@
-"""State: everything that a commit makes true, as one value that the catalog keeps as JSON."""
+"""State: everything that a commit makes true, as one value that the catalog keeps as JSON.
+
+Certificate: the proved agreement of an index with exact search, by settings and queries.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,16 +19,17 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
-from .certificate import Certificate
 
-FORMAT = 8
-"""Version of the folder's layout and of the tables in the catalog; see `migrations`."""
+FORMAT = 1
+"""Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
 
 MOST_DIM = 1 << 20
 """Dimensions of a vector: no encoder comes near."""
 FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
 """What is known of a fit -> the most that it can be: documents that the reducer has seen, rows that
 there were, and the figures of `indexes.drift`, of which some reducers and codes have none."""
+SENTENCE = "holds if real queries are no harder than these"
+"""What every bound is worth, and no more."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
 
 
@@ -55,6 +60,83 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """A lower bound of the mean agreement@10 with exact search in the index's own metric.
+
+    It is the share of the ten nearest that a search finds: what compression loses. How many of the
+    relevant documents are found is another matter, which takes labels.
+
+    Attributes
+    ----------
+    settings : those in force when it was measured; it says nothing of others.
+    estimate : mean over the queries, 0 to 1.
+    bound : the mean over all such queries is not below it, but with probability `error`.
+    error : 0 to 1.
+    pool : what the queries are, in words.
+    queries : how many.
+    rows : documents, or passages of them, that could be found when it was measured.
+    target : the agreement that was asked for, None if none was.
+    """
+
+    settings: Settings
+    estimate: float
+    bound: float
+    error: float
+    pool: str
+    queries: int
+    rows: int
+    target: float | None = None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """From the catalog's JSON; raises `TypeError` or `ValueError` for what is none."""
+        made = cls(**{**values, "settings": Settings(**values["settings"])})
+        made._check()
+        return made
+
+    def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
+        """It in words, for an index that has these settings and so many documents to find.
+
+        Where texts are cut, the noun is passages: the ten nearest of these are found.
+
+        None if it is of other settings.
+
+        >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
+        >>> print(proved.said(Settings(), 1000))
+        agreement@10 with exact search 0.9944, at least 0.9912 with 95% confidence, by 500 \
+queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
+        >>> "measured on 1,000 of 2,500" in (proved.said(Settings(), 2500) or "")
+        True
+        """
+        if settings != self.settings:
+            return None
+        if rows == self.rows:
+            measured = f"all {rows:,} {noun}"
+        elif rows > self.rows:
+            measured = f"{self.rows:,} of {rows:,} {noun}"
+        else:
+            measured = f"{self.rows:,} {noun}, of which {rows:,} are left"
+        return (
+            f"agreement@10 with exact search {self.estimate:.4f}, at least {self.bound:.4f} with "
+            f"{100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: {self.pool}; "
+            f"measured on {measured}; {SENTENCE}"
+        )
+
+    def _check(self) -> None:
+        numbers = {"estimate": self.estimate, "bound": self.bound, "error": self.error}
+        if self.target is not None:
+            numbers["target"] = self.target
+        for name, value in numbers.items():
+            if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
+                raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
+        for name, count in (("queries", self.queries), ("rows", self.rows)):
+            if type(count) is not int or not 1 <= count < 1 << 62:
+                raise ValueError(f"{name}={count!r} of a certificate; expected 1 or more")
+        if not isinstance(self.pool, str):
+            raise TypeError(f"pool={self.pool!r} of a certificate; expected a text")
+
+
+@dataclass(frozen=True)
 class State:
     """What an index consists of.
 
@@ -73,9 +155,6 @@ class State:
     vectors : name of the vector file, whose ending says how it is stored.
     norms : name of the file of norms, None without rescoring.
     lines : the documents that exist for readers, by row; None where only the catalog has them.
-    fitted : documents that the reducer has seen, None if an older slimdex fitted it.
-    measured : whether it is known of all documents how much of their text was read.
-    moments_outdated : whether those on disk have documents without text in them, too.
     files : role (moments, reducer, rescorer, codes) -> file.
     origins : what ids begin with that are made up, or are paths in a folder (these end with "/", or
         are empty) -> a digest that tells the file or folder that they are of.
@@ -83,8 +162,8 @@ class State:
     passages : tokens that a passage may have; a longer text is cut. None: no text is.
     words : the folder of the words' index, None where there is none.
     hybrid : how `auto` fuses meaning and words, "rrf" or a weight, since labels told that it helps.
-    fit : what is known of the rows that the reducer was fitted on, as `FIT` lists it; None if an
-        older slimdex fitted it. The rows of that time are those before number "rows".
+    fit : figures of the rows that the reducer was fitted on, as `FIT` lists them; empty before the
+        first fit. The rows of that time are those before number "rows".
     """
 
     encoder: dict[str, Any]
@@ -100,13 +179,10 @@ class State:
     vectors: str = file_name("vectors", 1)
     norms: str | None = None
     lines: Lines | None = None
-    fitted: int | None = None
-    measured: bool = True
-    moments_outdated: bool = False
     files: dict[str, FileRecord] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
-    fit: dict[str, float] | None = None
+    fit: dict[str, float] = field(default_factory=dict)
     passages: int | None = None
     words: str | None = None
     hybrid: str | None = None
@@ -115,6 +191,11 @@ class State:
     def unfinished(self) -> bool:
         """Whether documents are staged that no reader sees yet."""
         return self.staged > self.rows
+
+    @property
+    def fitted(self) -> int:
+        """Documents that the reducer has seen."""
+        return int(self.fit["documents"])
 
     @property
     def is_encoded(self) -> bool:
@@ -177,17 +258,13 @@ class State:
                 raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
         if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
             raise TypeError("encoder and given; expected an object and true or false")
-        if not isinstance(self.measured, bool) or not isinstance(self.moments_outdated, bool):
-            raise TypeError("measured and moments_outdated; expected true or false")
-        if self.fitted is not None:
-            _whole("fitted", self.fitted, 0)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if self.source is not None and not isinstance(self.source, str):
             raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
-        if self.fit is not None:
+        if self.fit or self.settings is not None:
             _check_fit(self.fit)
         proved = self.certificate.settings if self.certificate else None
         for settings in (self.requested, self.settings, proved):

@@ -315,20 +315,6 @@ app.command()(changing.compact)
 app.command()(changing.words)
 
 
-@app.command()
-def upgrade(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
-    """Convert an index of an older slimdex to the current format, as any change to it does."""
-    from ..catalog.state import FORMAT
-    from ..collection.collection import Collection
-    from . import console
-
-    Collection.open(index, wait=wait).close()
-    if as_json:
-        console.print_json({"format": FORMAT})
-    else:
-        console.line(f"{index}: format {FORMAT}")
-
-
 app.command("open")(reading.open_document)
 app.command()(measuring.info)
 app.command()(measuring.health)

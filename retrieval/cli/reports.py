@@ -69,7 +69,7 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
     since = report["documents_since_fit"]
     lines = {
-        noun: f"{report['documents']:,}, of which {_count(since)} came after the fit",
+        noun: f"{report['documents']:,}, of which {since:,} came after the fit",
         "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
         "code error": _now_and_then(error["old_documents"], error["at_fit"]),
         f"of new {noun}": _figure(error["new_documents"]),
@@ -139,10 +139,6 @@ def loss_explanations(report: Mapping[str, Any]) -> list[str]:
     }
     change = "change: from the line above, ± half of its 95% interval; below zero is a loss."
     return [*(text for step, text in said.items() if step in there), change]
-
-
-def _count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _figure(value: float | None) -> str:

@@ -33,8 +33,8 @@ class Drift:
     Attributes
     ----------
     documents : those that can be found.
-    since : how many of them came after the fit; None if that is not known.
-    fitted : how many the reducer has seen; None if that is not known.
+    since : how many of them came after the fit.
+    fitted : how many the reducer has seen.
     variance_then, variance_now : share that its axes keep, at the fit and of today's documents.
     variance_best : share that axes fitted to today's documents would keep of theirs.
     error_then, error_old, error_new : of the codes at the fit, and today of the documents that
@@ -42,8 +42,8 @@ class Drift:
     """
 
     documents: int
-    since: int | None
-    fitted: int | None
+    since: int
+    fitted: int
     variance_then: float | None
     variance_now: float | None
     variance_best: float | None
@@ -52,11 +52,8 @@ class Drift:
     error_new: float | None
 
     @property
-    def is_large(self) -> bool | None:
-        """Whether the figures say that the fit may cost answers; None if those of the fit are not
-        known."""
-        if self.since is None:
-            return None
+    def is_large(self) -> bool:
+        """Whether the figures say that the fit may cost answers."""
         if not self.since:
             return False
         missed = grew = False
@@ -93,19 +90,18 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
     moments : of the documents that can be found.
     hidden : rows (n,), sorted, that no search finds.
     """
-    then = state.fit or {}
-    live = without(np.arange(len(index)), hidden)
-    first = None if state.fit is None else int(np.searchsorted(live, state.fit["rows"]))
+    then, live = state.fit, without(np.arange(len(index)), hidden)
+    first = int(np.searchsorted(live, then["rows"]))
     return Drift(
         documents=len(live),
-        since=None if first is None else len(live) - first,
+        since=len(live) - first,
         fitted=state.fitted,
         variance_then=then.get("variance_kept"),
         variance_now=variance_kept(index.reducer, moments),
         variance_best=_best_variance(state, index, moments),
         error_then=then.get("code_error"),
-        error_old=sampled_error(index, live if first is None else live[:first]),
-        error_new=None if first is None else sampled_error(index, live[first:]),
+        error_old=sampled_error(index, live[:first]),
+        error_new=sampled_error(index, live[first:]),
     )
 
 

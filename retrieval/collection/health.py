@@ -57,7 +57,7 @@ def health(
     pool = make_pool(snapshot, sample, progress)
     now = measured(index, pool, hidden, progress)
     refitted = None
-    if figures.since != 0 and isinstance(index.reducer, Linear):
+    if figures.since and isinstance(index.reducer, Linear):
         refitted = _refitted(snapshot, moments, pool, now, progress)
     report = figures.as_dict()
     report["agreement"] = {

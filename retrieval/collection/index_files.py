@@ -58,7 +58,6 @@ def fit(
         state,
         settings=settings,
         files=files,
-        fitted=moments.n,
         fit=figures,
         certificate=None,
     )
@@ -131,10 +130,8 @@ def save_codes(
     return replace(state, files=files), total
 
 
-def _with_code_error(fit: dict[str, float] | None, index: ReducedIndex) -> dict[str, float] | None:
+def _with_code_error(fit: dict[str, float], index: ReducedIndex) -> dict[str, float]:
     """What is known of the fit, with the error of the codes that are trained with it."""
-    if fit is None:  # an older slimdex fitted it
-        return None
     error = sampled_error(index, np.arange(len(index)))
     kept = {name: value for name, value in fit.items() if name != "code_error"}
     return kept if error is None else kept | {"code_error": error}

@@ -56,31 +56,27 @@ class MadeUpIds:
                 known = {mark: name for name, mark in origins.items()}
                 prefix = known.get(digest)
                 if prefix is None:
-                    prefix = _chosen(source, file, origins, taken, store)
-                    notes += _notes_on(file, prefix, origins, store)
+                    prefix = _chosen(source, file, taken, store)
+                    if prefix != file.id_prefix:
+                        notes.append(f"{file.id_prefix}:1, ... are of another file")
                 origins[prefix] = digest
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
         return cls(readings, origins, [*_notes(sources, readings), *notes])
 
 
-def _chosen(
-    source: Source,
-    file: InputFile,
-    origins: Mapping[str, str],
-    taken: Set[str],
-    store: DocumentStore,
-) -> str:
+def _chosen(source: Source, file: InputFile, taken: Set[str], store: DocumentStore) -> str:
     """The first prefix by which nothing is lost."""
-    names = _candidates(file, origins, store)
-    return next(name for name in names if name not in taken and _is_harmless(source, name, store))
+    return next(
+        name
+        for name in _candidates(file)
+        if name not in taken and _is_harmless(source, name, store)
+    )
 
 
-def _candidates(file: InputFile, origins: Mapping[str, str], store: DocumentStore) -> Iterator[str]:
-    """The file's name as it may have been in an older index; as given; longer; with a number."""
+def _candidates(file: InputFile) -> Iterator[str]:
+    """The file's name as given, then longer, then with a number."""
     parts = PurePath(file.place).parts
-    if older := _of_nobody(file, origins, store):
-        yield older
     yield file.id_prefix
     if PurePath(file.place).is_absolute():
         for length in range(1, len(parts) + 1):
@@ -90,20 +86,14 @@ def _candidates(file: InputFile, origins: Mapping[str, str], store: DocumentStor
     yield from (f"{file.id_prefix}~{number}" for number in count(2))
 
 
-def _of_nobody(file: InputFile, origins: Mapping[str, str], store: DocumentStore) -> str | None:
-    """The file's name, if documents have such ids and an older slimdex has not kept whose."""
-    name = PurePath(file.id_prefix).name
-    return name if name not in origins and store.made_up_rows(name) else None
-
-
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     """Whether no document of the index would be replaced by one that says something else."""
-    rows = store.made_up_rows(prefix)
+    rows = store.ids.made_up(prefix)
     if not rows:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        found = store.documents([rows[id] for id in again])
+        found = store.documents.read([rows[id] for id in again])
         if not all(_says_no_less(again[old.id], old) for old in found.values()):
             return False
     return True
@@ -119,22 +109,6 @@ def _says_no_less(new: Document, old: Document) -> bool:
 
 def _is_same(new: Any, old: Any) -> bool:
     return bool(new == old) or str(new) == str(old)
-
-
-def _notes_on(
-    file: InputFile, prefix: str, origins: Mapping[str, str], store: DocumentStore
-) -> list[str]:
-    """Why a file's ids are not what one would think."""
-    older = _of_nobody(file, origins, store)
-    if older and prefix != older:
-        pattern = older.replace("'", "''")
-        return [
-            f"{older}:1, ... are there already, and not the same as in {file.name}; if an older "
-            f"slimdex made them from this file: `delete --where \"starts_with(id, '{pattern}:')\"`"
-        ]
-    if prefix not in (older, file.id_prefix):
-        return [f"{file.id_prefix}:1, ... are of another file"]
-    return []
 
 
 def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:

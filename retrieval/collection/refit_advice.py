@@ -22,13 +22,13 @@ FIXED_S = 1.0
 
 
 def fit_advice(
-    path: Path, fitted: int | None, documents: int, index: ReducedIndex, noun: str = "documents"
+    path: Path, fitted: int, documents: int, index: ReducedIndex, noun: str = "documents"
 ) -> list[str]:
     """A line for the user if the documents have outgrown those that the reducer was fitted on.
 
     Parameters
     ----------
-    fitted : documents that the reducer has seen; None if that is not known.
+    fitted : documents that the reducer has seen.
     documents : those that have a vector now.
     noun : what they are: where texts are cut, passages.
     """
@@ -40,10 +40,10 @@ def fit_advice(
     ]
 
 
-def is_outgrown(fitted: int | None, documents: int, index: ReducedIndex) -> bool:
+def is_outgrown(fitted: int, documents: int, index: ReducedIndex) -> bool:
     """Whether there are so many more documents than the reducer has seen that it may matter."""
     least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
-    return fitted is not None and documents > max(OUTGROWN * fitted, least)
+    return documents > max(OUTGROWN * fitted, least)
 
 
 def about(seconds: float | None) -> str:

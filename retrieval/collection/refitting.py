@@ -10,7 +10,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 
-from ..catalog.certificate import Certificate
+from ..catalog.state import Certificate
 from . import writer
 from .certified_recall import (
     ERROR,
@@ -52,7 +52,7 @@ def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
     before, there = certificate.rows, figures.documents
     if there > GROWN * before:
         return True
-    return figures.is_large is True and there - before > NEW_SHARE * there
+    return figures.is_large and there - before > NEW_SHARE * there
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def after_addition(
     refit : one of `REFIT`.
     """
     state, index = snapshot.state, snapshot.index
-    if state.fit is not None and state.fit["rows"] == state.rows:  # the addition was a fit
+    if state.fit["rows"] == state.rows:  # the addition was a fit
         return Settled(snapshot, [])
     certificate, now = in_force(state), None
     documents = state.rows - len(snapshot.hidden)
@@ -100,7 +100,7 @@ def after_addition(
         certificate = _renewed(certificate, now, pool, figures.documents)
         snapshot = writer.certify(ledger, snapshot, certificate)
     said = _alarm(ledger.path, figures, certificate, now, snapshot)
-    is_sure = bool(said) and (figures.is_large or (now is not None and figures.is_large is None))
+    is_sure = bool(said) and figures.is_large
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
         return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
     return Settled(snapshot, said + kind)
@@ -129,12 +129,12 @@ def _alarm(
     """A line if what was certified is broken, or, where nothing was, if the fit has grown old."""
     index = snapshot.index
     if certificate is None:
-        if figures.is_large is False:
+        if not figures.is_large:
             return []
         return fit_advice(path, figures.fitted, figures.documents, index, snapshot.noun)
     if now is None or verdict(certificate, now) != "broken":
         return []
-    if figures.is_large is False:  # more of the same, among which as many candidates find less
+    if not figures.is_large:  # more of the same, among which as many candidates find less
         return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
     return [
         f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits anew"
@@ -161,8 +161,7 @@ def _refit(
     start = perf_counter()
     snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested, progress)
     seconds = perf_counter() - start
-    fitted = "some" if figures.fitted is None else f"{figures.fitted:,}"
-    why = f"fitted on {fitted} of {figures.documents:,} {snapshot.noun}"
+    why = f"fitted on {figures.fitted:,} of {figures.documents:,} {snapshot.noun}"
     if certificate is not None and now is not None and verdict(certificate, now) == "broken":
         why = _fallen(certificate, now)
     elif figures.variance_now is not None and figures.variance_best is not None:

@@ -89,10 +89,9 @@ def for_new_documents(encoder: Encoder) -> Encoder:
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
-    """An encoder in the precision that a spec names; older ones left it to the processor."""
-    precision = spec.get("precision", "auto")
-    if isinstance(encoder, AdaptableEncoder) and precision != "auto":
-        return encoder.in_precision(precision)
+    """An encoder in the precision that a spec names, if it names one."""
+    if isinstance(encoder, AdaptableEncoder) and "precision" in spec:
+        return encoder.in_precision(spec["precision"])
     return encoder
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.json_text import parsed
 
 from ..catalog.column_fit import misfits
 from ..column_types import restored
@@ -246,7 +245,7 @@ class TableSource:
         elif id is None:
             raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
         try:
-            metadata = restored(columns, own, parsed)
+            metadata = restored(columns, own)
         except InputError as error:
             raise InputError(f"{self.name}: document {id!r}: {error}") from error
         return Document(id, text or "", title or "", metadata, origin=origin)

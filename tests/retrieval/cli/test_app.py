@@ -805,7 +805,6 @@ def held(how: str, seconds: float) -> Iterator[ForkServerProcess]:
         ("read", ("compact", "pets")),
         ("read", ("reduce", "pets", "--kind", "flat")),
         ("read", ("repair", "pets")),
-        ("read", ("upgrade", "pets")),
     ],
 )
 def test_a_command_waits_as_long_as_it_is_told(

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.certificate import Certificate
+from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import writer
@@ -82,7 +82,6 @@ def test_figures_of_a_fit_are_kept_and_those_of_today_are_exact(
 ) -> None:
     with old_fit(tmp_path / "i", docstrings) as collection:
         fit, index = collection._state.fit, collection._index
-        assert fit is not None
         assert (fit["documents"], fit["rows"]) == (640, 640)
         found = drift(collection._state, index, collection._moments, collection._hidden)
         live = np.setdiff1d(np.arange(2640), collection._hidden)
@@ -294,7 +293,6 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
     path = tmp_path / "i"
     with old_fit(path, docstrings, 700) as collection:
         fit, before = collection._state.fit, collection.health(sample=9)
-        assert fit is not None
         gone = [docstrings[i].id for i in (1, 5, 300, 900)]
         collection.delete(gone)
         assert collection._state.fit == fit
@@ -321,23 +319,7 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
         collection.delete(where="true")
         collection.compact()
         collection.add(docstrings[:700])
-        assert collection._state.fit is not None
         assert collection._state.fit["rows"] == 700
-
-
-@pytest.mark.slow
-def test_an_index_whose_fit_is_not_known(tmp_path: Path, docstrings: list[Document]) -> None:
-    """As one of an older slimdex is after its migration."""
-    with old_fit(tmp_path / "i", docstrings, 700) as collection:
-        with collection._current.change():
-            collection._ledger.commit(replace(collection._state, fit=None))
-            collection._current.shown = replace(collection._snapshot, state=collection._state)
-        report = collection.health()
-        assert report["documents_since_fit"] is None
-        assert report["variance_kept"]["at_fit"] is None
-        assert report["variance_kept"]["now"] < report["variance_kept"]["refitted"]
-        (note,) = collection.add(docstrings[1340:1400]).notes
-        assert note.startswith("fitted on 640 of 1,400 documents; `slimdex reduce")
 
 
 def test_codes_alone_and_reducers_without_axes(tmp_path: Path) -> None:
@@ -380,8 +362,7 @@ def test_when_it_is_measured_again() -> None:
     assert may_have_changed(proved, moved)
     assert may_have_changed(proved, replace(calm, error_new=0.24))
     assert not may_have_changed(proved, replace(moved, documents=1040))
-    assert replace(calm, since=None).is_large is None
-    assert replace(moved, since=0).is_large is False
+    assert not replace(moved, since=0).is_large
 
 
 def test_bad_input_is_one_line(tmp_path: Path, docstrings: list[Document]) -> None:

@@ -6,12 +6,10 @@ import gzip
 import io
 import os
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from slimdex.indexes.settings import Settings
@@ -22,7 +20,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import read_pairs
 from tests.encoders import WordEncoder
 
-FIXTURE = Path(__file__).parents[2] / "data" / "format-2-report.tar.gz"
 REPORT = "text,amount\n"
 JAN, FEB = REPORT + "rent paid,1\nfood bought,2\n", REPORT + "a car sold,3\na boat sold,4\n"
 
@@ -42,7 +39,6 @@ def built(*specs: str) -> Added:
 
 
 def added_to(index: str, *specs: str) -> Added:
-    Collection.open(index).close()  # which migrates an older one
     with Collection.open(index, read_only=True) as collection:
         dim = collection._state.dim
     with Collection.open(index, WordEncoder(dim)) as collection:
@@ -157,46 +153,6 @@ def test_a_document_that_the_user_has_called_so_is_not_replaced() -> None:
     assert added_to("rep", "jan/report.csv").replaced == 0
     assert contents()["jan/report.csv:2"] == "mine"
     assert len(contents()) == 4
-
-
-def older_index() -> None:
-    """data/format-2-report.tar.gz is jan/report.csv in an index of a slimdex that kept no origins,
-    with ids of base name and row."""
-    with tarfile.open(FIXTURE) as archive:
-        archive.extractall("rep", filter="data")
-
-
-def older_contents() -> dict[str, str]:
-    with Collection.open("rep", read_only=True) as collection:
-        rows = np.setdiff1d(np.arange(collection._state.rows), collection._deleted)
-        found = collection._store.documents(rows.tolist())
-    return {d.id: d.text for d in found.values()}
-
-
-@pytest.mark.slow
-def test_an_older_index_keeps_its_ids_and_takes_the_file_that_has_grown() -> None:
-    older_index()
-    Path("jan/report.csv").write_text(JAN + "shoes bought,9\n")
-    added = added_to("rep", "jan/report.csv")
-    assert (added.documents, added.replaced, added.unchanged) == (1, 0, 2)
-    assert sorted(older_contents()) == ["report.csv:1", "report.csv:2", "report.csv:3"]
-    Path("jan/report.csv").write_text(JAN.replace("food", "bread"))  # whose ids are known now
-    assert added_to("rep", "jan/report.csv").replaced == 1
-
-
-@pytest.mark.slow
-def test_an_older_index_loses_nothing_to_a_file_that_may_be_another() -> None:
-    older_index()
-    added = added_to("rep", "feb/report.csv")
-    assert (added.documents, added.replaced) == (2, 0)
-    assert set(older_contents()) == {
-        "report.csv:1",
-        "report.csv:2",
-        "feb/report.csv:1",
-        "feb/report.csv:2",
-    }
-    assert added.notes[1].startswith("report.csv:1, ... are there already, and not the same as in")
-    assert added.notes[1].endswith("`delete --where \"starts_with(id, 'report.csv:')\"`")
 
 
 @pytest.mark.slow

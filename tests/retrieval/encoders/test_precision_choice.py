@@ -219,9 +219,6 @@ def test_a_spec_names_the_precision_of_its_vectors(auto: TransformerEncoder) -> 
     assert encoder_from_spec(coarse.spec()).precision == "int8"
     assert is_same_encoder(coarse.spec(), auto.spec())
     assert not is_same_encoder(coarse.spec(), auto.spec() | {"max_length": 5})
-    older = auto.spec() | {"precision": "auto"}  # it did not say which
-    assert encoder_from_spec(older).precision == auto.precision
-    assert as_recorded(auto, older) is auto
     assert as_recorded(auto, coarse.spec()).spec() == coarse.spec()
     assert auto.in_precision(auto.precision) is auto
 
