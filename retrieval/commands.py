@@ -23,7 +23,7 @@ from .collection.collection import Collection
 from .collection.refitting import check_refit
 from .collection.view import DOCUMENT
 from .collection.writer import Added
-from .conditions import compared
+from .conditions import Compare, as_sql
 from .excerpts import beginning, nearest_passages
 from .words.fusion import AUTO, OFF, fusion_of
 
@@ -327,7 +327,7 @@ class Fetch:
     def _known_by(self, collection: Collection) -> str:
         if self.id in collection or "path" not in collection._store.columns.committed:
             return self.id
-        found = collection.documents_where(compared("path", "=", self.id))
+        found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
         return found[0].id if len(found) == 1 else self.id
 
 

@@ -1,72 +1,120 @@
-"""Conditions: comparisons of columns with constants, as text that `where` takes.
+"""Conditions: a tree of comparisons of columns with constants, and the only place that renders SQL.
 
-For what others write as trees: OpenAI's filters, LangChain's, LlamaIndex's and Haystack's.
+The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it, and so is the part
+of `where` that Milvus understands. A comparison does not hold where the column has no value; `Not`
+holds wherever its part does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date, datetime
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 
 from .sql import identifier, literal
 
-COMPARISONS = ("=", "<>", ">", ">=", "<", "<=")
-MEMBERSHIPS = ("IN", "NOT IN")
+OPERATORS = {
+    **{sign: f"{{column}} {sign} {{value}}" for sign in ("=", "<", "<=", ">", ">=", "IN")},
+    "IS NULL": "{column} IS NULL",
+    "STARTS WITH": "starts_with({column}, {value})",
+    "CONTAINS": "contains({column}, {value})",
+    "CONTAINS IN ANY CASE": "contains(lower({column}), lower({value}))",
+}
+"""Operator -> SQL."""
 
 
-def compared(column: str, operator: str, value: Any) -> str:
-    """A column beside a constant, or a list of them.
+@dataclass(frozen=True)
+class Compare:
+    """A column and a constant.
+
+    Attributes
+    ----------
+    operator : one of `OPERATORS`.
+    value : text, number, boolean or date; a list of them for IN, None for IS NULL.
+    truth : if False, holds where the column has a value for which the comparison is false.
+    """
+
+    column: str
+    operator: str
+    value: Any = None
+    truth: bool = True
+
+
+@dataclass(frozen=True)
+class And:
+    """Holds where all parts do."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """Holds where any part does."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """Holds where the part does not."""
+
+    part: Condition
+
+
+Condition = Compare | And | Or | Not
+ALWAYS, NEVER = And(()), Or(())
+
+
+class UnsupportedError(Exception):
+    """A part of a condition that the tree, or what it is rendered to, cannot express."""
+
+
+def as_sql(condition: Condition) -> str:
+    """Render a condition as an expression that `where` takes.
 
     Raises
     ------
     InputError
-        If the value is no constant of SQL's.
+        If a value is no constant of SQL.
 
-    >>> compared("author", "=", "O'Brien"), compared("year", "IN", [1990, 2001])
-    ('"author" = \\'O\\'\\'Brien\\'', '"year" IN (1990, 2001)')
+    >>> as_sql(And((Compare("author", "=", "O'Brien"), Compare("year", "IN", [1990, 2001]))))
+    '("author" = \\'O\\'\\'Brien\\' AND "year" IN (1990, 2001))'
+    >>> as_sql(Or((Compare("year", ">", 1990, False), Not(Compare("year", "IN", [2001])))))
+    '(NOT ("year" > 1990) OR NOT coalesce("year" IN (2001), false))'
     """
-    if operator in MEMBERSHIPS:
-        if not isinstance(value, list | tuple) or not value:
-            raise InputError(f"{column}: value {value!r}; expected a list of values")
-        return f"{identifier(column)} {operator} ({', '.join(map(constant, value))})"
-    return f"{identifier(column)} {operator} {constant(value)}"
+    if isinstance(condition, Not):
+        return f"NOT coalesce({as_sql(condition.part)}, false)"
+    if isinstance(condition, Compare):
+        found = OPERATORS[condition.operator].format(
+            column=identifier(condition.column), value=_values(condition)
+        )
+        return found if condition.truth else f"NOT ({found})"
+    if not condition.parts:
+        return "true" if condition == ALWAYS else "false"
+    word = " AND " if isinstance(condition, And) else " OR "
+    return f"({word.join(map(as_sql, condition.parts))})"
 
 
-def joined(operator: str, parts: Sequence[str]) -> str:
-    """Several conditions as one, by AND or OR.
-
-    >>> joined("AND", ["a > 1", "b > 2"])
-    '(a > 1 AND b > 2)'
-    """
-    return f"({f' {operator} '.join(parts)})"
-
-
-def negated(condition: str) -> str:
-    """A condition that holds where another one does not, also where that is not known.
-
-    >>> negated("a > 1")
-    'NOT coalesce(a > 1, false)'
-    """
-    return f"NOT coalesce({condition}, false)"
+def _values(condition: Compare) -> str:
+    value = condition.value
+    if condition.operator == "IS NULL":
+        return ""
+    if condition.operator != "IN":
+        return _constant(value)
+    if not isinstance(value, list | tuple) or not value:
+        raise InputError(f"{condition.column}: value {value!r}; expected a list of values")
+    return f"({', '.join(map(_constant, value))})"
 
 
-def constant(value: Any) -> str:
-    """A text, a number, a truth or a date as SQL has it.
-
-    Raises
-    ------
-    InputError
-        If it is none of these, or not finite.
-    """
+def _constant(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int | float) and value == value and abs(value) != float("inf"):
         return repr(value)
     if isinstance(value, str):
         return literal(value)
-    if isinstance(value, date | datetime):
+    if isinstance(value, date):
         return literal(value.isoformat())
     raise InputError(f"value {value!r}; expected a text, a number or a truth")

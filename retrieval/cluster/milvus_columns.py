@@ -199,7 +199,7 @@ def digits(value: int) -> str:
 def _finite(value: float) -> float:
     if math.isnan(value):
         return LARGEST_REAL
-    return min(max(value, -LARGEST_REAL), LARGEST_REAL)
+    return min(max(value, -LARGEST_REAL), LARGEST_REAL) + 0.0  # Milvus finds -0.0 in no list
 
 
 def _short(document: Document, column: str, value: Any) -> Any:

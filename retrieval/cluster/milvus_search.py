@@ -31,10 +31,10 @@ from ..encoders.base import Encoder
 from ..encoders.opened import encoder_from_spec
 from ..sources.given_vectors import GIVEN, GivenEncoder
 from .milvus_columns import FULL, HIT, ID, ID_FIELD, KEY, VECTOR
+from .milvus_filter import UntranslatedError, translated
 from .milvus_rows import FullVectors, LiveRows, hit_from
 from .milvus_server import MOST_HITS, RefusedError, Server
 from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
-from .milvus_where import UntranslatedError, translated
 
 MOST_IDS = 10_000
 """Documents that a condition without a counterpart may hold for: their keys are sent instead."""

@@ -14,16 +14,15 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from ..collection.collection import Collection
-from ..conditions import compared, joined, negated
+from ..conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..documents import Document as OwnDocument
 from ..encoders.opened import open_encoder
 from ..sources.given_vectors import GivenEncoder
-from ..sql import identifier
 from .metadata import as_columns, as_metadata, column_of
 
-OPERATORS = {"==": "=", "!=": "<>", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
-OPERATORS |= {"in": "IN", "not in": "NOT IN"}
 ORDERED = (">", ">=", "<", "<=")
+NEGATED = ("!=", "not in")
+OPERATORS = {"==": "=", "!=": "=", "in": "IN", "not in": "IN"} | {sign: sign for sign in ORDERED}
 META = "meta."
 
 
@@ -125,11 +124,11 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         if not filters:
             return None
-        return condition(filters, self.collection._store.columns.committed)
+        return as_sql(condition(filters, self.collection._store.columns.committed))
 
 
-def condition(filters: Mapping[str, Any], columns: Any) -> str:
-    """A condition that holds where Haystack's filters do.
+def condition(filters: Mapping[str, Any], columns: Any) -> Condition:
+    """Translate Haystack's filters.
 
     Raises
     ------
@@ -143,15 +142,15 @@ def condition(filters: Mapping[str, Any], columns: Any) -> str:
         return _compared(filters, str(operator), columns)
     if not filters.get("conditions"):
         raise FilterError(f"{filters!r:.200}: no conditions; expected some")
-    parts = [condition(part, columns) for part in filters["conditions"]]
-    if operator == "NOT":
-        return negated(joined("AND", parts))
-    if operator not in ("AND", "OR"):
+    parts = tuple(condition(part, columns) for part in filters["conditions"])
+    if operator not in ("AND", "OR", "NOT"):
         raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
-    return joined(operator, parts)
+    if operator == "OR":
+        return Or(parts)
+    return And(parts) if operator == "AND" else Not(And(parts))
 
 
-def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> str:
+def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> Condition:
     if "value" not in filters or operator not in OPERATORS:
         raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
     value, name = filters["value"], str(filters["field"])
@@ -159,16 +158,12 @@ def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> str:
     column = {"content": "text"}.get(column, column)
     there = column in columns or column in ("id", "text")
     _check(operator, value)
-    if value is None:
-        held = {"==": "IS NULL", "!=": "IS NOT NULL"}.get(operator)
-        if held is None or not there:
-            return "true" if operator == "==" and not there else "false"
-        return f"{identifier(column)} {held}"
-    opposite = operator in ("!=", "not in")
-    if not there or value == []:
-        return "true" if opposite else "false"
-    found = compared(column, OPERATORS[operator], value)
-    return f"({found} OR {identifier(column)} IS NULL)" if opposite else found
+    found: Condition = NEVER
+    if value is None and operator not in ORDERED:
+        found = Compare(column, "IS NULL") if there else ALWAYS
+    elif there and value not in (None, []):
+        found = Compare(column, OPERATORS[operator], value)
+    return Not(found) if operator in NEGATED else found
 
 
 def _check(operator: str, value: Any) -> None:

@@ -18,7 +18,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
-from ..conditions import compared
+from ..conditions import And, Compare, as_sql
 from ..documents import Document as OwnDocument
 from ..documents import Hit, id_text
 from .metadata import as_columns, as_metadata, column_of
@@ -201,13 +201,16 @@ class SlimdexVectorStore(VectorStore):
         if not len(self.collection):
             return []
         parts = [f"({where})"] if where else []
-        for name, value in (filter or {}).items():
-            operator = "IN" if isinstance(value, list | tuple) else "="
-            parts.append(compared(column_of(name), operator, value))
+        if filter:
+            parts.append(as_sql(And(tuple(_named(*each) for each in filter.items()))))
         return self.collection.search(query, k, " AND ".join(parts) or None)
 
     def _select_relevance_score_fn(self) -> Any:
         return lambda cosine: (1.0 + cosine) / 2
+
+
+def _named(name: str, value: Any) -> Compare:
+    return Compare(column_of(name), "IN" if isinstance(value, list | tuple) else "=", value)
 
 
 def _found(hit: Hit) -> Document:

@@ -25,22 +25,26 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
-from ..conditions import compared, joined, negated
+from ..conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..documents import Document, id_text
 from ..sources.given_vectors import GivenEncoder
-from ..sql import identifier, literal
 from .metadata import as_columns, as_metadata, column_of
 
 OPERATORS = {
     FilterOperator.EQ: "=",
-    FilterOperator.NE: "<>",
+    FilterOperator.NE: "=",
     FilterOperator.GT: ">",
     FilterOperator.GTE: ">=",
     FilterOperator.LT: "<",
     FilterOperator.LTE: "<=",
     FilterOperator.IN: "IN",
-    FilterOperator.NIN: "NOT IN",
+    FilterOperator.NIN: "IN",
+    FilterOperator.IS_EMPTY: "IS NULL",
+    FilterOperator.TEXT_MATCH: "CONTAINS",
+    FilterOperator.TEXT_MATCH_INSENSITIVE: "CONTAINS IN ANY CASE",
 }
+NEGATED = (FilterOperator.NE, FilterOperator.NIN)
+TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 SOURCE = "ref_doc_id"
 
 
@@ -89,7 +93,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
         if self._collection is not None and SOURCE in self._collection._store.columns.committed:
-            self._collection.delete(where=compared(SOURCE, "=", ref_doc_id))
+            self._collection.delete(where=as_sql(Compare(SOURCE, "=", ref_doc_id)))
 
     def delete_nodes(
         self,
@@ -124,10 +128,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             raise InputError("a query without an embedding; expected one")
         if self._collection is None or not len(self._collection):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        where = self._where(query.node_ids or None, query.filters)
-        if query.doc_ids:
-            own = compared(SOURCE, "IN", query.doc_ids)
-            where = own if where is None else joined("AND", [where, own])
+        where = self._where(query.node_ids or None, query.filters, query.doc_ids)
         vector = np.array(query.query_embedding, dtype=np.float32)
         hits = self._collection.search(vector, query.similarity_top_k, where)
         return VectorStoreQueryResult(
@@ -136,49 +137,50 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             ids=[hit.id for hit in hits],
         )
 
-    def _where(self, ids: Sequence[str] | None, filters: MetadataFilters | None) -> str | None:
-        parts = []
+    def _where(
+        self,
+        ids: Sequence[str] | None,
+        filters: MetadataFilters | None,
+        sources: Sequence[str] | None = None,
+    ) -> str | None:
+        parts: list[Condition] = []
         if ids is not None:  # none of them are no nodes, not all
-            parts.append(compared("id", "IN", [*map(id_text, ids)]) if ids else "false")
+            parts.append(Compare("id", "IN", [*map(id_text, ids)]) if ids else NEVER)
         if filters is not None and filters.filters:
             assert self._collection is not None
             parts.append(condition(filters, self._collection._store.columns.committed))
-        return joined("AND", parts) if parts else None
+        if sources:
+            parts.append(Compare(SOURCE, "IN", sources))
+        return as_sql(And(tuple(parts))) if parts else None
 
 
-def condition(filters: MetadataFilters, columns: Any) -> str:
-    """A condition that holds where filters do; a column that nobody has is missing everywhere.
+def condition(filters: MetadataFilters, columns: Any) -> Condition:
+    """Translate filters; a column that no document has is missing everywhere.
 
     Raises
     ------
     InputError
-        For an operator that conditions on columns have not.
+        For an operator that conditions do not have.
     """
-    parts = [
+    parts = tuple(
         condition(one, columns) if isinstance(one, MetadataFilters) else _compared(one, columns)
         for one in filters.filters
-    ]
+    )
     if filters.condition == FilterCondition.NOT:
-        return negated(joined("OR", parts))
-    return joined("OR" if filters.condition == FilterCondition.OR else "AND", parts)
+        return Not(Or(parts))
+    return Or(parts) if filters.condition == FilterCondition.OR else And(parts)
 
 
-def _compared(one: MetadataFilter, columns: Any) -> str:
-    column, operator = column_of(one.key), one.operator
-    there = identifier(column) if column in columns else "NULL"
-    if operator == FilterOperator.IS_EMPTY:
-        return f"({there} IS NULL)"
+def _compared(one: MetadataFilter, columns: Any) -> Condition:
+    column, operator = column_of(one.key), OPERATORS.get(one.operator)
+    if operator is None or (one.operator in TEXTS and not isinstance(one.value, str)):
+        raise InputError(
+            f"filter {one.operator.value!r} on {one.key}; expected a comparison or is_empty"
+        )
+    found: Condition = Compare(column, operator, one.value)
     if column not in columns:
-        return "true" if operator in (FilterOperator.NE, FilterOperator.NIN) else "false"
-    if operator in OPERATORS:
-        found = compared(column, OPERATORS[operator], one.value)
-        missing = operator in (FilterOperator.NE, FilterOperator.NIN)
-        return f"({found} OR {there} IS NULL)" if missing else found
-    if operator == FilterOperator.TEXT_MATCH and isinstance(one.value, str):
-        return f"contains({there}, {literal(one.value)})"
-    if operator == FilterOperator.TEXT_MATCH_INSENSITIVE and isinstance(one.value, str):
-        return f"contains(lower({there}), {literal(one.value.lower())})"
-    raise InputError(f"filter {operator.value!r} on {one.key}; expected a comparison or is_empty")
+        found = ALWAYS if operator == "IS NULL" else NEVER
+    return Not(found) if one.operator in NEGATED else found
 
 
 def _document(node: BaseNode) -> Document:

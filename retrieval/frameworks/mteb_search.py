@@ -21,7 +21,7 @@ from slimdex.indexes.settings import Settings
 from ..collection.collection import Collection
 from ..collection.cutting import AUTO, OFF, passage_tokens
 from ..collection.query_pools import encoded
-from ..conditions import compared
+from ..conditions import Compare, as_sql
 from ..documents import Document
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder, for_new_documents
@@ -279,7 +279,7 @@ def _of_list(
     """Scores and rows of the best of the listed documents for a query (1, d)."""
     if not listed:
         return [], []
-    where = compared("id", "IN", listed)
+    where = as_sql(Compare("id", "IN", listed))
     scores, rows = collection._search_vectors(query, len(listed), where)
     found = rows[0] >= 0
     return scores[0][found][:top_k].tolist(), rows[0][found][:top_k].tolist()

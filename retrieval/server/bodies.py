@@ -41,8 +41,8 @@ class SearchBody(Body):
     vector: Vector | None = Field(None, description="In place of a text, encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
     limit: int = Field(10, ge=1, description="Documents for each query.")
-    where: Text | None = Field(
-        None, description="A condition on the documents' columns, as DuckDB has them."
+    where: Text | dict[str, Any] | None = Field(
+        None, description="A condition on the documents' columns: SQL, or a filter as OpenAI's."
     )
     per: Literal["document", "passage"] = Field(
         "document", description="One hit for each document, or for each passage."

@@ -69,7 +69,8 @@ def first_line(errors: list[Any]) -> str:
     _, *parts = fault["loc"]
     if fault["type"] == "json_invalid":
         return f"the body: JSON decode error at {parts[0]}: {fault['ctx']['error']}"
-    place = ".".join(str(part) for part in parts)
+    # Other parts name a branch of a union, as in ("hybrid", "constrained-float").
+    place = ".".join(part for part in map(str, parts) if part.isidentifier() or part.isdigit())
     given = repr(fault.get("input"))
     shown = given if len(given) <= 100 else f"{given[:100]}..."
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -19,10 +19,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.reduced_index import reduced
 
 from ..collection.collection import Collection
-from ..documents import OWN_COLUMNS, Hit
+from ..documents import Hit
 from .bodies import Text
 from .json_requests import JsonRoute
-from .openai_filters import condition
+from .openai_filters import where_of
 from .routes_search import service_of
 from .served_index import How
 
@@ -114,8 +114,7 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
     """The documents nearest to a query; of several, the best of all of them together."""
     index = service_of(request).named(name)
     texts = [body.query] if isinstance(body.query, str) else body.query
-    columns = [*OWN_COLUMNS[1:4], *index.collection._store.columns.committed]
-    where = condition(body.filters, columns) if body.filters else None
+    where = where_of(body.filters or None, index.collection)
     found = await index.search(texts, How(body.max_num_results, where))
     best: dict[str, Hit] = {}
     for hit in sorted((hit for hits in found.hits for hit in hits), key=lambda h: -h.score):

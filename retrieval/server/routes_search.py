@@ -16,6 +16,7 @@ from ..as_json import document_json, hit_json, json_of
 from ..collection.collection import Collection
 from .bodies import FoundBody, SearchBody
 from .json_requests import JsonRoute
+from .openai_filters import where_of
 from .served_index import How, ServedIndex
 from .service import Service
 
@@ -64,12 +65,13 @@ class Json(Response):
 async def search(index: Index, body: SearchBody) -> Response:
     """The documents nearest in meaning to a query, or to each of several."""
     names, queries = _queries(body)
-    how = How(body.limit, body.where, body.candidates, body.per, body.hybrid)
+    where = where_of(body.where, index.collection)
+    how = How(body.limit, where, body.candidates, body.per, body.hybrid)
     found = await index.search(queries, how)
     least = -2.0 if body.min_score is None else body.min_score
     chance = None
     if body.candidates != 0 and index.gives_cosines(how):
-        chance = await index.chance_score(body.where)
+        chance = await index.chance_score(where)
 
     def answer() -> Json:
         return Json(

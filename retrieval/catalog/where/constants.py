@@ -10,13 +10,10 @@ import duckdb
 
 from slimdex.indexes.errors import InputError
 
+from ...conditions import UnsupportedError
 from ...sql import identifier
 from .condition import limited, refusal, scratch, tree_of
 from .vocabulary import CLOCKS
-
-
-class NoConstantError(Exception):
-    """A part of a condition that has no value of its own, and why."""
 
 
 def bound(where: str, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def constants(
 
     Raises
     ------
-    NoConstantError
+    UnsupportedError
         If one of them names a column, or has no value.
 
     >>> tree = tree_of("day IN ('2024-02-29', DATE '2024-03-01')", ["day"])
@@ -68,7 +65,7 @@ def constants(
     names = {name.lower() for name in columns}
     for node in nodes:
         if named := _column_in(node, names):
-            raise NoConstantError(f"column {named!r} on both sides")
+            raise UnsupportedError(f"column {named!r} on both sides")
     cursor = scratch().cursor()
     try:
         with limited(cursor):
@@ -78,7 +75,7 @@ def constants(
             values = ", ".join(f"({text})::{common}" for text in texts)
             (found,) = cursor.execute(f"SELECT {values}").fetchall()
     except (duckdb.Error, InputError) as error:
-        raise NoConstantError(" ".join(str(error).split("\n\n")[0].split())) from error
+        raise UnsupportedError(" ".join(str(error).split("\n\n")[0].split())) from error
     finally:
         cursor.close()
     return str(common), [*found]

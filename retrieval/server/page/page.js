@@ -242,30 +242,28 @@ function shown(value) {
   return String(value).split(" ")[0];
 }
 
-const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
-
-function constant(value) {
-  if (typeof value === "number" || typeof value === "boolean") return String(value).toUpperCase();
-  return `'${String(value).replaceAll("'", "''")}'`;
+function dayAfter(day) {
+  return new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
 }
 
-/** What the filters say, as DuckDB has it; null if they say nothing. */
+/** The filters as OpenAI's vector stores have them; null without any. */
 function condition() {
-  const parts = [];
+  const filters = [];
   for (const { column, field } of state.columns) {
-    const inputs = field.querySelectorAll("select, input");
-    if (column.values && inputs[0].value !== "") {
-      parts.push(`${quoted(column.name)} = ${constant(column.values[inputs[0].value].value)}`);
-    }
-    if (column.values) continue;
-    // Of a moment its day counts: "to" a day includes all of it.
-    const name = isDate(column) ? `CAST(${quoted(column.name)} AS DATE)` : quoted(column.name);
+    const [first, last] = field.querySelectorAll("select, input");
+    const add = (type, value) => filters.push({ type, key: column.name, value });
     const value = (input) => (input.type === "number" ? Number(input.value) : input.value);
-    if (inputs[0].value !== "") parts.push(`${name} >= ${constant(value(inputs[0]))}`);
-    if (inputs[1].value !== "") parts.push(`${name} <= ${constant(value(inputs[1]))}`);
+    if (column.values) {
+      if (first.value !== "") add("eq", column.values[first.value].value);
+      continue;
+    }
+    if (first.value !== "") add("gte", value(first));
+    if (last.value === "") continue;
+    if (isDate(column)) add("lt", dayAfter(last.value)); // "to" a day includes all of it
+    else add("lte", value(last));
   }
-  $("filtered").textContent = parts.length ? ` (${parts.length} on)` : "";
-  return parts.length ? parts.join(" AND ") : null;
+  $("filtered").textContent = filters.length ? ` (${filters.length} on)` : "";
+  return filters.length ? { type: "and", filters } : null;
 }
 
 function showFilters(columns) {

@@ -8,19 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cluster.milvus_columns import ID_FIELD, fields_of
+from slimdex.retrieval.cluster.milvus_columns import ID_FIELD
+from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, translated
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import Server, await_server
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
-from slimdex.retrieval.cluster.milvus_where import UntranslatedError, translated
 from slimdex.retrieval.collection.collection import Collection
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
-from tests.retrieval.cluster import test_milvus_where as where
+from tests.retrieval.cluster import test_milvus_filter as filters
+from tests.retrieval.condition_cases import ATOMS, COLUMNS, expected, made_table
 
 STARTS_SECONDS = 240
 CONDITIONS = CHANCE.count(300, 80)
@@ -52,19 +51,17 @@ class Standalone:
 
 def conditions(server: Server) -> tuple[int, list[str]]:
     """How many conditions were tried, and those that hold for other documents than in DuckDB."""
-    documents = where.made_documents()
-    table: duckdb.DuckDBPyConnection = where.made_table(documents)
-    where.fill(server, documents)
-    fields, rng, tried, wrong = [ID_FIELD, *fields_of(where.COLUMNS)], random.Random(5), 0, []
-    server.load("conditions")
+    filters.fill(server)
+    table = made_table()
+    fields, rng, tried, wrong = [ID_FIELD, *filters.FIELDS], random.Random(5), 0, []
     for i in range(CONDITIONS):
-        text = " AND NOT ".join(where.some_atom(rng) for _ in range(1 + i % 3))
+        text = " AND NOT ".join(rng.choice(ATOMS) for _ in range(1 + i % 3))
         try:
-            filter = translated(text, where.COLUMNS, fields)
+            filter = translated(text, COLUMNS, fields)
         except UntranslatedError:
             continue
         tried += 1
-        if where.found_by(server, filter) != where.expected(table, text):
+        if filters.found_by(server, filter) != expected(table, text):
             wrong.append(f"{text} -> {filter}")
     server.drop("conditions")
     return tried, wrong

@@ -1,0 +1,189 @@
+"""Where as a tree: the conditions in SQL that compare columns with constants.
+
+SQL has three truth values, the tree has two. So each part is translated for the truth that is asked
+of it, NOT swaps true and false, and a part that is unknown is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slimdex.indexes.errors import shortened
+
+from ...conditions import ALWAYS, NEVER, And, Compare, Condition, Or, UnsupportedError
+from .constants import bound, constants
+
+EXACT_REAL = 1 << 53
+"""Doubles are not all whole numbers from here on."""
+_OPERATORS = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}
+_TURNED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_PREFIXES = {"starts_with", "prefix", "^@"}
+_INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
+_INTEGERS |= {"INTEGER", "UINTEGER"}
+_REALS = {"FLOAT", "DOUBLE"}
+_MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"}
+_OTHERS = {"BOOLEAN", "VARCHAR", "UUID", "TIME"}
+
+
+def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
+    """Parse a condition in SQL.
+
+    Parameters
+    ----------
+    columns : name -> DuckDB type of each column that it may name.
+
+    Raises
+    ------
+    InputError
+        If it is no condition on the columns.
+    UnsupportedError
+        If a part of it is more than a comparison of a column with constants.
+
+    >>> condition_of("NOT Year >= 1990.5", {"year": "SMALLINT"})
+    Compare(column='year', operator='>=', value=Decimal('1990.5'), truth=False)
+    """
+    tree = bound(where, columns)
+    return _Parser(columns).holds(tree, True)
+
+
+class _Parser:
+    """Translates the tree that DuckDB makes of a condition."""
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._columns = {name.lower(): (name, type_) for name, type_ in columns.items()}
+
+    def holds(self, node: Mapping[str, Any], truth: bool) -> Condition:
+        """The condition for when a part is true, or false."""
+        kind, class_ = node["type"], node["class"]
+        if class_ == "CONJUNCTION":
+            parts = tuple(self.holds(child, truth) for child in node["children"])
+            return And(parts) if (kind == "CONJUNCTION_AND") == truth else Or(parts)
+        if kind == "OPERATOR_NOT":
+            return self.holds(node["children"][0], not truth)
+        if class_ == "COLUMN_REF":
+            return self._flag(node, truth)
+        if class_ == "CONSTANT":
+            _, (value,) = constants([node], "BOOLEAN", [*self._columns])
+            return ALWAYS if value is truth else NEVER
+        if class_ == "BETWEEN":
+            column, ends = self._constants(node["input"], [node["lower"], node["upper"]])
+            parts = tuple(map(_compared, [column] * 2, [">=", "<="], ends, [truth] * 2))
+            return And(parts) if truth else Or(parts)
+        if class_ == "COMPARISON":
+            return self._comparison(node, truth)
+        if class_ == "OPERATOR":
+            return self._operator(node, truth)
+        if class_ == "FUNCTION":
+            return self._function(node, truth)
+        raise UnsupportedError(kind)
+
+    def _flag(self, node: Mapping[str, Any], truth: bool) -> Condition:
+        column, type_ = self._column(node)
+        if type_ != "BOOLEAN":
+            raise UnsupportedError(f"column {column!r} ({type_}) as a truth")
+        return Compare(column, "=", True, truth)
+
+    def _comparison(self, node: Mapping[str, Any], truth: bool) -> Condition:
+        left, right = _plain(node["left"]), _plain(node["right"])
+        operator = _OPERATORS.get(node["type"])
+        if left["class"] != "COLUMN_REF":
+            left, right, operator = right, left, _TURNED.get(operator or "")
+        column, (value,) = self._constants(left, [right])
+        if operator == "<>":
+            return _compared(column, "=", value, not truth)
+        if operator is not None:
+            return _compared(column, operator, value, truth)
+        if node["type"] not in ("COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"):
+            raise UnsupportedError(node["type"])
+        # IS [NOT] DISTINCT FROM, and IS TRUE, are never unknown.
+        same = truth == (node["type"] == "COMPARE_NOT_DISTINCT_FROM")
+        if value is None:
+            return Compare(column, "IS NULL", truth=same)
+        found = Compare(column, "=", value, same)
+        return found if same else Or((Compare(column, "IS NULL"), found))
+
+    def _operator(self, node: Mapping[str, Any], truth: bool) -> Condition:
+        first, *rest = node["children"]
+        if node["type"] in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
+            truth = truth == (node["type"] == "OPERATOR_IS_NULL")
+            return Compare(self._column(first)[0], "IS NULL", truth=truth)
+        if node["type"] not in ("COMPARE_IN", "COMPARE_NOT_IN"):
+            raise UnsupportedError(node["type"])
+        truth = truth == (node["type"] == "COMPARE_IN")
+        column, values = self._constants(first, rest)
+        known = tuple(value for value in values if value is not None)
+        if not known or (len(known) < len(values) and not truth):
+            return NEVER
+        return Compare(column, "IN", known, truth)
+
+    def _function(self, node: Mapping[str, Any], truth: bool) -> Condition:
+        name = node["function_name"].lower()
+        arguments = [argument["expression"] for argument in node["arguments"]]
+        if name not in {"~~", "!~~"} | _PREFIXES or len(arguments) != 2:
+            raise UnsupportedError(f"the function {name!r}")
+        column, type_ = self._column(arguments[0])
+        if type_ != "VARCHAR":
+            raise UnsupportedError(f"{name!r} of a column of {type_}")
+        _, (pattern,) = constants(arguments[1:], "VARCHAR", [*self._columns])
+        if pattern is None:
+            return NEVER
+        if name in _PREFIXES:
+            return Compare(column, "STARTS WITH", pattern, truth)
+        truth = truth == (name == "~~")
+        prefix = pattern.rstrip("%")
+        if {"%", "_"} & set(prefix):
+            raise UnsupportedError(f"the pattern {shortened(pattern, 40)}")
+        return Compare(column, "=" if prefix == pattern else "STARTS WITH", prefix, truth)
+
+    def _constants(
+        self, node: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, list[Any]]:
+        """A column, and the values with which it is compared."""
+        column, type_ = self._column(node)
+        common, values = constants(others, type_, [*self._columns])
+        if not _is_exact(type_, common):
+            raise UnsupportedError(f"column {column!r} ({type_}) beside {common}")
+        for value in values:
+            if type_ not in _REALS and isinstance(value, float) and not abs(value) < EXACT_REAL:
+                raise UnsupportedError(f"{value!r} beside whole numbers")
+        return column, values
+
+    def _column(self, node: Mapping[str, Any]) -> tuple[str, str]:
+        """The name and type of a column, which the node must be."""
+        if node["class"] != "COLUMN_REF" or len(node["column_names"]) != 1:
+            raise UnsupportedError(f"{node['type']} in place of a column")
+        name = node["column_names"][0]
+        column, type_ = self._columns.get(name.lower(), (name, "none of the index's"))
+        if type_ not in _INTEGERS | _REALS | _MOMENTS | _OTHERS and not type_.startswith("DECIMAL"):
+            raise UnsupportedError(f"column {column!r} ({type_})")
+        return column, type_
+
+
+def _compared(column: str, operator: str, value: Any, truth: bool) -> Condition:
+    return NEVER if value is None else Compare(column, operator, value, truth)
+
+
+def _plain(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A part without the cast to a truth that IS TRUE puts around it."""
+    is_cast = node["class"] == "CAST" and node["type_expr"]["type_name"].upper() == "BOOLEAN"
+    inner: Mapping[str, Any] = node["child"] if is_cast else node
+    return inner if inner["class"] == "COLUMN_REF" else node
+
+
+def _is_exact(type_: str, common: str) -> bool:
+    """Whether DuckDB compares a column's own values, as it casts them to a common type."""
+    for types in (_REALS, _MOMENTS):
+        if type_ in types:
+            return common in types
+    if type_ in _OTHERS:
+        return common == type_
+    is_whole = common in _INTEGERS or common.startswith(("DECIMAL", "INTEGER_LITERAL"))
+    return is_whole or (type_ in _INTEGERS and common == "DOUBLE")
