@@ -6,3 +6,6 @@ document_lines, words, sql, conditions, encoders, column_types, catalog, sources
 collection, building, syncing, watching, excerpts, reranking, commands, address, holder,
 exact_search, evaluation, losses, exporting, cluster, server, frameworks, cli.
 """
+
+if __name__ != "slimdex.retrieval":
+    raise ImportError("retrieval is a folder of slimdex: import slimdex.retrieval")
