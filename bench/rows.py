@@ -17,8 +17,8 @@ from slimdex.retrieval.atomic_files import publish
 from .columns import check_row
 
 Row = dict[str, Any]
-FOLDER = Path(__file__).parent / "results"
-"""The rows that belong to this repository, and that its README is made from."""
+FOLDER = Path("bench/results")
+"""The rows of this repository, in a checkout: its README is made from them, no wheel has them."""
 MEASURED = Path("bench-results")
 """Where every experiment leaves its rows, and the report looks for them, unless told otherwise."""
 

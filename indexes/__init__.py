@@ -11,5 +11,8 @@ import os
 
 from .forks import use_one_thread
 
+if __name__ != "slimdex.indexes":
+    raise ImportError("indexes is a folder of slimdex: import slimdex.indexes")
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=use_one_thread)

@@ -7,9 +7,9 @@ from io import TextIOWrapper
 
 from .bench.cli import app as bench
 from .bench.commands.planning import plan
-from .bench.extras import missing_ones_told
 from .retrieval.cli.app import app as app
 from .retrieval.cli.errors import one_line_errors
+from .retrieval.extras import missing_ones_told
 
 app.command()(plan)
 app.add_typer(bench, name="bench")

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.extras import install_command
 
-from ..extras import install_command
 from ..rows import MEASURED
 from .shared import (
     Cache,

@@ -43,11 +43,9 @@ def report(
 
 
 def tables(
-    results: Annotated[
-        Path, typer.Option(help="Folder with the rows of results.", show_default=False)
-    ] = FOLDER,
+    results: Annotated[Path, typer.Option(help="Folder with the rows of results.")] = FOLDER,
 ) -> None:
-    """Write results into ./README.md and ./docs, between their marks, and pictures into docs."""
+    """Write results into README.md and docs of this checkout, between marks, and pictures."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all

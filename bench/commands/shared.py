@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slimdex.indexes.errors import InputError
-
-from ..extras import install_command
+from slimdex.retrieval.extras import install_command
 
 if TYPE_CHECKING:
     from slimdex.retrieval.encoders.opened import OpenedEncoder

@@ -27,11 +27,11 @@ from slimdex.retrieval.encoders.base import for_new_documents
 from slimdex.retrieval.encoders.opened import is_static, open_encoder
 from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.evaluation import latency
+from slimdex.retrieval.extras import extra_of, install_command
 
 from ..data.datasets import Dataset
 from ..data.pairs import Pairs, spearman
 from ..engines.remote_object import Subprocess, WorkerError
-from ..extras import extra_of, install_command
 from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 

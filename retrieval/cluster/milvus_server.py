@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from slimdex.indexes.errors import InputError
 
 from ..address import is_loopback
+from ..extras import install_command
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
 """A variable of the environment: how long a server may take to answer before it counts as gone."""
@@ -113,7 +114,7 @@ class Server:
     Raises
     ------
     InputError
-        If nothing answers there, a token would be sent unencrypted, or the extra `milvus` is not
+        If nothing answers there, a token would be sent unencrypted, or the extra `cluster` is not
         installed.
     """
 
@@ -127,9 +128,7 @@ class Server:
         try:
             from pymilvus import MilvusClient
         except ImportError as error:
-            raise InputError(
-                f"milvus needs the extra: pip install 'slimdex[milvus]' ({error})"
-            ) from error
+            raise InputError(f"milvus ({error}): {install_command('cluster')}") from error
         # What goes wrong is raised, too; its own report would be a traceback beside our line.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._embedded = None if "://" in uri else os.path.abspath(uri)

@@ -724,7 +724,7 @@ class Collection:
         Raises
         ------
         InputError
-            If there are no documents yet, or tantivy is not installed.
+            If there are no documents yet.
         """
         with self._current.change():
             if self._is_empty:

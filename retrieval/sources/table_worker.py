@@ -23,9 +23,10 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
+from ..extras import install_command
 from ..sql import identifier
 from .files.archives import ENCRYPTED, MOST_ENTRIES
-from .files.limits import INSTALL, MEMORY, size
+from .files.limits import MEMORY, size
 from .files.worker import limit_memory, limit_time
 
 WORKBOOK = ".xlsx"
@@ -117,7 +118,7 @@ def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str
     try:
         import python_calamine
     except ModuleNotFoundError as error:
-        raise InputError(f"{path}: needs python-calamine: {INSTALL}") from error
+        raise InputError(f"{path}: needs python-calamine: {install_command('files')}") from error
     _unpack(path, copy)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(copy))

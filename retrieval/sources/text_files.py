@@ -25,8 +25,8 @@ from typing import IO, Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import TooDeepError, parsed
 
+from ..extras import install_command
 from .files.compressed import opened
-from .files.limits import INSTALL
 from .origins import stamp_of
 
 STANDARD_INPUT = "-"
@@ -343,7 +343,7 @@ def _unpack(file: InputFile) -> None:
         with original.open("rb") as packed, file.path.open("wb") as copy:
             shutil.copyfileobj(opened(packed), copy, PIECE)
     except ModuleNotFoundError as error:
-        raise InputError(f"{file.name}: needs zstandard: {INSTALL}") from error
+        raise InputError(f"{file.name}: needs zstandard: {install_command('files')}") from error
     except OSError as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, contains
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError
 
 from .segment_folder import (
     file_faults,
@@ -248,11 +248,7 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
 
 
 def _tantivy() -> Any:
-    """The library, which may not be there; its stubs lack some of what it has."""
-    try:
-        import tantivy
-    except ImportError as error:
-        raise InputError(
-            "words beside meaning need tantivy; expected `pip install 'slimdex[hybrid]'`"
-        ) from error
+    """The library, loaded when words are; its stubs lack some of what it has."""
+    import tantivy
+
     return tantivy

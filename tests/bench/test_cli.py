@@ -105,7 +105,7 @@ def test_a_report_shows_what_any_command_wrote_and_only_that(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bench-results").mkdir()
-    files = sorted(FOLDER.glob(f"{experiment}-*.jsonl"))
+    files = sorted((ROOT / FOLDER).glob(f"{experiment}-*.jsonl"))
     minilm = [file for file in files if file.stem.endswith("all-MiniLM-L6-v2")]
     shutil.copy([*minilm, *files][0], "bench-results")
     result = CliRunner().invoke(app, ["report", "--out", "page"])

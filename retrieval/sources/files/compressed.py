@@ -7,7 +7,8 @@ import io
 import zlib
 from typing import Any
 
-from .limits import INSTALL, LARGEST_UNPACKED, UnreadableError, size
+from ...extras import install_command
+from .limits import LARGEST_UNPACKED, UnreadableError, size
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
@@ -47,7 +48,7 @@ def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
     try:
         return bytes(opened(file).read(length))
     except ModuleNotFoundError as error:
-        raise UnreadableError(f"needs zstandard: {INSTALL}") from error
+        raise UnreadableError(f"needs zstandard: {install_command('files')}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
     finally:

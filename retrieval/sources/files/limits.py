@@ -19,9 +19,6 @@ MEMORY = 2 << 30
 SECONDS = 60.0
 """Time that reading one file may take."""
 
-INSTALL = "pip install 'slimdex[files]'"
-"""What to do where a library is missing."""
-
 
 class UnreadableError(Exception):
     """Why a file can't be read, in a few words: they are told in brackets after its name."""

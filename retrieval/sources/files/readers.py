@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...extras import install_command
 from . import (
     epub,
     html_pages,
@@ -17,7 +18,6 @@ from . import (
 from .compressed import unpacked
 from .decoding import decoded
 from .kinds import HEAD, ending, kind_of
-from .limits import INSTALL as INSTALL
 from .limits import UnreadableError
 from .outline import Extract
 
@@ -58,7 +58,7 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         module = (error.name or "").partition(".")[0]
         if module not in LIBRARIES:
             raise
-        raise UnreadableError(f"needs {LIBRARIES[module]}: {INSTALL}") from error
+        raise UnreadableError(f"needs {LIBRARIES[module]}: {install_command('files')}") from error
     except RecursionError as error:
         raise UnreadableError("nested too deep") from error
 

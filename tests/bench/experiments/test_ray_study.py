@@ -23,7 +23,7 @@ from slimdex.bench.experiments.ray_study import build_with_kills, compared, meas
 
 @pytest.mark.slow
 def test_a_row_for_each_build(tiny_bert: Path, tmp_path: Path, docstrings: list[Document]) -> None:
-    pytest.importorskip("ray", reason="the extra ray is not installed")
+    pytest.importorskip("ray", reason="the extra cluster is not installed")
     source, results = tmp_path / "d.jsonl", ResultsFile(tmp_path / "ray-builds.jsonl")
     lines = [json.dumps({"id": d.id, "text": d.text[:60]}) for d in docstrings]
     source.write_text("\n".join(lines))

@@ -19,7 +19,7 @@ from tests.encoders import ReadingEncoder
 from . import ray_child
 from .test_ray_workers import assert_same_files
 
-pytest.importorskip("ray", reason="the extra ray is not installed")
+pytest.importorskip("ray", reason="the extra cluster is not installed")
 pytest.importorskip("psutil", reason="the extra bench is not installed")
 
 WORKERS_KILLED, BUILDERS_KILLED = (20, 5) if CHANCE.whole else (3, 1)

@@ -11,7 +11,7 @@ from subprocess import run
 
 import pytest
 
-pytest.importorskip("ray", reason="the extra ray is not installed")
+pytest.importorskip("ray", reason="the extra cluster is not installed")
 
 PARTS = 40
 

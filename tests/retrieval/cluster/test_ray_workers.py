@@ -20,7 +20,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder
 
-pytest.importorskip("ray", reason="the extra ray is not installed")
+pytest.importorskip("ray", reason="the extra cluster is not installed")
 from slimdex.retrieval.cluster.ray_workers import RETRIES, RayWorkers
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from tests.slow import slow
 from ..encoders.word_vectors.written_files import glove
 from .conftest import TEXTS, WORDS, made, of_queries
 
-onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
+onnx = pytest.importorskip("onnx", reason="the extra export is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra export is not installed")
 TOLERANCE = 1e-5
 """Of numbers of unit vectors: OpenVINO computes in slimdex, onnxruntime here."""
 WK_TOLERANCE = 5e-5

@@ -1,0 +1,167 @@
+"""Installing from a zip, a source archive, a wheel and a checkout without links: one package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("indexes", "retrieval", "bench")
+FILES = [path.relative_to(ROOT) for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+PROJECT = {
+    **{f"{name}/__init__.py": f"raise RuntimeError('the user has {name}')\n" for name in FOLDERS},
+    "notes.jsonl": '{"id": "a", "text": "the cat sat on the mat"}\n'
+    '{"id": "b", "text": "rain fell on the roof"}\n',
+    "modules.json": json.dumps(
+        [".".join(("slimdex", *path.with_suffix("").parts)) for path in FILES]
+    ),
+}
+"""A user's project, with folders of the same names as slimdex's."""
+PROGRAM = """
+import json
+from importlib.util import find_spec
+import slimdex
+with slimdex.Collection.open("notes.index") as notes:
+    print([hit.id for hit in notes.search("a wet house", limit=1)])
+modules = [name.removesuffix(".__init__") for name in json.load(open("modules.json"))]
+print([name for name in modules if find_spec(name) is None])
+print(slimdex.__file__)
+"""
+BARE = f"""
+for name in {FOLDERS}:
+    try:
+        __import__(name)
+    except ImportError as error:
+        print(error)
+"""
+COMMIT = (
+    "git",
+    "-c",
+    "user.name=a",
+    "-c",
+    "user.email=a@b",
+    "-c",
+    "commit.gpgsign=false",
+    "commit",
+)
+
+
+def call(*words: object, folder: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(word) for word in words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a zip, a source archive, a wheel, and a checkout without links."""
+    folder = tmp_path_factory.mktemp("archives")
+    others = shutil.ignore_patterns(
+        ".*", "__pycache__", "build", "*.egg-info", "*.index", "bench-*"
+    )
+    source = shutil.copytree(ROOT, folder / "source", symlinks=True, ignore=others)
+    call("git", "init", "--quiet", folder=source)
+    call("git", "add", "--all", folder=source)
+    call(*COMMIT, "--quiet", "--message", "all", folder=source)
+    call("git", "archive", "--prefix=slimdex/", "--output=../slimdex.zip", "HEAD", folder=source)
+    clone = ("git", "-c", "core.symlinks=false", "clone", "--quiet")
+    call(*clone, source, "checkout", folder=folder)
+    assert all((folder / "checkout" / "slimdex" / name).is_file() for name in FOLDERS)
+    shutil.copytree(folder / "checkout", folder / "again")  # it is built in place
+    build = "from setuptools.build_meta import *; build_sdist('..'); build_wheel('..')"
+    call(sys.executable, "-c", build, folder=folder / "again")
+    return folder
+
+
+def install(what: Path, folder: Path) -> Path:
+    """The Python of a new environment that has slimdex, and this one's libraries."""
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    libraries = {str(Path(p).resolve()) for p in sys.path if "site-packages" in p}
+    (site / "libraries.pth").write_text("\n".join(libraries))
+    python = folder / "bin" / "python"
+    alone = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed")
+    place = ("--editable", what) if what.is_dir() else (what,)
+    call(sys.executable, "-m", "pip", "--python", python, "install", *alone, *place, folder=folder)
+    return python
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["*.zip", "*.tar.gz", "*.whl", "checkout"])
+def test_the_main_job_works_however_it_was_installed(
+    kind: str, archives: Path, tmp_path: Path
+) -> None:
+    (what,) = archives.glob(kind)
+    python, project = install(what, tmp_path / "environment"), tmp_path / "project"
+    for name, text in PROJECT.items():
+        (project / name).parent.mkdir(exist_ok=True, parents=True)
+        (project / name).write_text(text)
+    slimdex = (python, "-m", "slimdex")
+    built = call(*slimdex, "build", "notes.jsonl", "--out", "notes.index", "--json", folder=project)
+    assert json.loads(built)["documents"] == 2
+    found = call(*slimdex, "search", "notes.index", "a wet house", "--json", folder=project)
+    assert json.loads(found)["queries"][0]["hits"][0]["id"] == "b"
+    hits, missing, place = call(python, "-c", PROGRAM, folder=project).splitlines()
+    assert (hits, missing) == ("['b']", "[]")
+    assert Path(place).is_relative_to(what if what.is_dir() else tmp_path / "environment")
+    help = call(python, "-m", "slimdex.bench", "passages", "--help", folder=project)
+    assert "bench passages" in help
+
+
+@pytest.mark.slow
+def test_a_wheel_is_one_small_package(archives: Path) -> None:
+    (wheel,) = archives.glob("*.whl")
+    assert wheel.stat().st_size < 1_500_000
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"slimdex"}
+    assert {f"slimdex/{path}" for path in FILES} <= names
+    pages = {"retrieval/server/page/index.html", "bench/reporting/page.html", "py.typed"}
+    assert {f"slimdex/{name}" for name in pages} <= names
+    assert not [name for name in names if name.endswith(".jsonl")]
+
+
+@pytest.mark.slow
+def test_a_source_archive_has_tests_and_docs(archives: Path) -> None:
+    (archive,) = archives.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    kept = [
+        path.relative_to(ROOT)
+        for name in ("tests", "docs", "examples", *FOLDERS)
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    assert set(map(str, kept)) <= names
+    assert {"CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"} <= names
+
+
+def test_folders_cannot_be_imported_by_their_own_names() -> None:
+    said = call(sys.executable, "-c", BARE, folder=ROOT)
+    assert said.splitlines() == [
+        f"{name} is a folder of slimdex: import slimdex.{name}" for name in FOLDERS
+    ]
+
+
+def test_the_public_face_loads_what_is_asked_for() -> None:
+    code = (
+        "import sys, slimdex\n"
+        "slimdex.__version__, slimdex.Document, slimdex.Hit, slimdex.InputError\n"
+        "heavy = {'torch', 'transformers', 'faiss', 'duckdb'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert all(hasattr(slimdex, name) for name in slimdex.__all__)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    call(sys.executable, "-c", code, folder=ROOT)
