@@ -1,4 +1,4 @@
-"""`slimdex bench cold`: from a text to documents when the index's files are not in memory.
+"""`slimdex bench search --cold`: from a text to documents when the index's files are not in memory.
 
 Before each query the system is made to forget the pages of all files of the collection, also those
 that are mapped. What the process holds of its own it keeps, as it would for a user: codes, and what

@@ -15,15 +15,14 @@ from slimdex.retrieval.evaluation import latency
 
 from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
+from ..data.paired_measures import Judge, depth_for
 from ..engines.engine import Footprint, Seconds
 from ..engines.engine_process import Worker
-from ..engines.engine_specs import Method
-from ..engines.peers import missing_peers
+from ..engines.engine_specs import Method, missing_peers
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
 from .measured_methods import grid, uncompressed
-from .paired_measures import Judge, depth_for
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""

@@ -24,8 +24,9 @@ ALIKE = 1.05
 AUTO = "slimdex auto"
 
 
-def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+def retrieval_line(rows: Sequence[Row]) -> str:
     """slimdex by default beside the uncompressed search: memory, quality, time."""
+    (task,) = tasks(rows)
     mine = of_task(rows, task)
     exact, ours = uncompressed_row(mine), default_row(mine)
     if exact is None or ours is None:
@@ -43,8 +44,9 @@ def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
     return f"{task[0]}: {size}, {quality}, p50 {times}"
 
 
-def peers_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+def peers_line(rows: Sequence[Row]) -> str:
     """slimdex beside the fastest and the smallest of the others and the uncompressed search."""
+    (task,) = tasks(rows)
     mine = of_task(rows, task)
     parts = [_own_speed(mine)]
     others = _others(mine)
@@ -54,33 +56,6 @@ def peers_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
     exact = uncompressed_row(mine)
     parts += [f"{UNCOMPRESSED} {_costs(exact)}"] if exact else []
     return f"{task[0]}, at agreement {FASTEST_AT:g} with exact search: {', '.join(parts)}"
-
-
-def filters_line(rows: Sequence[Row]) -> str:
-    """The worst agreement and the range of times over all conditions."""
-    shares = [row["selectivity"] for row in rows]
-    times = [row["p50_ms_total"] for row in rows]
-    least = min(row["recall@10_total"] for row in rows)
-    low, high = (f"{100 * share:.3g}%" for share in (min(shares), max(shares)))
-    allowed = low if low == high else f"{low} to {high}"
-    return (
-        f"{rows[0]['set']}: agreement@10 of at least {least:.3f} under {len(rows)} conditions, "
-        f"which allow {allowed} of {rows[0]['documents']:,} documents, "
-        f"p50 {min(times):.2f} to {max(times):.2f} ms"
-    )
-
-
-def stored_line(rows: Sequence[Row]) -> str:
-    """int8 beside fp16 at the default gamma."""
-    usual, small = (next(r for r in rows if r["way"] == way) for way in ("fp16", "int8"))
-    low, high = small["ndcg@10_low"], small["ndcg@10_high"]
-    return (
-        f"{small['set']}: {small['disk_row_bytes']} bytes a vector on disk instead of "
-        f"{usual['disk_row_bytes']}, nDCG@10 {small['ndcg@10']:.2f} instead of "
-        f"{usual['ndcg@10']:.2f} (95% interval of the difference {low:+.2f} to {high:+.2f}), "
-        f"{small['candidates']} rescored in {small['p50_ms_rescored']:.3f} ms instead of "
-        f"{usual['p50_ms_rescored']:.3f}"
-    )
 
 
 def tune_line(rows: Sequence[Row]) -> str:
@@ -106,31 +81,6 @@ def tune_line(rows: Sequence[Row]) -> str:
             "by `health`"
         )
     return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
-
-
-def passages_line(rows: Sequence[Row]) -> str:
-    """Recall of pages, or nDCG of a set, by both ways; of pages also what is shown of them."""
-    cut, whole = (next(row for row in rows if row["way"] == way) for way in ("cut off", "passages"))
-    of_pages = whole["what"] == "pages"
-    name = "recall@10" if of_pages else "ndcg@10"
-    said = "recall@10 of the page" if of_pages else f"nDCG@10 of {whole['set']}"
-    line = (
-        f"{whole['model']}: {said} {cut[name]:.1f} cut off, {whole[name]:.1f} by passages (95% "
-        f"interval of the difference {whole[f'{name}_low']:+.1f} to {whole[f'{name}_high']:+.1f})"
-    )
-    if not of_pages:
-        return line
-    return f"{line}; of pages found, the passage holds the anchor in {whole['anchor_share']:.0%}"
-
-
-def chance_line(rows: Sequence[Row]) -> str:
-    """The range of shares of queries that are noted, over the sets whose score is known."""
-    parts = []
-    for name, said in (("own", "own queries"), ("made_up", "made-up words")):
-        shares = [row[f"{name}_noted"] for row in rows if row[f"{name}_noted"] is not None]
-        if shares:
-            parts.append(f"{said} {min(shares):.1%} to {max(shares):.1%}")
-    return f"best hits by chance: {'; '.join(parts) or 'not known of so few documents'}"
 
 
 def search_line(rows: Sequence[Row]) -> str:

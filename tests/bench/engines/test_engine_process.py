@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from slimdex.bench.engines.engine_process import Worker
-from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.engines.peers import PEERS, missing_peers
+from slimdex.bench.engines.engine_specs import PEERS, Method, missing_peers
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.measured_methods import uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
