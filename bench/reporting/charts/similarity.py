@@ -9,6 +9,7 @@ import altair as alt
 
 from ...experiments.similarity_study import TARGET
 from ...rows import Row
+from ..tables.table import grouped
 from .panels import Chart, Figure
 
 AVERAGE = "Spearman x 100 over all pairs, average of the sets"
@@ -44,8 +45,7 @@ def study_charts(rows: Sequence[Row]) -> dict[str, Figure]:
 
 def _panels(rows: Sequence[Row], draw: Callable[[Sequence[Row]], Chart | None]) -> list[Chart]:
     panels = []
-    for model, language in dict.fromkeys((row["model"], row["language"]) for row in rows):
-        own = [row for row in rows if (row["model"], row["language"]) == (model, language)]
+    for (model, language), own in grouped(rows, "model", "language").items():
         panel = draw([row | {"name": _name(row), "k": row["k"] or row["width"]} for row in own])
         if panel is not None:
             panels.append(panel.properties(title=f"{model}, {language}"))
@@ -102,13 +102,8 @@ def _heat_map(rows: Sequence[Row]) -> Chart | None:
         y=alt.Y("y:O", title="layer", sort="ascending"),
         tooltip=TIP,
     )
-    scale = alt.Scale(scheme="viridis")
-    rects = base.mark_rect().encode(color=alt.Color("average:Q", title="average", scale=scale))
-    middle = (min(c["average"] for c in cells) + max(c["average"] for c in cells)) / 2
-    ink = alt.condition(f"datum.average > {middle}", alt.value("black"), alt.value("white"))
-    text = base.mark_text(fontSize=10).encode(text=alt.Text("average:Q", format=".1f"), color=ink)
     side = 44 * (1 + max(max(c["x"], c["y"]) for c in cells))
-    return alt.layer(rects, text).properties(width=side, height=side * 0.7)
+    return _coloured(base, cells, 10).properties(width=side, height=side * 0.7)
 
 
 def _best_of(rows: Sequence[Row]) -> Chart | None:
@@ -157,13 +152,18 @@ def _surface(rows: Sequence[Row]) -> Chart | None:
         y=alt.Y("beta:O", title="beta", sort="descending"),
         tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *TIP],
     )
-    rects = base.mark_rect().encode(
-        color=alt.Color("average:Q", title="average", scale=alt.Scale(scheme="viridis"))
-    )
+    return _coloured(base, cells, 12).properties(width=330, height=220)
+
+
+def _coloured(base: Chart, cells: Sequence[Row], letters: int) -> Chart:
+    """Cells in the colour of their average, which is written on them."""
+    scale = alt.Scale(scheme="viridis")
+    rects = base.mark_rect().encode(color=alt.Color("average:Q", title="average", scale=scale))
     middle = (min(c["average"] for c in cells) + max(c["average"] for c in cells)) / 2
     ink = alt.condition(f"datum.average > {middle}", alt.value("black"), alt.value("white"))
-    text = base.mark_text(fontSize=12).encode(text=alt.Text("average:Q", format=".1f"), color=ink)
-    return alt.layer(rects, text).properties(width=330, height=220)
+    figures = alt.Text("average:Q", format=".1f")
+    text = base.mark_text(fontSize=letters).encode(text=figures, color=ink)
+    return alt.layer(rects, text)
 
 
 def _reducers(rows: Sequence[Row]) -> Chart | None:
