@@ -31,7 +31,7 @@ SLIMDEX, SLIMDEX_FOLDER = "slimdex", "documents.index"
 
 @dataclass(frozen=True)
 class Documents:
-    """What a store is built from, a row for each document.
+    """Documents with their vectors, a row for each.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Slimdex:
 
 
 class _Peer:
-    """What a text means to libraries that are asked by vectors."""
+    """Base of stores that are asked by vectors: encodes the queries."""
 
     effort = 0
 

@@ -70,7 +70,7 @@ class Method:
 
     @classmethod
     def of_peer(cls, name: str) -> Method:
-        """What another library's engine is measured with."""
+        """The method of a peer, with its efforts."""
         return cls(name, None, PEERS[name].efforts)
 
     def make(self) -> Engine:
@@ -78,7 +78,7 @@ class Method:
         return PEERS[self.name].make() if self.settings is None else SlimdexEngine(self.settings)
 
     def columns(self, effort: int) -> dict[str, Any]:
-        """What is known of a row before it is measured."""
+        """Columns of a row that are known before it is measured."""
         row: dict[str, Any] = {"method": self.name, "effort": effort}
         if self.settings is not None:
             row |= self.settings.as_dict() | {"candidates": effort}

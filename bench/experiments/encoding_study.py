@@ -42,7 +42,7 @@ RATE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Texts:
-    """What is encoded.
+    """Texts to encode.
 
     Attributes
     ----------

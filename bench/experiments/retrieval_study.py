@@ -55,7 +55,7 @@ class Task:
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> Row:
-        """What every row of this task says, and what its vectors are named by."""
+        """Columns of every row of this task, with the name of its vectors."""
         return {
             "set": self.dataset.name,
             "model": self.model,
@@ -110,7 +110,7 @@ def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> t
 
 
 def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
-    """What a row is known by: the vectors, the method and the seed."""
+    """The key of a row: of its vectors, method and seed."""
     return key_of(task.facts() | method.columns(effort) | {"seed": seed})
 
 

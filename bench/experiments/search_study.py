@@ -118,7 +118,7 @@ def measure_search(
 
 
 class _Judges:
-    """What answers to the first of the queries are held against, by how many these are."""
+    """Judges of answers to the first queries, by their number."""
 
     def __init__(self, task: Task) -> None:
         self._task = task

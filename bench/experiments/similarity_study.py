@@ -37,8 +37,8 @@ from ..data.pairs import (
 from ..rows import ResultsFile, Row, key_of
 
 TARGET, NLI = "target", "NLI"
-"""What a reducer is fitted on: all sentences of a set with its train and dev parts, each as often
-as it occurs, as in Su et al.'s code; or sentences of SNLI, each once."""
+"""Sentences that a reducer is fitted on: all of a set with its train and dev parts, each as often
+as it occurs, as in Su et al.'s code; or those of SNLI, each once."""
 LAST, FIRST_LAST = (-1,), (1, -1)
 CLS = "cls"
 """The mode that, with `WK`, the papers do not whiten."""
@@ -77,7 +77,7 @@ class Way:
         return self.mode if self.mode in WHOLE else f"{self.mode}@{','.join(map(str, self.layers))}"
 
     def columns(self) -> Row:
-        """What a row of results says of it."""
+        """Its columns in a row of results."""
         row: Row = asdict(self) | {"layers": list(self.layers), "pooling": self.pooling}
         if not self.fit:
             row |= {"reducer": "none", "k": None, "beta": None, "gamma": None}

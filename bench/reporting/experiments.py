@@ -1,4 +1,4 @@
-"""Experiments: what reports make of each one's rows. Adding one is a line here."""
+"""Experiments: the tables of each one's rows. Adding one is a line here."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ DOCUMENTS = ("openvino", *INDEXES)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a command of `slimdex bench` leaves rows of.
+    """An experiment, and how its rows are reported.
 
     Attributes
     ----------
-    name : how its files of rows begin; of the command, unless that is said.
+    name : start of the names of its files of rows; also its command's, unless that is given.
     tables : rows -> tables.
-    libraries : whose versions are said beneath the tables in README and docs.
+    libraries : whose versions stand beneath the tables in README and docs.
     section : in the marks of README and docs; "" where no page has marks for it alone.
-    title : before those of its tables in the page; "" where the page and the docs have more to say
-        of its rows, together with others'.
-    line : the rows of one table -> what they come to, in a sentence.
-    by : columns that the title of a table says.
-    command : that measures it, among others.
+    title : start of the titles of its tables in the page; "" where its rows are shown together
+        with others'.
+    line : the rows of one table -> a sentence that sums them up.
+    by : columns in the title of a table.
+    command : the command that measures it.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Experiment:
     command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
-        """Tables with what they are of, and what their rows come to before what they say."""
+        """Tables with the experiment in their title and its verdict in their note."""
         found = []
         for table in self.tables(rows) if rows else []:
             said = "" if self.line is None else self.line(self._of(table, rows))

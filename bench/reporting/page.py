@@ -27,7 +27,7 @@ Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
 TEMPLATE = Path(__file__).parent / "page.html"
 DRAW = "window.vegaEmbed = vegaEmbed;"
-"""What the page needs of the scripts."""
+"""The part of the scripts that the page uses."""
 PICTURE_SCALE = 2
 """Pixels of a PNG for each of the chart's."""
 LEAD = (
@@ -110,7 +110,7 @@ def _verdict(rows: Measured) -> str:
 
 
 def _lead(rows: Measured) -> str:
-    """What the figures are, and what the verdict leaves out."""
+    """A description of the figures, and the part of the memory that is on disk."""
     retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
     if not retrieval and not peers:
         return ""

@@ -1,4 +1,4 @@
-"""Verdicts: what rows come to in a sentence, for the page's beginning and for the end of a run."""
+"""Verdicts: rows summed up in a sentence, at the top of the page and at the end of a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def peers_line(rows: Sequence[Row]) -> str:
 
 
 def tune_line(rows: Sequence[Row]) -> str:
-    """What of the parts that were measured says most."""
+    """The main figure of each part that was measured."""
     found = {(row["what"], row["way"]): row for row in rows if "error" not in row}
     said = []
     if usual := found.get(("metric", "default")):
@@ -130,7 +130,7 @@ def _held(row: Row) -> str:
 
 
 def cold_line(rows: Sequence[Row]) -> str:
-    """What a cold disk costs a query."""
+    """Times of a query with files in memory and on disk, and bytes that it reads."""
     told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
     if not {CACHED, DROPPED} <= set(told):
         return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
@@ -189,7 +189,7 @@ def verdict(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
 
 
 def fine_print(retrieval: Sequence[Row]) -> str:
-    """What the verdict leaves out: the part that is on disk."""
+    """Bytes on disk, which the verdict leaves out."""
     disk = [ours["disk_row_bytes"] for _, ours in _pairs(retrieval)]
     if not disk:
         return ""
@@ -312,7 +312,7 @@ def _as_fast(own: float, other: float) -> str:
 
 
 def hybrid_line(rows: Sequence[Row]) -> str:
-    """What words beside meaning come to, once tuned."""
+    """The fusion that tuning chose, and its gain over meaning alone."""
     found = []
     for row in rows:
         if row["way"] == "auto":

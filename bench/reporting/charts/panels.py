@@ -34,7 +34,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure says, and its panels.
+    """A figure: its title and panels.
 
     Attributes
     ----------

@@ -248,7 +248,7 @@ def _data(values: Sequence[Row]) -> Any:
 
 
 def _point(row: Row) -> Row:
-    """What a chart needs of a row, by names without signs that Vega gives a meaning."""
+    """Values of a row for charts; the names avoid characters with a meaning in Vega."""
     low, high = row.get("ndcg@10_low"), row.get("ndcg@10_high")
     means = "worst_delta" in row
     return {

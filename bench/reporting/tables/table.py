@@ -11,7 +11,7 @@ from ...rows import Row
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, and what it is sorted by."""
+    """A shown text, and the value that it is sorted by."""
 
     shown: str
     value: float | str
