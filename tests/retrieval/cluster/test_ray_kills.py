@@ -22,6 +22,7 @@ from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
 from . import ray_child
+from .test_ray_workers import assert_same_files
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
 psutil = pytest.importorskip("psutil", reason="the extra bench is not installed")
@@ -31,10 +32,6 @@ WORKER = "ray::_comp"
 PAUSE_S = 0.5
 """Seconds from one kill to the next, at most."""
 WORKERS_KILLED, BUILDERS_KILLED = (20, 5) if CHANCE.whole else (3, 1)
-
-
-def files_of(path: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in path.iterdir() if "catalog" not in p.name}
 
 
 def build_with_kills(command: Sequence[str], random: Random, log: Path) -> None:
@@ -80,6 +77,4 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
     sources = Sources.open([str(source)])
     undisturbed, _ = build(tmp_path / "whole", sources, ReadingEncoder, ray_child.SETTINGS)
     undisturbed.close()
-    whole, ended = files_of(tmp_path / "whole"), files_of(path)
-    assert whole.keys() == ended.keys()
-    assert [name for name in whole if whole[name] != ended[name]] == []
+    assert_same_files(tmp_path / "whole", path)
