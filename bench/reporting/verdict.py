@@ -75,11 +75,6 @@ def tune_line(rows: Sequence[Row]) -> str:
     if trials:
         high, count = (sum(row[name] for row in trials) for name in ("too_high", "trials"))
         said.append(f"bound too high in {high:,} of {count:,} trials")
-    if grown := found.get(("growth", "never")):
-        said.append(
-            f"growth costs {grown['loss']:.3f} of agreement, and {grown.get('loss_said', 0.0):.3f} "
-            "by `health`"
-        )
     return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
 
 

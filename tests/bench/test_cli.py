@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from slimdex.__main__ import main
 from slimdex.bench.cli import app
-from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.data.pairs import SEVEN, SetFiles
 from slimdex.bench.experiments import encoding_study, retrieval_study
 from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
 from slimdex.bench.page_cache import drop
@@ -47,6 +47,16 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
+
+
+def write_pairs(folder: Path, sets: Mapping[str, SetFiles]) -> None:
+    """Tables of 30 pairs of random words with scores, in place of each of the sets' files."""
+    rng = np.random.default_rng(5)
+    folder.mkdir()
+    for table in (t for files in sets.values() for t in (files.judged, *files.fitted_too)):
+        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
+        (folder / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -200,12 +210,7 @@ def test_quick_needs_no_data(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_quick_study_is_no_row_of_the_whole_one(tiny_bert: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    (tmp_path / "sts").mkdir()
-    for table in (t for files in SEVEN.values() for t in (files.judged, *files.fitted_too)):
-        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
-        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
-        (tmp_path / "sts" / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
+    write_pairs(tmp_path / "sts", SEVEN)
     words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("sts", *words, folder=tmp_path)
     name = tiny_bert.name

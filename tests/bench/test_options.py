@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +15,7 @@ from slimdex.bench.data.pairs import CHINESE
 from slimdex.indexes.errors import InputError
 from tests.encoders import direction
 
-from .test_cli import bench
+from .test_cli import bench, write_pairs
 
 PLAN = ("plan", "--documents", "1e6", "--ram", "64GB", "--json")
 
@@ -104,13 +103,7 @@ def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_p
 
 @pytest.mark.slow
 def test_a_study_of_chinese_by_some_poolings(tiny_bert: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    (tmp_path / "chinese").mkdir()
-    for table in (t for files in CHINESE.values() for t in (files.judged, *files.fitted_too)):
-        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
-        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
-        head = "sentence1\tsentence2\tscore\n"
-        (tmp_path / "chinese" / table).write_text(head + "".join(lines))
+    write_pairs(tmp_path / "chinese", CHINESE)
     words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
     chinese = ("--language", "chinese", "--modes", "cls,max")
     bench("sts", *words, *chinese, "--no-curves", folder=tmp_path)
