@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from .commands import over_clusters, over_indexes, over_models, over_sets, results
+from .commands.encode import encode
+from .commands.hybrid import hybrid
+from .commands.peers import peers
+from .commands.report import report
+from .commands.retrieval import retrieval
+from .commands.search import search
+from .commands.serve import serve
+from .commands.sts import sts
+from .commands.tables import tables
+from .commands.tune import tune
 
-COMMANDS = (
-    over_sets.retrieval,
-    over_sets.peers,
-    over_sets.filters,
-    over_sets.milvus,
-    over_sets.codes,
-    over_sets.stored,
-    over_sets.tune,
-    over_sets.search,
-    over_indexes.index,
-    over_sets.cold,
-    over_models.encode,
-    over_models.sts,
-    over_models.reduction,
-    over_indexes.updates,
-    over_clusters.ray,
-    over_indexes.serve,
-    over_indexes.passages,
-    over_sets.chance,
-    over_sets.hybrid,
-    results.report,
-    results.tables,
-)
+COMMANDS = (retrieval, search, peers, encode, serve, tune, hybrid, sts, report, tables)
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

@@ -42,9 +42,6 @@ COLUMNS = (
     Column("effort", (int,), "rows rescored, or what a library calls its effort"),
     Column("error", (str,), "why there is no result"),
     Column("seed", (int,), "of what is random"),
-    Column("source", (str,), "file of the documents"),
-    Column("workers|builders", (int,), "of Ray's, 0: none; and builds until one ended by itself"),
-    Column("(worker|builder)_kills", (int,), "processes that were killed meanwhile"),
     # settings
     Column("k|candidates", (int, NoneType), "as in `Settings`"),
     Column("beta|gamma", (*NUMBER, NoneType), "as in `Settings`"),
@@ -100,10 +97,6 @@ COLUMNS = (
     Column("words_s", NUMBER, "seconds to index the words"),
     Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
     Column("builds", (int,), "of which build_s is the least"),
-    Column("ratio", NUMBER, "of build_s, to that of one process without Ray"),
-    Column("files_differing", (int,), "of those of two indexes, but for the catalog"),
-    Column("reducer_difference", NUMBER, "of two reducers' numbers, at most"),
-    Column("same_answers", NUMBER, "share of queries"),
     Column(
         r"p(50|95|99)_ms(_\w+)?",
         NUMBER,

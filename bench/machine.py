@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -77,6 +77,12 @@ def version_of(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def not_installed(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Name -> the packages that it lacks, for names that lack some."""
+    absent = {name: [p for p in own if version_of(p) is None] for name, own in packages.items()}
+    return {name: " ".join(own) for name, own in absent.items() if own}
 
 
 def limit_threads(threads: int | None) -> None:

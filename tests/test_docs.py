@@ -15,7 +15,7 @@ from slimdex.__main__ import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = {
     "README.md": (
@@ -127,7 +127,7 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
 
 
 def test_pages_link_to_what_is_there() -> None:
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
         for path in re.findall(r"`((?:indexes|retrieval|bench|tests)/[\w/.]+)`", page.read_text()):

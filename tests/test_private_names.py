@@ -27,7 +27,7 @@ PRIVATE = {
 }
 """Module and name -> the file that uses it."""
 TURBOQUANT = {"_codes", "_cnorm", "_vrnorm"}
-"""Of an index of turboquant-pro, which has no public size: `bench/engines/peers.py`."""
+"""Of an index of turboquant-pro, which has no public size: `bench/engines/peer_libraries.py`."""
 DOCUMENTED = {"_asdict", "_exit"}
 """Of Python itself, public in spite of the underscore."""
 

@@ -1,5 +1,5 @@
-"""Data: what experiments are made on, encoded once and kept.
+"""Data: what experiments are made on, encoded once and kept, and the judge of answers.
 
-Files import only what is above them: cached_vectors, datasets, python_pages, pairs,
-layer_vectors.
+Files import only what is above them: cached_vectors, datasets, pairs, layer_vectors,
+paired_measures.
 """

@@ -20,8 +20,6 @@ PROTOCOLS = ("all", "mean", "wmean")
 MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
 those of Li et al. (2020) and Su et al. (2021) the weighted mean.
 """
-LABELS = ("entailment", "neutral", "contradiction")
-"""Of SNLI's pairs."""
 
 
 @dataclass(frozen=True)
@@ -136,27 +134,6 @@ def read_sentences(data: Path, language: str) -> list[str]:
     if language != "english" or not path.is_file():
         return []
     return list(dict.fromkeys(path.read_text(encoding="utf-8").splitlines()))
-
-
-def read_entailment(path: Path) -> Pairs:
-    """Pairs of SNLI, scored 1 where the first sentence entails the second and 0 where not.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it has other columns or labels.
-    """
-    rows = _table(path)
-    if not rows or not {"sentence1", "sentence2", "label"} <= set(rows[0]):
-        raise InputError(f"{path}: expected columns sentence1, sentence2 and label")
-    for number, row in enumerate(rows, start=2):
-        if row["label"] not in LABELS:
-            raise InputError(
-                f"{path}, line {number}: label {row['label']!r}; expected {', '.join(LABELS)}"
-            )
-    gold = np.array([float(row["label"] == LABELS[0]) for row in rows])
-    first, second = ([row[name] for row in rows] for name in ("sentence1", "sentence2"))
-    return Pairs(path.stem, first, second, gold, [""] * len(rows))
 
 
 def read_seven(folder: Path) -> list[Pairs]:

@@ -8,7 +8,7 @@ by from then on is the library with its store.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,6 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
-from ..machine import version_of
-
 Answer = list[tuple[str, str]]
 """(id, text) of documents, best first."""
 SLIMDEX, SLIMDEX_FOLDER = "slimdex", "documents.index"
@@ -33,7 +31,7 @@ SLIMDEX, SLIMDEX_FOLDER = "slimdex", "documents.index"
 
 @dataclass(frozen=True)
 class Documents:
-    """What a store is built from, a row for each document.
+    """Documents with their vectors, a row for each.
 
     Attributes
     ----------
@@ -124,7 +122,7 @@ class Slimdex:
 
 
 class _Peer:
-    """What a text means to libraries that are asked by vectors."""
+    """Base of stores that are asked by vectors: encodes the queries."""
 
     effort = 0
 
@@ -363,47 +361,3 @@ class Txtai(_Peer):
 
     def ask(self, text: str, k: int) -> Answer:
         return [(hit["id"], hit["text"]) for hit in self._embeddings.search(text, k)]
-
-
-@dataclass(frozen=True)
-class Store:
-    """An entry of the table.
-
-    Attributes
-    ----------
-    packages : what to install.
-    efforts : to try, from the least on, until one finds enough.
-    default : the effort that is measured in any case; 0 leaves it to the store.
-    callers : whether several threads may ask.
-    processes : whether several may have it open.
-    """
-
-    make: Callable[[Encoder], DocumentStore]
-    packages: tuple[str, ...] = ()
-    efforts: tuple[int, ...] = ()
-    default: int = 0
-    callers: bool = True
-    processes: bool = True
-
-
-OWN_ORDER = Settings(beta=0.0, gamma=0.0)
-"""The exact search's own metric, since its answers are what recall is counted by."""
-CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
-GRAPH_EFFORTS = (32, 64, 96, 128, 192, 256, 512)
-
-STORES: dict[str, Store] = {
-    SLIMDEX: Store(lambda encoder: Slimdex(encoder, Settings())),
-    f"{SLIMDEX} own order": Store(lambda encoder: Slimdex(encoder, OWN_ORDER), (), CANDIDATES),
-    "Chroma": Store(Chroma, ("chromadb",), (100, 200, 400, 800), 100),
-    "LanceDB": Store(LanceDb, ("lancedb", "pyarrow"), GRAPH_EFFORTS),
-    "Qdrant edge": Store(QdrantEdge, ("qdrant-edge-py",), GRAPH_EFFORTS, processes=False),
-    "sqlite-vec": Store(SqliteVec, ("sqlite-vec", "apsw")),
-    "txtai": Store(Txtai, ("txtai",), (16, 32, 64, 128, 256, 512, 1024), callers=False),
-}
-"""Name -> store; the first is slimdex as it is by default."""
-
-
-def missing_stores() -> dict[str, str]:
-    """Store -> packages to install, for those that are not there."""
-    absent = {n: [p for p in s.packages if version_of(p) is None] for n, s in STORES.items()}
-    return {name: " ".join(packages) for name, packages in absent.items() if packages}

@@ -54,7 +54,7 @@ class Worker(Subprocess):
         return self.ask("latencies", k, start, stop, threads)  # type: ignore[no-any-return]
 
     def memory(self) -> tuple[Footprint, Resident]:
-        """What the structures say, and the growth of the process since before the build."""
+        """Sizes that the structures report, and how much the process grew by the build."""
         return self.ask("memory")  # type: ignore[no-any-return]
 
 

@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from slimdex.indexes.settings import Settings
 
+from ..machine import not_installed
 from .engine import Engine, SlimdexEngine
-from .peers import PEERS
+from .peer_databases import Chroma, DuckDb, LanceDb, QdrantEdge, SqliteVec
+from .peer_libraries import FaissHnsw, Hnswlib, SentenceTransformers, TurboQuant, Usearch
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An entry of the table: what to install, how to make it, how hard it can look."""
+
+    packages: tuple[str, ...]
+    make: Callable[[], Engine]
+    efforts: tuple[int, ...] = (0,)
+
+
+GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
+
+PEERS: dict[str, Peer] = {
+    "hnswlib": Peer(("hnswlib",), Hnswlib, GRAPH_EFFORTS),
+    "usearch f32": Peer(("usearch",), lambda: Usearch("f32"), GRAPH_EFFORTS),
+    "usearch i8": Peer(("usearch",), lambda: Usearch("i8"), GRAPH_EFFORTS),
+    "FAISS HNSW": Peer(("faiss-cpu",), FaissHnsw, GRAPH_EFFORTS),
+    "Chroma": Peer(("chromadb",), Chroma, (100, 200, 400)),
+    "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, (32, 128, 512)),
+    "Qdrant edge": Peer(("qdrant-edge-py",), QdrantEdge, GRAPH_EFFORTS),
+    "sqlite-vec": Peer(("sqlite-vec", "apsw"), SqliteVec),
+    "DuckDB arrays": Peer(("duckdb", "pyarrow"), DuckDb),
+    "turboquant-pro": Peer(("turboquant-pro",), TurboQuant, (0, 2, 5, 10, 20)),
+    "ST int8": Peer(
+        ("sentence-transformers", "usearch"), lambda: SentenceTransformers("int8"), (0, 4)
+    ),
+    "ST binary": Peer(("sentence-transformers",), lambda: SentenceTransformers("ubinary"), (0, 4)),
+}
+
+
+def missing_peers() -> dict[str, str]:
+    """Peer -> packages to install, for those that are missing."""
+    return not_installed({name: peer.packages for name, peer in PEERS.items()})
+
+
+def packages_of(names: Iterable[str]) -> list[str]:
+    """The packages of some peers."""
+    return sorted({package for name in names for package in PEERS[name].packages})
 
 
 @dataclass(frozen=True)
@@ -28,7 +70,7 @@ class Method:
 
     @classmethod
     def of_peer(cls, name: str) -> Method:
-        """What another library's engine is measured with."""
+        """The method of a peer, with its efforts."""
         return cls(name, None, PEERS[name].efforts)
 
     def make(self) -> Engine:
@@ -36,7 +78,7 @@ class Method:
         return PEERS[self.name].make() if self.settings is None else SlimdexEngine(self.settings)
 
     def columns(self, effort: int) -> dict[str, Any]:
-        """What is known of a row before it is measured."""
+        """Columns of a row that are known before it is measured."""
         row: dict[str, Any] = {"method": self.name, "effort": effort}
         if self.settings is not None:
             row |= self.settings.as_dict() | {"candidates": effort}

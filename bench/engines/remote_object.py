@@ -43,7 +43,7 @@ class Subprocess:
         theirs.close()
 
     def ask(self, command: str, *arguments: Any) -> Any:
-        """What the object's method of that name answers; raises `WorkerError` if it fails."""
+        """Call the object's method of that name; raises `WorkerError` if it fails."""
         try:
             self._pipe.send((command, arguments))
             if not self._pipe.poll(self._longest):

@@ -13,8 +13,9 @@ from slimdex.indexes.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 from ..machine import Resident, limit_threads
-from .document_stores import STORES, Answer, Documents
+from .document_stores import Answer, Documents
 from .remote_object import LONGEST_STEP, Subprocess
+from .stores import STORES
 
 WARM_UP = 5
 """Queries asked before any is timed."""

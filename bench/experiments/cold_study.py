@@ -1,4 +1,4 @@
-"""`slimdex bench cold`: from a text to documents when the index's files are not in memory.
+"""`slimdex bench search --cold`: from a text to documents when the index's files are not in memory.
 
 Before each query the system is made to forget the pages of all files of the collection, also those
 that are mapped. What the process holds of its own it keeps, as it would for a user: codes, and what
@@ -41,7 +41,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class Timed:
-    """What one query took.
+    """Times and bytes of a query.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def _columns(queries: Sequence[Timed], memory: Resident) -> Row:
 
 
 class _Reader:
-    """What runs in the process that asks."""
+    """The collection in the process that asks."""
 
     def __init__(self, open_encoder: Callable[[], Encoder], path: Path) -> None:
         self._open_encoder, self._path = open_encoder, path
@@ -187,7 +187,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _held(file: Path) -> str:
-    """What a file of a collection holds, by its name.
+    """The kind of content of a collection's file, by its name.
 
     >>> _held(Path("vectors-000001.f16")), _held(Path("catalog.duckdb"))
     ('vectors', 'catalog')

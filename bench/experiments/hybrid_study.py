@@ -34,9 +34,9 @@ from slimdex.retrieval.evaluation import latency, seconds_of
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 
 from ..data.cached_vectors import encoded
+from ..data.paired_measures import interval
 from ..machine import mapped_memory
 from ..rows import ResultsFile, Row, key_of
-from .paired_measures import interval
 from .retrieval_study import Task
 
 NAMES = 1000

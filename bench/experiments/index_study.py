@@ -1,4 +1,4 @@
-"""`slimdex bench index`: what an index that there is finds, and how long it takes, by candidates.
+"""`slimdex bench search DIR`: agreement and times of an existing index, by candidates.
 
 Queries are documents of which two words in five are left out, as someone types what he half
 remembers. The exact ten nearest are those of the index's own metric. The encoder runs between two
@@ -24,7 +24,7 @@ from slimdex.retrieval.collection.recall_trials import NEAREST, Pool, Trials, re
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.evaluation import latency
 
-from ..machine import limit_threads
+from ..machine import Resident, limit_threads
 from ..rows import Row
 
 QUERIES = 500
@@ -92,6 +92,38 @@ def measure_index(
         progress("timing", len(rows), len(numbers))
     limit_threads(None)
     return rows
+
+
+def measure_path(
+    path: Path, candidates: Sequence[int | None], queries: int, progress: Progress = silent
+) -> Row:
+    """Sizes and settings of an index, the memory that opening it took, and `measure_index`."""
+    before = Resident.now()
+    with Collection.open(path, read_only=True) as collection:
+        rows = len(collection._index.index)
+        opened = Resident.now().since(before)
+        measured = measure_index(collection, candidates, queries=queries, progress=progress)
+        facts = collection.info()
+    return {
+        "documents": facts["documents"],
+        "rows": rows,
+        "kind": facts["settings"]["kind"],
+        "k": facts["settings"]["k"],
+        "bytes_per_vector": facts["memory"]["ram_bytes_per_vector"],
+        "opened_bytes": opened.own,
+        "by_candidates": measured,
+    }
+
+
+def heads_and_lines(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """A table of the rows of `measure_index`."""
+    heads = ["candidates", "agreement@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
+    heads += ["vector to documents", "p99", "text to documents", "p99"]
+    table = []
+    for row in rows:
+        times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
+        table.append([f"{row['candidates']:,}", f"{row['agreement@10']:.4f}", *times])
+    return heads, table
 
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:

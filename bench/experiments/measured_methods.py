@@ -15,7 +15,7 @@ from ..engines.engine_specs import Method
 
 RESCORED = CANDIDATES
 DEFAULTS = Settings(kind="pq", candidates=RESCORED)
-"""What an index of up to 60,000 documents gets; the same for larger sets, so that rows compare."""
+"""The defaults of an index of up to 60,000 documents, for larger sets too, so that rows compare."""
 UNCOMPRESSED = "float32"
 GRID_PEERS = ("ST int8", "ST binary")
 """sentence-transformers' own quantisers are baselines of the grid; other peers have their bench."""

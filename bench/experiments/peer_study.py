@@ -15,14 +15,13 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.evaluation import latency
 
+from ..data.paired_measures import Judge, depth_for
 from ..engines.engine import Seconds
 from ..engines.engine_process import Worker
-from ..engines.engine_specs import Method
-from ..engines.peers import PEERS, missing_peers
+from ..engines.engine_specs import PEERS, Method, missing_peers
 from ..engines.remote_object import WorkerError
 from ..rows import ResultsFile, Row, key_of
 from .measured_methods import RESCORED, part, uncompressed
-from .paired_measures import Judge, depth_for
 from .retrieval_study import ANSWERS, Task, sizes
 
 ROUNDS, ROUND_QUERIES = 8, 40

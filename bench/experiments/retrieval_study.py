@@ -15,15 +15,14 @@ from slimdex.retrieval.evaluation import latency
 
 from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
+from ..data.paired_measures import Judge, depth_for
 from ..engines.engine import Footprint, Seconds
 from ..engines.engine_process import Worker
-from ..engines.engine_specs import Method
-from ..engines.peers import missing_peers
+from ..engines.engine_specs import Method, missing_peers
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
 from .measured_methods import grid, uncompressed
-from .paired_measures import Judge, depth_for
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""
@@ -56,7 +55,7 @@ class Task:
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> Row:
-        """What every row of this task says, and what its vectors are named by."""
+        """Columns of every row of this task, with the name of its vectors."""
         return {
             "set": self.dataset.name,
             "model": self.model,
@@ -111,7 +110,7 @@ def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> t
 
 
 def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
-    """What a row is known by: the vectors, the method and the seed."""
+    """The key of a row: of its vectors, method and seed."""
     return key_of(task.facts() | method.columns(effort) | {"seed": seed})
 
 

@@ -25,11 +25,12 @@ from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.evaluation import latency
 
 from ..data.datasets import Dataset
-from ..engines.document_stores import STORES, Answer
+from ..data.paired_measures import AGREEMENT, Judge, depth_for
+from ..engines.document_stores import Answer
 from ..engines.remote_object import WorkerError
 from ..engines.store_process import StoreProcess, Times
+from ..engines.stores import STORES
 from ..rows import ResultsFile, Row, key_of
-from .paired_measures import AGREEMENT, Judge, depth_for
 from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
@@ -117,7 +118,7 @@ def measure_search(
 
 
 class _Judges:
-    """What answers to the first of the queries are held against, by how many these are."""
+    """Judges of answers to the first queries, by their number."""
 
     def __init__(self, task: Task) -> None:
         self._task = task

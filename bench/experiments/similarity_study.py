@@ -7,9 +7,10 @@ the first transformer layer, 0 the embedding output. Covariances are divided by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,24 @@ from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reducer import Reducer
 from slimdex.indexes.registry import REDUCERS
+from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
 from slimdex.retrieval.encoders.pooling import WK
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
-from ..data.layer_vectors import OWN, WHOLE, Layers
-from ..data.pairs import PROTOCOLS, Pairs, cosines_of, rank_correlation
+from ..data.layer_vectors import OWN, WHOLE, Layers, encoded_layers
+from ..data.pairs import (
+    PROTOCOLS,
+    Pairs,
+    cosines_of,
+    rank_correlation,
+    read_sentences,
+    read_sets,
+)
 from ..rows import ResultsFile, Row, key_of
 
 TARGET, NLI = "target", "NLI"
-"""What a reducer is fitted on: all sentences of a set with its train and dev parts, each as often
-as it occurs, as in Su et al.'s code; or sentences of SNLI, each once."""
+"""Sentences that a reducer is fitted on: all of a set with its train and dev parts, each as often
+as it occurs, as in Su et al.'s code; or those of SNLI, each once."""
 LAST, FIRST_LAST = (-1,), (1, -1)
 CLS = "cls"
 """The mode that, with `WK`, the papers do not whiten."""
@@ -67,11 +77,102 @@ class Way:
         return self.mode if self.mode in WHOLE else f"{self.mode}@{','.join(map(str, self.layers))}"
 
     def columns(self) -> Row:
-        """What a row of results says of it."""
+        """Its columns in a row of results."""
         row: Row = asdict(self) | {"layers": list(self.layers), "pooling": self.pooling}
         if not self.fit:
             row |= {"reducer": "none", "k": None, "beta": None, "gamma": None}
         return row
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sets of pairs of a language, and sentences of SNLI that reducers are fitted on.
+
+    Attributes
+    ----------
+    language : with "(quick)" if the sets are a part only.
+    """
+
+    language: str
+    sets: Sequence[Pairs]
+    nli: Sequence[str]
+    quick: bool
+
+    @classmethod
+    def read(cls, data: Path, language: str, *, quick: bool) -> Sentences:
+        """Those in a folder with sts, nli and chinese; a quick part is the first set alone."""
+        sets, nli = read_sets(data, language), read_sentences(data, language)
+        if quick:
+            sets, nli, language = [replace(sets[0], others=())], [], f"{language} (quick)"
+        return cls(language, sets, nli, quick)
+
+    def encoded(
+        self,
+        by_mode: Callable[[str], OpenedEncoder],
+        ways: Sequence[Way],
+        cache: Path,
+        progress: Progress,
+    ) -> dict[str, Layers]:
+        """Mode -> vectors of all sentences that its ways need."""
+        fitted = {way.mode for way in ways if way.fit}
+        judged = [sentence for pairs in self.sets for sentence in pairs.sentences]
+        others = [s for pairs in self.sets for s in (*pairs.sentences, *pairs.others)]
+        found = {}
+        for mode in dict.fromkeys(way.mode for way in ways):
+            needed = list(dict.fromkeys([*others, *self.nli] if mode in fitted else judged))
+            found[mode] = encoded_layers(by_mode(mode), needed, mode, cache, progress)
+        return found
+
+
+def measure_model(
+    model: str,
+    sentences: Sentences,
+    modes: Sequence[str],
+    max_length: int,
+    folders: tuple[Path, Path],
+    about: Row,
+    *,
+    curves: bool = True,
+    progress: Progress = silent,
+) -> tuple[ResultsFile, list[Row]]:
+    """Measure all ways of a model; returns its file of rows, and the rows of these sets.
+
+    Parameters
+    ----------
+    folders : for rows, and for encoded vectors.
+    """
+    own_only = is_static(model)  # it has no layers, and no length
+    encoder = open_encoder(model, precision="fp32", max_length=None if own_only else max_length)
+    facts: Row = {
+        "model": Path(encoder.spec()["model"]).name,
+        "sha256": encoder.spec()["sha256"],
+        "max_length": max_length,
+        "language": sentences.language,
+        "width": encoder.width,
+        "sets": [pairs.name for pairs in sentences.sets],
+    }
+    ways = study(
+        encoder.layers + 1,
+        encoder.width,
+        [OWN] if own_only else modes,
+        bool(sentences.nli),
+        sentences.quick,
+        curves=curves,
+    )
+    part = "-zh" if sentences.language.startswith("chinese") else ""
+    results = ResultsFile(folders[0] / f"sts-{facts['model']}{part}.jsonl")
+
+    def by_mode(mode: str) -> OpenedEncoder:
+        if mode != WK:
+            return encoder
+        return TransformerEncoder(model, pooling=WK, precision="fp32", max_length=max_length)
+
+    layers = sentences.encoded(by_mode, ways, folders[1], progress)
+    measure_study(
+        ways, layers, sentences.sets, sentences.nli, results, facts, about, progress=progress
+    )
+    rows = results.rows.values()
+    return results, [row for row in rows if all(row[name] == facts[name] for name in facts)]
 
 
 def study(

@@ -1,4 +1,4 @@
-"""Experiments: what reports make of each one's rows. Adding one is a line here."""
+"""Experiments: the tables of each one's rows. Adding one is a line here."""
 
 from __future__ import annotations
 
@@ -10,26 +10,12 @@ from shlex import quote
 from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
-from .codes_tables import codes
-from .hybrid_tables import hybrid
-from .milvus_tables import served
-from .passage_tables import chance, passages
-from .ray_tables import builds
-from .search_tables import (
-    beside_peers,
-    cold,
-    encoders,
-    filters,
-    headline,
-    search,
-    stored,
-    updates,
-)
-from .serve_tables import loads
-from .similarity_tables import entailment_tables, reduction_tables, study_tables
-from .tables import Table
-from .tuning_tables import tuning
-from .verdict import cold_line, encode_line, filters_line, search_line, sts_line
+from .tables import settled
+from .tables.retrieval import beside_peers, headline
+from .tables.similarity import study_tables
+from .tables.studies import cold, encoders, hybrid, loads, search, tuning
+from .tables.table import Table
+from .verdict import cold_line, encode_line, search_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
@@ -39,19 +25,19 @@ DOCUMENTS = ("openvino", *INDEXES)
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a command of `slimdex bench` leaves rows of.
+    """An experiment, and how its rows are reported.
 
     Attributes
     ----------
-    name : how its files of rows begin; of the command, unless that is said.
+    name : start of the names of its files of rows; also its command's, unless that is given.
     tables : rows -> tables.
-    libraries : whose versions are said beneath the tables in README and docs.
+    libraries : whose versions stand beneath the tables in README and docs.
     section : in the marks of README and docs; "" where no page has marks for it alone.
-    title : before those of its tables in the page; "" where the page and the docs have more to say
-        of its rows, together with others'.
-    line : the rows of one table -> what they come to, in a sentence.
-    by : columns that the title of a table says.
-    command : that measures it, among others.
+    title : start of the titles of its tables in the page; "" where its rows are shown together
+        with others'.
+    line : the rows of one table -> a sentence that sums them up.
+    by : columns in the title of a table.
+    command : the command that measures it.
     """
 
     name: str
@@ -64,7 +50,7 @@ class Experiment:
     command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
-        """Tables with what they are of, and what their rows come to before what they say."""
+        """Tables with the experiment in their title and its verdict in their note."""
         found = []
         for table in self.tables(rows) if rows else []:
             said = "" if self.line is None else self.line(self._of(table, rows))
@@ -76,29 +62,32 @@ class Experiment:
         return [row for row in rows if ", ".join(row[name] for name in self.by) == table.title]
 
 
+FAISS, TABLE = ("faiss-cpu", "numpy"), ("set", "model")
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
-    Experiment("filters", filters, INDEXES, "filters", "Filters", filters_line, ("set", "model")),
-    Experiment("codes", codes, ("faiss-cpu", "numpy"), "codes", "Codes"),
-    Experiment("stored", stored, ("faiss-cpu", "numpy"), "stored", "Stored"),
-    Experiment("tune", tuning, ("faiss-cpu", "numpy"), "tune", "Tuning"),
-    Experiment("search", search, DOCUMENTS, "search", "Search", search_line, ("set", "model")),
-    Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, ("set", "model")),
-    Experiment("passages", passages, ("faiss-cpu",), "passages", "Passages"),
-    Experiment("chance", chance, ("faiss-cpu", "numpy"), "chance", "Chance"),
-    Experiment("hybrid", hybrid, ("tantivy", "faiss-cpu", "numpy"), "hybrid", "Hybrid"),
+    Experiment("search", search, DOCUMENTS, "search", "Search", search_line, TABLE),
+    Experiment("cold", cold, DOCUMENTS, "cold", "Cold", cold_line, TABLE, "search"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
+    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning"),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
     Experiment(
         "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
     ),
-    Experiment("entailment", entailment_tables, VECTORS, "entailment", "Entailment", command="sts"),
-    Experiment("reduction", reduction_tables, VECTORS, "reduction", "Reduction"),
-    Experiment("updates", updates, INDEXES, "updates", "Updates"),
-    Experiment("ray", builds, ("ray", "faiss-cpu", "numpy"), title="Ray"),
-    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
-    Experiment("milvus", served, ("milvus", "faiss-cpu", "numpy"), title="Milvus"),
 )
+"""Experiments that commands of `slimdex bench` measure."""
+SETTLED = (
+    Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
+    Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
+    Experiment("stored", settled.stored, FAISS, "stored", "Stored"),
+    Experiment("passages", settled.passages, ("faiss-cpu",), "passages", "Passages"),
+    Experiment("chance", settled.chance, FAISS, "chance", "Chance"),
+    Experiment("entailment", settled.entailment, VECTORS, "entailment", "Entailment"),
+    Experiment("reduction", settled.reduction, VECTORS, "reduction", "Reduction"),
+    Experiment("updates", settled.updates, INDEXES, "updates", "Updates"),
+)
+"""Experiments that settled a question: their rows stay, their code is in the history."""
 
 
 def read_all(folder: Path) -> dict[str, list[Row]]:
@@ -109,7 +98,7 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
     InputError
         If it has none at all.
     """
-    names = [experiment.name for experiment in EXPERIMENTS]
+    names = [experiment.name for experiment in (*EXPERIMENTS, *SETTLED)]
     rows = {name: read_rows(folder, name, needed=False) for name in names}
     if not any(rows.values()):
         commands = list(dict.fromkeys(e.command or e.name for e in EXPERIMENTS))

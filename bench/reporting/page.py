@@ -15,19 +15,19 @@ from markupsafe import Markup
 from slimdex.indexes.progress import Progress, silent
 
 from ..rows import Row
-from . import search_tables as tables
-from .experiments import EXPERIMENTS
-from .panels import Figure
-from .search_charts import all_charts
-from .similarity_charts import study_charts
-from .tables import Table
+from .charts.panels import Figure
+from .charts.search import all_charts
+from .charts.similarity import study_charts
+from .experiments import EXPERIMENTS, SETTLED
+from .tables import retrieval as tables
+from .tables.table import Table
 from .verdict import fine_print, verdict
 
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
 TEMPLATE = Path(__file__).parent / "page.html"
 DRAW = "window.vegaEmbed = vegaEmbed;"
-"""What the page needs of the scripts."""
+"""The part of the scripts that the page uses."""
 PICTURE_SCALE = 2
 """Pixels of a PNG for each of the chart's."""
 LEAD = (
@@ -110,7 +110,7 @@ def _verdict(rows: Measured) -> str:
 
 
 def _lead(rows: Measured) -> str:
-    """What the figures are, and what the verdict leaves out."""
+    """A description of the figures, and the part of the memory that is on disk."""
     retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
     if not retrieval and not peers:
         return ""
@@ -134,8 +134,8 @@ def _parts(rows: Measured) -> list[Part]:
 
 def _studies(rows: Measured) -> list[Table]:
     """Tables of the other experiments."""
-    studies = [(study, rows.get(study.name, ())) for study in EXPERIMENTS if study.title]
-    return [table for study, own in studies for table in study.in_page(own)]
+    studies = (study for study in (*EXPERIMENTS, *SETTLED) if study.title)
+    return [table for study in studies for table in study.in_page(rows.get(study.name, ()))]
 
 
 def _inline(script: str) -> str:

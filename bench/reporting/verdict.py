@@ -1,4 +1,4 @@
-"""Verdicts: what rows come to in a sentence, for the page's beginning and for the end of a run."""
+"""Verdicts: rows summed up in a sentence, at the top of the page and at the end of a run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ ALIKE = 1.05
 AUTO = "slimdex auto"
 
 
-def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+def retrieval_line(rows: Sequence[Row]) -> str:
     """slimdex by default beside the uncompressed search: memory, quality, time."""
+    (task,) = tasks(rows)
     mine = of_task(rows, task)
     exact, ours = uncompressed_row(mine), default_row(mine)
     if exact is None or ours is None:
@@ -43,8 +44,9 @@ def retrieval_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
     return f"{task[0]}: {size}, {quality}, p50 {times}"
 
 
-def peers_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
+def peers_line(rows: Sequence[Row]) -> str:
     """slimdex beside the fastest and the smallest of the others and the uncompressed search."""
+    (task,) = tasks(rows)
     mine = of_task(rows, task)
     parts = [_own_speed(mine)]
     others = _others(mine)
@@ -56,35 +58,8 @@ def peers_line(rows: Sequence[Row], task: tuple[str, str]) -> str:
     return f"{task[0]}, at agreement {FASTEST_AT:g} with exact search: {', '.join(parts)}"
 
 
-def filters_line(rows: Sequence[Row]) -> str:
-    """The worst agreement and the range of times over all conditions."""
-    shares = [row["selectivity"] for row in rows]
-    times = [row["p50_ms_total"] for row in rows]
-    least = min(row["recall@10_total"] for row in rows)
-    low, high = (f"{100 * share:.3g}%" for share in (min(shares), max(shares)))
-    allowed = low if low == high else f"{low} to {high}"
-    return (
-        f"{rows[0]['set']}: agreement@10 of at least {least:.3f} under {len(rows)} conditions, "
-        f"which allow {allowed} of {rows[0]['documents']:,} documents, "
-        f"p50 {min(times):.2f} to {max(times):.2f} ms"
-    )
-
-
-def stored_line(rows: Sequence[Row]) -> str:
-    """int8 beside fp16 at the default gamma."""
-    usual, small = (next(r for r in rows if r["way"] == way) for way in ("fp16", "int8"))
-    low, high = small["ndcg@10_low"], small["ndcg@10_high"]
-    return (
-        f"{small['set']}: {small['disk_row_bytes']} bytes a vector on disk instead of "
-        f"{usual['disk_row_bytes']}, nDCG@10 {small['ndcg@10']:.2f} instead of "
-        f"{usual['ndcg@10']:.2f} (95% interval of the difference {low:+.2f} to {high:+.2f}), "
-        f"{small['candidates']} rescored in {small['p50_ms_rescored']:.3f} ms instead of "
-        f"{usual['p50_ms_rescored']:.3f}"
-    )
-
-
 def tune_line(rows: Sequence[Row]) -> str:
-    """What of the parts that were measured says most."""
+    """The main figure of each part that was measured."""
     found = {(row["what"], row["way"]): row for row in rows if "error" not in row}
     said = []
     if usual := found.get(("metric", "default")):
@@ -100,37 +75,7 @@ def tune_line(rows: Sequence[Row]) -> str:
     if trials:
         high, count = (sum(row[name] for row in trials) for name in ("too_high", "trials"))
         said.append(f"bound too high in {high:,} of {count:,} trials")
-    if grown := found.get(("growth", "never")):
-        said.append(
-            f"growth costs {grown['loss']:.3f} of agreement, and {grown.get('loss_said', 0.0):.3f} "
-            "by `health`"
-        )
     return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
-
-
-def passages_line(rows: Sequence[Row]) -> str:
-    """Recall of pages, or nDCG of a set, by both ways; of pages also what is shown of them."""
-    cut, whole = (next(row for row in rows if row["way"] == way) for way in ("cut off", "passages"))
-    of_pages = whole["what"] == "pages"
-    name = "recall@10" if of_pages else "ndcg@10"
-    said = "recall@10 of the page" if of_pages else f"nDCG@10 of {whole['set']}"
-    line = (
-        f"{whole['model']}: {said} {cut[name]:.1f} cut off, {whole[name]:.1f} by passages (95% "
-        f"interval of the difference {whole[f'{name}_low']:+.1f} to {whole[f'{name}_high']:+.1f})"
-    )
-    if not of_pages:
-        return line
-    return f"{line}; of pages found, the passage holds the anchor in {whole['anchor_share']:.0%}"
-
-
-def chance_line(rows: Sequence[Row]) -> str:
-    """The range of shares of queries that are noted, over the sets whose score is known."""
-    parts = []
-    for name, said in (("own", "own queries"), ("made_up", "made-up words")):
-        shares = [row[f"{name}_noted"] for row in rows if row[f"{name}_noted"] is not None]
-        if shares:
-            parts.append(f"{said} {min(shares):.1%} to {max(shares):.1%}")
-    return f"best hits by chance: {'; '.join(parts) or 'not known of so few documents'}"
 
 
 def search_line(rows: Sequence[Row]) -> str:
@@ -180,7 +125,7 @@ def _held(row: Row) -> str:
 
 
 def cold_line(rows: Sequence[Row]) -> str:
-    """What a cold disk costs a query."""
+    """Times of a query with files in memory and on disk, and bytes that it reads."""
     told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
     if not {CACHED, DROPPED} <= set(told):
         return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
@@ -239,7 +184,7 @@ def verdict(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
 
 
 def fine_print(retrieval: Sequence[Row]) -> str:
-    """What the verdict leaves out: the part that is on disk."""
+    """Bytes on disk, which the verdict leaves out."""
     disk = [ours["disk_row_bytes"] for _, ours in _pairs(retrieval)]
     if not disk:
         return ""
@@ -362,7 +307,7 @@ def _as_fast(own: float, other: float) -> str:
 
 
 def hybrid_line(rows: Sequence[Row]) -> str:
-    """What words beside meaning come to, once tuned."""
+    """The fusion that tuning chose, and its gain over meaning alone."""
     found = []
     for row in rows:
         if row["way"] == "auto":

@@ -6,19 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from slimdex.__main__ import app as slimdex
 from slimdex.bench.data.datasets import Dataset
 from slimdex.bench.data.pairs import CHINESE
-from slimdex.bench.experiments.codes_study import TRIALS
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cluster.milvus_server import SECONDS
 from tests.encoders import direction
 
-from .test_cli import bench
+from .test_cli import bench, write_pairs
 
 PLAN = ("plan", "--documents", "1e6", "--ram", "64GB", "--json")
 
@@ -67,17 +64,12 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["updates", "--rows", "many"], "--rows 'many'; expected whole numbers from 1 on"),
-        (["updates", "--seconds", "0"], "--seconds 0; expected 1 or more"),
-        (["updates", "--seconds", "inf"], "--seconds inf; expected 1 or more"),
+        (["search", "x", "--cold"], "x with --cold; expected one of them"),
+        (["serve", "x", "--queries", "q.txt", "--seconds", "0"], "--seconds 0; expected 1 or more"),
         (["serve", "x", "--queries", "q.txt", "--callers", "0"], "--callers '0'; expected whole"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),
         (["serve", "x", "--queries", "none.txt"], "none.txt: no such file"),
-        (["ray", "q.txt", "--folder", "d", "--workers", "0"], "--workers '0'; expected whole"),
-        (["ray", "q.txt", "--folder", "d", "--kills", "1"], "--kills '1'; expected two numbers"),
-        (["ray", "q.txt", "--folder", "."], ". exists; expected a new folder"),
-        (["ray", "q.txt", "--folder", "d", "--model", "./no"], "model './no': no such folder"),
-        (["tune", "--only", "luck"], "--only luck; expected metric, target, coverage, growth"),
+        (["tune", "--only", "luck"], "--only 'luck'; expected some of metric, target, coverage"),
         (["sts", "--data", ".", "--language", "dutch"], "language='dutch'; expected english or"),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
@@ -102,29 +94,6 @@ def test_encoders_are_opened_as_asked(
         assert str(refused.value).startswith(said)
 
 
-def test_a_server_of_milvus_is_asked(
-    words: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SECONDS, "1")
-    place = "http://127.0.0.1:1"
-    with pytest.raises(InputError, match=f"milvus {place}: Fail connecting to server"):
-        bench("milvus", *words, "--milvus", place, "--cache", "vectors", folder=tmp_path)
-    assert [*(tmp_path / "vectors").iterdir()]
-
-
-@pytest.mark.slow
-def test_slow_ways_to_make_codes_are_tried_if_asked(
-    words: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few = [trial for trial in TRIALS if trial.name in ("pq", "pq-l2", "pq of 8 bits")]
-    monkeypatch.setattr("slimdex.bench.experiments.codes_study.TRIALS", few)
-    methods = []
-    for more in ((), ("--slow",)):
-        bench("codes", *words, *more, folder=tmp_path)
-        methods.append({row["method"] for row in rows_of(tmp_path, "codes")})
-    assert methods == [{"pq", "pq-l2"}, {"pq", "pq-l2", "pq of 8 bits"}]
-
-
 @pytest.mark.slow
 def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_path: Path) -> None:
     for more, asked in (((), {"queries"}), (("--names",), {"queries", "names"})):
@@ -134,13 +103,7 @@ def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_p
 
 @pytest.mark.slow
 def test_a_study_of_chinese_by_some_poolings(tiny_bert: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    (tmp_path / "chinese").mkdir()
-    for table in (t for files in CHINESE.values() for t in (files.judged, *files.fitted_too)):
-        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
-        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
-        head = "sentence1\tsentence2\tscore\n"
-        (tmp_path / "chinese" / table).write_text(head + "".join(lines))
+    write_pairs(tmp_path / "chinese", CHINESE)
     words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
     chinese = ("--language", "chinese", "--modes", "cls,max")
     bench("sts", *words, *chinese, "--no-curves", folder=tmp_path)

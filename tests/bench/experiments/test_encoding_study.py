@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from slimdex.bench.data.pairs import Pairs
+from slimdex.bench.engines.encoders import CONTENDERS, missing_contenders
 from slimdex.bench.experiments import encoding_study
-from slimdex.bench.experiments.encoding_study import (
-    CONTENDERS,
-    Texts,
-    measure_encoders,
-    missing_contenders,
-)
-from slimdex.bench.reporting.search_tables import encoders
+from slimdex.bench.experiments.encoding_study import Texts, measure_encoders
+from slimdex.bench.reporting.tables.studies import encoders
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import ABOUT

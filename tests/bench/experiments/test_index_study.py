@@ -82,7 +82,7 @@ def test_what_cannot_be_measured(tmp_path: Path) -> None:
 )
 def test_bad_words(tmp_path: Path, words: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        CliRunner().invoke(app, ["index", str(tmp_path), *words], catch_exceptions=False)
+        CliRunner().invoke(app, ["search", str(tmp_path), *words], catch_exceptions=False)
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.bench.data.paired_measures import Judge
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.experiments import measured_methods as grids
-from slimdex.bench.experiments.paired_measures import Judge
 from slimdex.bench.experiments.peer_study import measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured
 from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row

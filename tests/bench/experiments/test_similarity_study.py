@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from typer.testing import CliRunner
 
-from slimdex.bench.cli import app
 from slimdex.bench.data.layer_vectors import Layers, encoded_layers
 from slimdex.bench.data.pairs import (
-    SEVEN,
     Pairs,
     cosines_of,
     rank_correlation,
@@ -30,7 +27,7 @@ from slimdex.bench.experiments.similarity_study import (
     measure_study,
     study,
 )
-from slimdex.bench.rows import ResultsFile, Row, read_rows
+from slimdex.bench.rows import ResultsFile, Row
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.conftest import ABOUT
 from tests.bench.data.test_pairs import DATA
@@ -249,25 +246,3 @@ def test_whitened_figures_of_one_set(tmp_path: Path) -> None:
     measure_study(list(expected), layers, [sts16], [], results, {"model": "m"}, ABOUT)
     found = [row["STS16"] for row in results.rows.values()]
     assert found == pytest.approx(list(expected.values()), abs=0.02)
-
-
-@pytest.mark.slow
-@pytest.mark.shared
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}")
-def test_quick_is_a_command(minilm: Layers, tmp_path: Path) -> None:
-    """On the first 200 pairs of each set."""
-    (tmp_path / "sts").mkdir()
-    for files in SEVEN.values():
-        for table in (files.judged, *files.fitted_too):
-            lines = (DATA / table).read_text("utf-8").splitlines(keepends=True)
-            (tmp_path / "sts" / table).write_text("".join(lines[:201]), "utf-8")
-    words = ["sts", "--quick", "--data", tmp_path, "--out", tmp_path, "--cache", tmp_path]
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, result.output
-    rows = read_rows(tmp_path, "sts")
-    plain = next(row for row in rows if row["pooling"] == "mean@-1" and not row["fit"])
-    pairs = read_sets(tmp_path, "english")[0]
-    assert len(pairs.gold) == 200
-    expected = rank_correlation(cosines_of(*minilm.of_pairs(pairs, LAST)), pairs)
-    assert plain["STS-B"] == pytest.approx(expected, abs=0.02)
-    assert {row["mode"] for row in rows} == {"mean", "cls", "wk"}

@@ -10,12 +10,10 @@ import pytest
 
 from slimdex.bench.data.cached_vectors import encoded
 from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.experiments import growth_study, tuning_study
-from slimdex.bench.experiments.growth_study import topic_first
+from slimdex.bench.experiments import tuning_study
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.experiments.tuning_study import measure_tuning
-from slimdex.bench.experiments.tuning_subject import Subject, answers
-from slimdex.bench.reporting.tuning_tables import tuning
+from slimdex.bench.experiments.tuning_study import Subject, answers, measure_tuning
+from slimdex.bench.reporting.tables.studies import tuning
 from slimdex.bench.reporting.verdict import tune_line
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.linear import Whitening
@@ -49,7 +47,6 @@ def rows(topics: Task, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning_study, "POOL", 400)
         patch.setattr(tuning_study, "TRIALS", 40)
-        patch.setattr(growth_study, "FIRST", 0.6)  # a fit on few is replaced anyway
         results = ResultsFile(tmp_path_factory.mktemp("out") / "tune-topics-words.jsonl")
         measure_tuning(topics, WordEncoder(), results, ABOUT, settings=Settings(kind="pq"))
         count = len(results.rows)
@@ -108,20 +105,6 @@ def test_a_bound_is_too_high_where_real_queries_find_less(rows: list[Row]) -> No
         assert (row["too_high"] == 0) or row["estimate"] > row["recall@10_total"] - 0.02
 
 
-def test_growth(topics: Task, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = of_part(rows, "growth")
-    assert list(found) == ["never", "auto", "always", "fresh"]
-    assert found["always"]["refitted"]
-    assert not found["never"]["refitted"]
-    assert found["fresh"]["loss"] == found["fresh"]["ndcg@10_delta"] == 0
-    assert found["always"]["ndcg@10"] == pytest.approx(found["fresh"]["ndcg@10"], abs=0.5)
-    order = topic_first(topics, np.random.default_rng(0))
-    assert sorted(order) == list(range(2000))
-    monkeypatch.setattr(growth_study, "FIRST", 0.05)
-    first = topic_first(topics, np.random.default_rng(0))[:100]
-    assert np.bincount(first % 10).max() >= 80  # of one vocabulary
-
-
 def test_answers_leave_a_querys_own_document_out(topics: Task, tmp_path: Path) -> None:
     subject = Subject(topics, WordEncoder(), tmp_path)
     own = subject.asked[:, None]
@@ -133,7 +116,7 @@ def test_answers_leave_a_querys_own_document_out(topics: Task, tmp_path: Path) -
 
 def test_what_is_told(rows: list[Row]) -> None:
     tables = tuning(rows)
-    heads = ["beta and gamma", "An agreement of 0.99", "Coverage of the bound", "Growth"]
+    heads = ["beta and gamma", "An agreement of 0.99", "Coverage of the bound"]
     assert [table.title for table in tables] == heads
     assert all(len(line) == len(table.heads) for table in tables for line in table.rows)
     assert [cell.shown for cell in tables[2].rows[0]][3] == "360"

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 import pytest
 import vl_convert
 
+from slimdex.bench.data.paired_measures import Judge
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.experiments import measured_methods as grids
-from slimdex.bench.experiments.paired_measures import Judge
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measured
+from slimdex.bench.reporting.charts.panels import named
+from slimdex.bench.reporting.charts.search import all_charts
 from slimdex.bench.reporting.experiments import read_all
 from slimdex.bench.reporting.findings import resident_bytes
-from slimdex.bench.reporting.generated_tables import (
+from slimdex.bench.reporting.page import write_page, write_report
+from slimdex.bench.reporting.sections import (
     marked,
     section,
     sections_with_rows,
     write_section,
 )
-from slimdex.bench.reporting.page import write_page, write_report
-from slimdex.bench.reporting.panels import named
-from slimdex.bench.reporting.search_charts import all_charts
-from slimdex.bench.reporting.search_tables import beside_peers, codes_alone, every_row, headline
-from slimdex.bench.reporting.tuning_tables import tuning
+from slimdex.bench.reporting.tables.retrieval import beside_peers, codes_alone, every_row, headline
+from slimdex.bench.reporting.tables.studies import tuning
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings

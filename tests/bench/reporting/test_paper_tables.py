@@ -9,7 +9,7 @@ import pytest
 from slimdex.bench.data.pairs import PROTOCOLS
 from slimdex.bench.experiments.similarity_study import correlation
 from slimdex.bench.reporting.experiments import read_all
-from slimdex.bench.reporting.paper_tables import (
+from slimdex.bench.reporting.tables.papers import (
     OURS,
     PublishedTable,
     compared,

@@ -8,7 +8,6 @@ from slimdex.bench.reporting.verdict import (
     cold_line,
     default_line,
     encode_line,
-    filters_line,
     fine_print,
     peers_line,
     retrieval_line,
@@ -33,7 +32,6 @@ EXACT: Row = {
     "ndcg@10_delta": 0.0,
     "p50_ms_one": 0.9,
 }
-TASK = ("a", "m")
 
 
 def ours(delta: float, low: float, high: float, ms: float = 0.18, **more: Any) -> Row:
@@ -45,24 +43,24 @@ def ours(delta: float, low: float, high: float, ms: float = 0.18, **more: Any) -
 
 
 def test_a_win_a_loss_and_no_difference_are_said_as_such() -> None:
-    assert retrieval_line([EXACT, ours(0.52, 0.1, 1.0)], TASK) == (
+    assert retrieval_line([EXACT, ours(0.52, 0.1, 1.0)]) == (
         "a: 24 bytes a vector and 0.9 MB once instead of 1,536 (1/64), nDCG@10 65.03, better than "
         "64.51 uncompressed (+0.52, 95% interval +0.10 to +1.00), p50 0.18 ms, 5.0 times as fast "
         "as 0.90 ms"
     )
-    lost = retrieval_line([EXACT, ours(-3.0, -4.0, -2.0, ms=1.8)], TASK)
+    lost = retrieval_line([EXACT, ours(-3.0, -4.0, -2.0, ms=1.8)])
     assert "nDCG@10 61.51, worse than 64.51 uncompressed (-3.00, 95% interval" in lost
     assert lost.endswith("p50 1.80 ms, 2.0 times as slow as 0.90 ms")
-    level = retrieval_line([EXACT, ours(-0.2, -0.6, 0.3, ms=0.92)], TASK)
+    level = retrieval_line([EXACT, ours(-0.2, -0.6, 0.3, ms=0.92)])
     assert "nDCG@10 64.31, not clearly different from 64.51 uncompressed (-0.20," in level
     assert level.endswith("p50 0.92 ms, as fast as 0.90 ms")
 
 
 def test_what_was_not_measured_is_said() -> None:
     failed = ours(0, 0, 0) | {"error": "out of memory"}
-    assert retrieval_line([EXACT, failed], TASK) == "a: no result, slimdex: out of memory"
-    assert retrieval_line([EXACT], TASK) == "a: no result, slimdex: not measured"
-    assert retrieval_line([failed], TASK) == "a: no result, float32: not measured"
+    assert retrieval_line([EXACT, failed]) == "a: no result, slimdex: out of memory"
+    assert retrieval_line([EXACT]) == "a: no result, slimdex: not measured"
+    assert retrieval_line([failed]) == "a: no result, float32: not measured"
 
 
 def peer(method: str, recall: float, ms: float, memory: float, **more: Any) -> Row:
@@ -81,17 +79,17 @@ PEERS = [
 
 
 def test_peers_are_compared_where_they_reach_the_agreement() -> None:
-    assert peers_line(PEERS, TASK) == (
+    assert peers_line(PEERS) == (
         "a, at agreement 0.99 with exact search: slimdex 1/64 takes 0.20 ms with 29 bytes a "
         "vector, the fastest other, graph, 0.30 ms with 1,684, the smallest other, scan, 30.00 ms "
         "with 88, float32 3.00 ms with 1,536"
     )
     short = [r for r in PEERS if r["agreement@10"] != 0.991]
-    assert peers_line(short, TASK).startswith(
+    assert peers_line(short).startswith(
         "a, at agreement 0.99 with exact search: slimdex reaches 0.980 at most (0.10 ms with 24 "
         "bytes a vector), the fastest other, graph, 0.30 ms"
     )
-    assert peers_line(PEERS[:3], TASK) == (
+    assert peers_line(PEERS[:3]) == (
         "a, at agreement 0.99 with exact search: slimdex 1/64 takes 0.20 ms with 29 bytes a "
         "vector, float32 3.00 ms with 1,536"
     )
@@ -182,12 +180,6 @@ def test_a_cold_search_is_held_against_a_cached_one() -> None:
 
 
 def test_the_other_experiments_have_a_line_each() -> None:
-    rows = read_rows(FOLDER, "filters")
-    recall, times = (sorted(r[n] for r in rows) for n in ("recall@10_total", "p50_ms_total"))
-    assert filters_line(rows) == (
-        f"debian-desc: agreement@10 of at least {recall[0]:.3f} under 9 conditions, which allow "
-        f"0.00991% to 100% of 60,523 documents, p50 {times[0]:.2f} to {times[-1]:.2f} ms"
-    )
     rows = read_rows(FOLDER, "encode")
     auto = next(row for row in rows if row["encoder"] == "slimdex auto")
     other = max(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slimdex.bench.experiments import search_study, stored_study, tuning_study, update_study
-from slimdex.bench.experiments.tuning_subject import REAL
+from slimdex.bench.experiments import search_study, tuning_study
 from slimdex.bench.reporting.findings import (
     FASTEST_AT,
     fastest_at,
@@ -14,11 +13,10 @@ from slimdex.bench.reporting.findings import (
     uncompressed_row,
 )
 from slimdex.bench.rows import Row
-from slimdex.indexes.int8_rows import BLOCK
 from slimdex.retrieval.collection.metric_choice import CELLS
 from slimdex.retrieval.collection.tuning import CERTIFIED
 
-from ..links import Figure, row, rows
+from ..links import Figure, rows
 from .readme import small, usual
 
 
@@ -60,13 +58,6 @@ def held() -> Sequence[float]:
     return [FASTEST_AT, *map(resident_bytes, found)]
 
 
-def shares() -> set[float]:
-    """Percent of float16's bytes that int8 takes, of every pair of rows."""
-    whole = {row["model"]: row["disk_row_bytes"] for row in rows("stored", way="fp16")}
-    found = rows("stored", way="int8")
-    return {round(100 * row["disk_row_bytes"] / whole[row["model"]], 3) for row in found}
-
-
 FIGURES = [
     Figure("level with float32 down to 1/128 of its bytes", lambda: [small()["compression"]]),
     Figure(
@@ -93,10 +84,7 @@ FIGURES = [
         lambda: [exact("scifact"), exact("arguana")],
     ),
     Figure("0.9 MB for 384 dimensions and 3.6 MB for 768", lambda: fixed()),
-    Figure("in 53% of float16's bytes", lambda: [*shares()]),
-    Figure("a scale for every 32 of them", lambda: [BLOCK]),
-    Figure("and 200 candidates; the interval", lambda: [stored_study.CANDIDATES]),
-    Figure("at most 2,000, which tuning does not see", lambda: [REAL]),
+    Figure("at most 2,000, which tuning does not see", lambda: [tuning_study.REAL]),
     Figure("the best of 25 cells", lambda: [len(CELLS)]),
     Figure(
         "100 to 400 candidates) and, for each, 1,000 draws of 500 among 3,000 queries",
@@ -106,13 +94,4 @@ FIGURES = [
         ],
     ),
     Figure("the lowest that finds 0.99 of the exact", lambda: [search_study.ENOUGH]),
-    Figure(
-        "to add 100 documents with given vectors, to replace and to delete 100 (medians of five)",
-        lambda: [update_study.CHANGED, update_study.CHANGED],
-    ),
-    Figure("random vectors of 384 dimensions", lambda: [update_study.DIM]),
-    Figure(
-        "an index of 10,000 documents",
-        lambda: [row("updates", what="traffic", searching=1, writing=False)["rows"]],
-    ),
 ]

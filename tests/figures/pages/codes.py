@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slimdex.bench.commands.over_sets import CODES_QUERIES
-from slimdex.bench.experiments.codes_study import DEPTHS, HELD
+from slimdex.bench.reporting.tables.settled import DEEPEST, HELD
 
 from ..links import Figure, rows
 
@@ -43,6 +42,16 @@ def beside_pq(size: float, k: int) -> Sequence[float]:
     return [size, *lost("pq-l2", size, k), *lost("pq", size, DIM // 2, DIM)]
 
 
+def asked() -> float:
+    """Queries of the set that has the most."""
+    return max(row["queries"] for row in rows("codes"))
+
+
+def depths() -> Sequence[float]:
+    """Numbers of candidates that hold enough of the ten, less than the deepest."""
+    return sorted({row["needed"] for row in rows("codes")} - {None, DEEPEST})
+
+
 FIGURES = [
     Figure("at 1/64 and 1/32 of float32's bytes", lambda: sizes()),
     Figure("depends on the model at 24 bytes", lambda: [4 * DIM / 64]),
@@ -61,7 +70,7 @@ FIGURES = [
         lambda: [24, *lost("ideal", 24, DIM)],
     ),
     Figure("hold 0.99 of the ten nearest", lambda: [HELD]),
-    Figure("of 10, 20, 50, 100, 200 and 400", lambda: DEPTHS),
+    Figure("of 10, 20, 50, 100, 200 and 400", lambda: [10, *depths(), DEEPEST]),
     Figure("of with 24 bytes, in turns", lambda: [4 * DIM / 64]),
-    Figure("At most 2,000 queries of each set", lambda: [CODES_QUERIES]),
+    Figure("At most 2,000 queries of each set", lambda: [asked()]),
 ]

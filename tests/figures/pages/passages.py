@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slimdex.bench.experiments.chance_study import EACH_OTHER, MADE_UP, OWN
-from slimdex.bench.experiments.passages_study import CUT_OFF
 from slimdex.retrieval.collection.chance_scores import FEWEST, SAMPLE, WIDEST
 
 from ..links import Figure, row
@@ -13,13 +11,13 @@ from ..links import Figure, row
 
 def of_pages() -> Sequence[float]:
     """Pages, questions, percent that are found with passages and without."""
-    cut, whole = (row("passages", what="pages", way=way) for way in (CUT_OFF, "passages"))
+    cut, whole = (row("passages", what="pages", way=way) for way in ("cut off", "passages"))
     return whole["documents"], whole["queries"], whole["recall@10"], cut["recall@10"]
 
 
 def price() -> Sequence[float]:
     """Rows a page, and times the build."""
-    cut, whole = (row("passages", what="pages", way=way) for way in (CUT_OFF, "passages"))
+    cut, whole = (row("passages", what="pages", way=way) for way in ("cut off", "passages"))
     return whole["rows"] / whole["documents"], whole["build_s"] / cut["build_s"]
 
 
@@ -29,10 +27,6 @@ FIGURES = [
         test="tests/retrieval/encoders/test_transformer.py::test_length_is_what_the_model_has_positions_for",
     ),
     Figure("all pairs of 256 rows", lambda: [SAMPLE]),
-    Figure(
-        "up to 500 queries of the set, 50 of each other set and 200 of made-up words",
-        lambda: [OWN, EACH_OTHER, MADE_UP],
-    ),
     Figure("fewer than 100 rows", lambda: [FEWEST]),
     Figure("spread further than 0.13", lambda: [WIDEST]),
     Figure(

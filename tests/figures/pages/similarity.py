@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from slimdex.bench.experiments.entailment_study import FIXED
-from slimdex.bench.experiments.reduction_study import SAMPLED_PAIRS
-from slimdex.bench.reporting.paper_tables import published
 from slimdex.bench.rows import Row
 
 from ..links import Figure, row
@@ -42,16 +39,6 @@ def chinese(name: str) -> Callable[[], Sequence[float]]:
 def minilm_by(column: str) -> Sequence[float]:
     ways = PLAIN, WHOLE, WHITENED | {"k": 128}, ROTATED | {"k": 192}
     return [minilm(**how)[column] for how in ways]
-
-
-def use(reducer: str) -> Row:
-    return row("reduction", model="universal-sentence-encoder", reducer=reducer)
-
-
-def blog() -> Sequence[float]:
-    """PCA's and the autoencoder's similarities."""
-    (table,) = (table for table in published().tables if table.source == "autoencoder")
-    return [system.figures[0] for system in table.systems]
 
 
 FIGURES = [
@@ -94,27 +81,4 @@ FIGURES = [
     Figure("LCQMC (69.24 to 66.42)", chinese("LCQMC")),
     Figure("BQ (41.93 to 33.21)", chinese("BQ")),
     Figure("PAWS-X (7.86 to 10.33)", chinese("PAWS-X")),
-    Figure("with a threshold of 0.5", lambda: [FIXED]),
-    Figure("from 512 to 128 dimensions", lambda: [use("none")["d"], use("PCA")["k"]]),
-    Figure("of 50,000 random pairs", lambda: [SAMPLED_PAIRS]),
-    Figure("found 78% for PCA and 94.1% for the autoencoder", blog),
-    Figure(
-        "PCA keeps 73.78 here, the autoencoder 91.68 and the rotation (0, 0), which has nothing to "
-        "train, 94.24",
-        lambda: [
-            use(reducer)["similarity_pearson"]
-            for reducer in ("PCA", "tied autoencoder", "rotation (0, 0)")
-        ],
-    ),
-    Figure(
-        "PCA (STS Spearman 76.48) than with the autoencoder (75.33)",
-        lambda: [use(reducer)["sts_spearman"] for reducer in ("PCA", "tied autoencoder")],
-    ),
-    Figure(
-        "In search (0, 0.25) is best, with an nDCG@10 of 39.06 where the uncut vectors have 39.19",
-        lambda: [
-            0.25,
-            *(use(how)["scifact ndcg@10"] for how in ("whitening (0, 0.25)", "none")),
-        ],
-    ),
 ]

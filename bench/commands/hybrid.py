@@ -1,0 +1,39 @@
+"""`slimdex bench hybrid`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..options import SetOptions, over_sets
+
+
+@over_sets
+def hybrid(
+    options: SetOptions,
+    names: Annotated[
+        bool,
+        typer.Option("--names", help="Also ask for documents by their ids: half of all queries."),
+    ] = False,
+) -> None:
+    """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
+    from ..experiments.hybrid_study import measure_hybrid
+    from ..reporting.verdict import hybrid_line
+    from ..runner import Runner
+
+    Runner(
+        "hybrid",
+        lambda job, progress: measure_hybrid(
+            job.task,
+            job.encoder,
+            options.cache,
+            job.results,
+            job.about,
+            names=names,
+            progress=progress,
+        ),
+        hybrid_line,
+        ["tantivy", "faiss-cpu", "numpy"],
+        {"seed": 0},
+    ).run(options)

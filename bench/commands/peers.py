@@ -1,0 +1,37 @@
+"""`slimdex bench peers`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..options import SetOptions, chosen, over_sets
+
+QUERIES = 1000
+"""Some peers take 30 ms for one, and each is asked by every effort it has."""
+
+
+@over_sets
+def peers(
+    options: SetOptions,
+    only: Annotated[str, typer.Option(help="Peers to measure, separated by commas.")] = "",
+) -> None:
+    """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
+    from slimdex.indexes.progress import Progress
+
+    from ..engines.engine_specs import PEERS, missing_peers, packages_of
+    from ..experiments.peer_study import contenders, measure_peers
+    from ..reporting.verdict import peers_line
+    from ..runner import Job, Runner
+
+    names = chosen("--only", only, list(PEERS))
+
+    def measure(job: Job, progress: Progress) -> list[str]:
+        methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
+        return measure_peers(job.task, methods, job.results, job.about, progress=progress)
+
+    missing = missing_peers()
+    absent = [name for name in names if name in missing]
+    packages = packages_of(names)
+    Runner("peers", measure, peers_line, packages, {"seed": 0}, QUERIES, absent).run(options)

@@ -1,0 +1,27 @@
+"""`slimdex bench retrieval`."""
+
+from __future__ import annotations
+
+from ..options import SetOptions, over_sets
+
+
+@over_sets
+def retrieval(options: SetOptions) -> None:
+    """Measure quality, memory and time of every method on sets; existing rows are kept."""
+    from ..engines.engine_specs import missing_peers, packages_of
+    from ..experiments.measured_methods import GRID_PEERS
+    from ..experiments.retrieval_study import measure_grid
+    from ..reporting.verdict import retrieval_line
+    from ..runner import Runner
+
+    missing = missing_peers()
+    Runner(
+        "retrieval",
+        lambda job, progress: measure_grid(
+            job.task, job.results, job.about, quick=options.quick, progress=progress
+        ),
+        retrieval_line,
+        packages_of(GRID_PEERS),
+        {"seed": 0},
+        absent=[name for name in GRID_PEERS if name in missing],
+    ).run(options)

@@ -1,0 +1,150 @@
+"""`slimdex bench search`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from ..options import SetOptions, chosen, over_sets
+
+
+@over_sets
+def search(
+    options: SetOptions,
+    index: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="An index of yours, to be measured instead of sets."),
+    ] = None,
+    only: Annotated[str, typer.Option(help="Stores to measure, separated by commas.")] = "",
+    cold: Annotated[
+        bool,
+        typer.Option("--cold", help="slimdex alone, its files read from disk (Linux only)."),
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option(
+            help="With --cold: memory limit of a second process, in MB, if the system has such; "
+            "0: none."
+        ),
+    ] = 512,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            help="With DIR: numbers of candidates, separated by commas; auto: the index's own."
+        ),
+    ] = "200,400,auto",
+    queries: Annotated[
+        int, typer.Option(help="With DIR: how many queries to make of its documents.")
+    ] = 500,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With DIR: print one JSON object.")
+    ] = False,
+) -> None:
+    """Time searches from text to documents: in sets, beside other stores, or in an index of yours.
+
+    Other stores require the extra `peers`.
+    """
+    if index is not None:
+        if cold or only:
+            raise InputError(f"{index} with {'--cold' if cold else '--only'}; expected one of them")
+        _index(index, candidates, queries, as_json=as_json)
+    elif cold:
+        _cold(options, limit)
+    else:
+        _stores(options, only)
+
+
+def _stores(options: SetOptions, only: str) -> None:
+    from ..engines.stores import STORES, missing_stores
+    from ..experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
+    from ..reporting.verdict import search_line
+    from ..runner import Runner
+
+    names, missing = chosen("--only", only, list(STORES)), missing_stores()
+    absent = [name for name in names if name in missing]
+    names = [name for name in names if name not in missing]
+    packages = {package for name in names for package in STORES[name].packages}
+    Runner(
+        "search",
+        lambda job, progress: measure_search(
+            job.task,
+            job.open_encoder,
+            names,
+            job.results,
+            job.about,
+            folder=options.cache,
+            rounds=QUICK_ROUNDS if options.quick else ROUNDS,
+            progress=progress,
+        ),
+        search_line,
+        sorted({"duckdb", "openvino"} | packages),
+        {},
+        QUERIES,
+        absent,
+        timed=True,
+    ).run(options)
+
+
+def _cold(options: SetOptions, limit: int) -> None:
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.cold_study import QUERIES, measure_cold
+    from ..memory_limit import check_groups
+    from ..page_cache import check_system
+    from ..reporting.verdict import cold_line
+    from ..runner import Runner
+
+    check_system()
+    most = 1_000_000 * limit or None
+    try:
+        if most:
+            check_groups()
+    except InputError as error:
+        console.note(f"no rows under a memory limit: {error}")
+        most = None
+    Runner(
+        "cold",
+        lambda job, progress: measure_cold(
+            job.task,
+            job.open_encoder,
+            job.results,
+            job.about,
+            folder=options.cache,
+            limit=most,
+            progress=progress,
+        ),
+        cold_line,
+        ["duckdb", "openvino"],
+        {},
+        QUERIES,
+        timed=True,
+    ).run(options)
+
+
+def _index(path: Path, candidates: str, queries: int, *, as_json: bool) -> None:
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.cli.options import candidates_asked
+
+    from ..experiments.index_study import heads_and_lines, measure_path
+    from ..machine import provenance
+
+    numbers = [candidates_asked(word) for word in candidates.split(",")]
+    if bad := [number for number in numbers if number is not None and number < 1]:
+        raise InputError(f"candidates={bad[0]}; expected 1 or more")
+    if queries < 1:
+        raise InputError(f"queries={queries}; expected 1 or more")
+    with console.progress() as progress:
+        report = measure_path(path, numbers, queries, progress)
+    if as_json:
+        console.print_json(report | provenance())
+        return
+    console.line(
+        f"{report['rows']:,} rows, {report['kind']}, k={report['k']}, "
+        f"{report['bytes_per_vector']:.0f} bytes a vector in RAM; opened, "
+        f"{report['opened_bytes'] / 1e6:.0f} MB more than an empty process"
+    )
+    console.show_table(*heads_and_lines(report["by_candidates"]))

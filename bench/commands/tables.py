@@ -1,0 +1,37 @@
+"""`slimdex bench tables`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from ..rows import FOLDER
+
+PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-best", "sts-surface", "sts-reducers")
+"""Those that pages of docs show."""
+
+
+def tables(
+    results: Annotated[Path, typer.Option(help="Folder with the rows of results.")] = FOLDER,
+) -> None:
+    """Write results into README.md and docs of this checkout, between marks, and pictures."""
+    from slimdex.retrieval.cli import console
+
+    from ..reporting.experiments import read_all
+    from ..reporting.page import write_pictures
+    from ..reporting.sections import marked, section, sections_with_rows, write_section
+
+    found = sections_with_rows(results)
+    if not found:
+        raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
+    for page, names in marked(Path()).items():
+        written = [name for name in names if name in found]
+        changed = [name for name in written if write_section(page, name, section(name, results))]
+        said = f"{page}: {', '.join(changed) or 'nothing'} changed"
+        console.out.print(said, soft_wrap=True)
+    for picture in write_pictures(Path("docs"), read_all(results), PICTURES):
+        console.out.print(str(picture), soft_wrap=True)

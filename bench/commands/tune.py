@@ -1,0 +1,33 @@
+"""`slimdex bench tune`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..options import SetOptions, chosen, over_sets
+
+
+@over_sets
+def tune(
+    options: SetOptions,
+    only: Annotated[
+        str, typer.Option(help="Parts, separated by commas: metric, target, coverage.")
+    ] = "",
+) -> None:
+    """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
+    from ..experiments.tuning_study import PARTS, measure_tuning
+    from ..reporting.verdict import tune_line
+    from ..runner import Runner
+
+    parts = chosen("--only", only, list(PARTS))
+    Runner(
+        "tune",
+        lambda job, progress: measure_tuning(
+            job.task, job.encoder, job.results, job.about, parts, progress=progress
+        ),
+        tune_line,
+        ["faiss-cpu", "numpy"],
+        {"seed": 0},
+    ).run(options)

@@ -1,0 +1,158 @@
+"""Tables in README and docs: written from rows of results between marks, a section at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from slimdex.indexes.errors import InputError
+
+from ..rows import Row, read_rows
+from .experiments import EXPERIMENTS, SETTLED, Experiment
+from .tables.papers import paper_paragraphs
+from .tables.retrieval import beside_peers, codes_alone, headline, headline_rows
+from .tables.studies import sweep
+from .tables.table import Table
+from .verdict import default_line
+
+MOST_LINES = 20
+"""Lines of a table that is shown unfolded, at most."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What stands between two marks: paragraphs made from the rows of some experiments."""
+
+    experiments: Sequence[str]
+    paragraphs: Callable[[Path], list[str]]
+
+
+def _search(folder: Path) -> list[str]:
+    """Quality, memory and peers."""
+    retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
+    parts = [table.markdown() for table in headline(retrieval)]
+    for table in codes_alone(retrieval):
+        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
+    for table in beside_peers(peers):
+        parts += [f"**{table.title}** ({table.note})", table.markdown()]
+    return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
+
+
+def _headline(folder: Path) -> list[str]:
+    """Quality at 1/64 and 1/128 of the memory, and nothing else."""
+    rows = read_rows(folder, "retrieval")
+    parts = [table.markdown() for table in headline(rows)]
+    return [*parts, _measured_on(headline_rows(rows), ("faiss-cpu", "torch", "numpy"))]
+
+
+def _tables(experiment: Experiment, folder: Path) -> list[str]:
+    """An experiment's tables, each with its title."""
+    rows = read_rows(folder, experiment.name)
+    parts = [text for table in experiment.tables(rows) for text in _titled(table)]
+    return [*parts, _measured_on(rows, experiment.libraries)]
+
+
+def _titled(table: Table) -> list[str]:
+    """A table below its title; a long one opens when its title is clicked."""
+    if len(table.rows) <= MOST_LINES:
+        note = f" ({table.note})" if table.note else ""
+        return [f"**{table.title}**{note}", table.markdown()]
+    title = f"<details><summary><b>{table.title}</b></summary>"
+    return [title, table.markdown(), "</details>"]
+
+
+def _papers(folder: Path) -> list[str]:
+    """The sources' tables, ours below theirs."""
+    rows = {name: read_rows(folder, name) for name in ("sts", "entailment", "reduction")}
+    return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
+
+
+def _default(folder: Path) -> list[str]:
+    """The default index by each encoder: from a text to documents, memory and disk."""
+    rows = read_rows(folder, "search")
+    return [line for row in rows if (line := default_line(row))]
+
+
+def _sweep(folder: Path) -> list[str]:
+    """What `make sweep` tried."""
+    rows = read_rows(folder, "sweep")
+    return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
+
+
+SECTIONS = {
+    "sweep": Section(["sweep"], _sweep),
+    "papers": Section(["sts", "entailment", "reduction"], _papers),
+    "headline": Section(["retrieval"], _headline),
+    "default": Section(["search"], _default),
+    "results": Section(["retrieval", "peers"], _search),
+} | {
+    study.section: Section([study.name], partial(_tables, study))
+    for study in (*EXPERIMENTS, *SETTLED)
+    if study.section
+}
+"""Name in the marks -> section."""
+
+
+def marked(folder: Path) -> dict[Path, list[str]]:
+    """README and pages of docs in a folder, with the sections that each has marks for."""
+    found = dict[Path, list[str]]()
+    for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if names := [name for name in SECTIONS if _marks(name)[0] in text]:
+            found[page] = names
+    return found
+
+
+def sections_with_rows(folder: Path) -> list[str]:
+    """The sections that can be written from a folder of rows."""
+    measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
+    return [name for name, section in SECTIONS.items() if measured.issuperset(section.experiments)]
+
+
+def section(name: str, folder: Path) -> str:
+    """A section with its marks around it."""
+    begin, end = _marks(name)
+    return "\n\n".join([begin, *SECTIONS[name].paragraphs(folder), end])
+
+
+def write_section(path: Path, name: str, text: str) -> bool:
+    """Put a section between its marks; returns whether that changed anything.
+
+    Raises
+    ------
+    InputError
+        If the file has no marks of that name.
+    """
+    begin, end = _marks(name)
+    old = path.read_text(encoding="utf-8")
+    head, found, rest = old.partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not found or not ended:
+        raise InputError(f"{path}: expected {begin} and {end} around the results")
+    new = head + text + tail
+    if new != old:
+        path.write_text(new, encoding="utf-8")
+    return new != old
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+
+
+def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
+    """The machines, versions and commits of some rows, each once."""
+
+    def of(row: Row) -> str:
+        versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
+        python = row["versions"]["python"]
+        flags = f" ({row['flags']})" if row.get("flags") else ""
+        return f"{row['threads']} threads of {row['processor']}{flags}, Python {python}, {versions}"
+
+    commits = dict[str, dict[str, None]]()
+    for row in rows:
+        commit = f"`{row['commit'][:7]}`" if row.get("clean") else "code that no commit holds"
+        commits.setdefault(of(row), {})[commit] = None
+    parts = (f"{machine}, at {', '.join(found)}" for machine, found in commits.items())
+    return f"Measured on {'; and on '.join(parts)}."

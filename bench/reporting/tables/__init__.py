@@ -1,0 +1,4 @@
+"""Tables: declared columns over the rows of experiments.
+
+Files import only what is above them: table, retrieval, studies, similarity, settled, papers.
+"""

@@ -1,0 +1,147 @@
+"""Tables of quality, memory and time: the headline, codes alone, peers, and every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...engines.engine_specs import PEERS
+from ...rows import Row
+from ..findings import (
+    CODES,
+    SLIMDEX,
+    codes_at,
+    default_row,
+    fastest_at,
+    is_told,
+    label,
+    mean_by_method,
+    of_task,
+    resident_bytes,
+    shared_sets,
+    small_row,
+    tasks,
+    uncompressed_row,
+)
+from .table import Cell, Column, Table, change, failures, tabulated
+
+DIFFERENCE = change()
+HEADLINE = (
+    Column("set", "set"),
+    Column("model", "model"),
+    Column("documents", "documents", ",.0f"),
+    Column("queries", "queries", ",.0f"),
+    Column("float32", "ndcg@10", ".2f"),
+    Column("1/64", lambda row: row["usual"]["ndcg@10"], ".2f"),
+    Column("difference", lambda row: DIFFERENCE(row["usual"])),
+    Column("1/128", lambda row: row["small"]["ndcg@10"], ".2f"),
+    Column("difference", lambda row: DIFFERENCE(row["small"])),
+    Column("its candidates", lambda row: row["small"]["effort"], ",.0f"),
+)
+CODES_ALONE = (
+    Column("of float32", lambda row: Cell(f"1/{row['compression']:.0f}", row["compression"])),
+    Column("codes", label),
+    Column("bytes", "ram_row_bytes", ",.0f"),
+    Column("mean difference", "ndcg@10_delta", "+.2f"),
+    Column("worst set", "worst_delta", "+.2f"),
+)
+BESIDE_PEERS = (
+    Column("", "method"),
+    Column("effort", "effort", ".0f"),
+    Column("agreement", "agreement@10", ".3f"),
+    Column("nDCG@10", "ndcg@10", ".2f"),
+    Column("p50 ms", "p50_ms_one", ".2f"),
+    Column("p99 ms", "p99_ms_one", ".2f"),
+    Column("p50 ms, all threads", "p50_ms_all", ".2f"),
+    Column("batch, queries/s", "queries_per_s", ",.0f"),
+    Column("build s", "build_s", ".2f"),
+    Column("bytes a vector", lambda row: resident_bytes(row) if is_told(row) else None, ",.0f"),
+    Column("process grew", "process_row_bytes", ",.0f"),
+    Column("and mapped", "process_files_row_bytes", ",.0f"),
+)
+EVERY = (
+    Column("set", "set"),
+    Column("model", "model"),
+    Column("method", label),
+    Column("beta", "beta", "g"),
+    Column("gamma", "gamma", "g"),
+    Column("bytes", "ram_row_bytes", ",.1f"),
+    Column("fixed KB", lambda row: row["ram_fixed_bytes"], ",.0f", 1000),
+    Column("disk", "disk_row_bytes", ",.0f"),
+    Column("KiB read", "read_query_bytes", ",.0f", 1024),
+    Column("KiB cold", "read_pages_query_bytes", ",.0f", 1024),
+    Column("nDCG@10", "ndcg@10", ".2f"),
+    Column("diff.", "ndcg@10_delta", "+.2f"),
+    Column("low", "ndcg@10_low", "+.2f"),
+    Column("high", "ndcg@10_high", "+.2f"),
+    Column("MRR@10", "mrr@10", ".2f"),
+    Column("recall@10", "recall@10", ".2f"),
+    Column("recall@100", "recall@100", ".2f"),
+    Column("agreement@10", "agreement@10", ".3f"),
+    Column("p50 ms", "p50_ms_one", ".3f"),
+    Column("p95", "p95_ms_one", ".3f"),
+    Column("p99", "p99_ms_one", ".3f"),
+    Column("p50 all", "p50_ms_all", ".3f"),
+    Column("queries/s", "queries_per_s", ",.0f"),
+    Column("fit s", "fit_s", ".2f"),
+    Column("build s", "build_s", ".2f"),
+    Column("grew", "process_row_bytes", ",.0f"),
+    Column("mapped", "process_files_row_bytes", ",.0f"),
+)
+EVERY_NOTE = (
+    "Bytes a vector from the structures; disk: bytes a vector. Read: KiB of rows on disk that "
+    "a query looks at; cold: of the pages they lie on. Intervals: 95%, paired with float32. "
+    "Milliseconds: one query on one thread, pages in the system's cache. Grew and mapped: "
+    "bytes a vector that the process got, its own and of files."
+)
+
+
+def headline(rows: Sequence[Row]) -> list[Table]:
+    """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
+    lines = [e | {"usual": usual, "small": small} for e, usual, small in _headlines(rows)]
+    table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", HEADLINE, lines)
+    return [table] if lines else []
+
+
+def headline_rows(rows: Sequence[Row]) -> list[Row]:
+    """The rows that `headline` shows."""
+    return [row for line in _headlines(rows) for row in line]
+
+
+def _headlines(rows: Sequence[Row]) -> Iterator[tuple[Row, Row, Row]]:
+    for task in tasks(rows):
+        mine = of_task(rows, task)
+        exact, usual, small = uncompressed_row(mine), default_row(mine), small_row(mine)
+        if exact and usual and small:
+            yield exact, usual, small
+
+
+def codes_alone(rows: Sequence[Row]) -> list[Table]:
+    """For each model: codes at 1/4 to 1/32 of float32 with no vectors on disk."""
+    found = []
+    for model in dict.fromkeys(model for _, model in tasks(rows)):
+        sets = shared_sets(rows, model)
+        means = mean_by_method(rows, model, sets)
+        best = [row for of in CODES for row in codes_at(means, of)]
+        if any(row["method"] == SLIMDEX for row in best):
+            note = ", ".join(sets)
+            found.append(tabulated(f"Codes alone, {model}", note, CODES_ALONE, best))
+    return found
+
+
+def beside_peers(rows: Sequence[Row]) -> list[Table]:
+    """For each set and model: the fastest of each at agreement 0.99, or the nearest to it."""
+    found = []
+    for task in tasks(rows):
+        mine = of_task(rows, task)
+        note = f"{task[0]}, {task[1]}: {mine[0]['documents']:,} vectors"
+        failed = failures([row for row in rows if (row["set"], row["model"]) == task], "method")
+        absent = [name for name in PEERS if name not in {row["method"] for row in mine}]
+        note += failed or (f"; not measured: {', '.join(absent)}" if absent else "")
+        shown = fastest_at(mine)
+        found.append(tabulated("Beside what people use", note, BESIDE_PEERS, shown))
+    return found
+
+
+def every_row(rows: Sequence[Row]) -> Table:
+    """All rows with the columns that people compare."""
+    return tabulated("All rows", EVERY_NOTE, EVERY, [row for row in rows if "error" not in row])

@@ -1,0 +1,71 @@
+"""Tables of the similarity study, in the papers' own layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...data.pairs import SEVEN
+from ...rows import Row
+from .table import Cell, Table, grouped
+
+SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
+"""The columns of Su et al.'s Tables 1 and 2."""
+BY_SUBTASKS, HEAD = "average wmean", "average by subtasks"
+"""Column of a row, and what a table calls it."""
+
+
+def study_tables(rows: Sequence[Row]) -> list[Table]:
+    """For each model and language: poolings without a reducer and whitened, every set.
+
+    Figures are over all pairs of a set; the last column is the average by the papers' weighting.
+    """
+    tables = []
+    for (model, language), own in grouped(rows, "model", "language").items():
+        sets = own[0]["sets"]
+        averaged = [*(SU if set(sets) == set(SEVEN) else sets), "average"]
+        averaged += [BY_SUBTASKS] if BY_SUBTASKS in own[0] else []
+        plain = {row["pooling"]: row for row in own if not row["fit"]}
+        lines = [
+            [
+                Cell(row_name(row), row_name(row)),
+                *_cells(row, plain[row["pooling"]], averaged),
+            ]
+            for row in own
+            if _is_shown(row) and row["pooling"] in plain
+        ]
+        heads = ["", *averaged[:-1], HEAD] if BY_SUBTASKS in averaged else ["", *averaged]
+        tables.append(Table(f"{model}, {language}", "", heads, lines))
+    return tables
+
+
+def _is_shown(row: Row) -> bool:
+    """Rows of the papers' tables: no reducer, flow, whitening whole and cut, and the rotation."""
+    if row["layers"] not in ([-1], [1, -1]):
+        return False
+    if row["reducer"] in ("none", "flow"):
+        return True
+    half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
+    shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
+    return row["reducer"] == "whitening" and (row["beta"], row["gamma"], row["k"]) in shown
+
+
+def row_name(row: Row) -> str:
+    """The pooling and what is done to its vectors."""
+    name: str = row["pooling"]
+    if row["fit"]:
+        pair = (row["beta"], row["gamma"])
+        if row["reducer"] == "flow":
+            name += ", flow"
+        else:
+            name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
+        name += f" on {row['fit']}" + (f", k={row['k']}" if row["k"] else "")
+    return name
+
+
+def _cells(row: Row, plain: Row, names: Sequence[str]) -> list[Cell]:
+    """Figures, each with its change against no reducer."""
+    cells = []
+    for name in names:
+        change = "" if row is plain else f" ({row[name] - plain[name]:+.2f})"
+        cells.append(Cell(f"{row[name]:.2f}{change}", row[name]))
+    return cells

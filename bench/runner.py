@@ -1,0 +1,110 @@
+"""Runner: measures the sets of a command by its models, and prints where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from slimdex.indexes.progress import Progress
+from slimdex.retrieval.cli import console
+from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.extras import install_command
+
+from .data.datasets import Dataset, load_dataset, names_of
+from .experiments.retrieval_study import Task, results_file
+from .machine import provenance
+from .options import SetOptions
+from .rows import ResultsFile, Row
+
+
+@dataclass(frozen=True)
+class Job:
+    """A set encoded by a model, and the file of its rows.
+
+    Attributes
+    ----------
+    open_encoder : opens the same encoder in another process.
+    about : columns of every row: versions, machine, commit.
+    """
+
+    task: Task
+    encoder: OpenedEncoder
+    open_encoder: Callable[[], OpenedEncoder]
+    results: ResultsFile
+    about: Row
+
+
+Measure = Callable[[Job, Progress], Sequence[str] | None]
+"""Appends the missing rows of a job, or replaces all; returns a line for each failure."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """An experiment over sets.
+
+    Attributes
+    ----------
+    name : how its files of rows begin.
+    measure : measures one job.
+    line : the rows of a job -> their result in a sentence.
+    packages : whose versions the rows have, beside those of `machine.LIBRARIES`.
+    more : further columns of every row.
+    queries : asked of a set at most; None: all.
+    absent : what was asked for and needs the extra `peers`.
+    timed : whether encoding is timed, so that it is done in the precision that users get.
+    """
+
+    name: str
+    measure: Measure
+    line: Callable[[Sequence[Row]], str]
+    packages: Iterable[str]
+    more: Row
+    queries: int | None = None
+    absent: Sequence[str] = ()
+    timed: bool = False
+
+    def run(self, options: SetOptions) -> None:
+        """Measure every set by every model; rows of a run that was killed are kept."""
+        chosen = datasets(options, self.queries)
+        note_absent(self.absent)
+        about = provenance(self.packages) | self.more
+        for job in self._jobs(options, chosen, about):
+            with console.progress() as progress:
+                failed = self.measure(job, progress)
+            for line in failed or ():
+                console.note(line)
+            tell(job.results, self.line(list(job.results.rows.values())))
+
+    def _jobs(self, options: SetOptions, chosen: Sequence[Dataset], about: Row) -> Iterator[Job]:
+        precision = options.precision or ("auto" if self.timed else "fp32")
+        how = partial(open_encoder, pooling=options.pooling, max_length=options.max_length)
+        for model in options.models.split(","):
+            encoder = how(model, precision=precision)
+            again = partial(how, encoder.spec()["model"], precision=encoder.precision)
+            for dataset in chosen:
+                small = dataset.quick() if options.quick else dataset
+                with console.progress() as progress:
+                    task = Task.encoded(small, encoder, options.cache, progress)
+                results = results_file(task, self.name, options.out)
+                yield Job(task, encoder, again, results, about)
+
+
+def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
+    """The sets; a wrong name is refused before hours of work on the first."""
+    for model in options.models.split(","):
+        is_static(model)
+    found = [load_dataset(name, options.data) for name in names_of(options.sets, options.data)]
+    return found if queries is None else [dataset.asking(queries) for dataset in found]
+
+
+def tell(results: ResultsFile, *lines: str) -> None:
+    """Print where the rows are, and last their result."""
+    for line in (f"{len(results.rows)} rows in {results.path}", *lines):
+        console.out.print(line, soft_wrap=True, markup=False)
+
+
+def note_absent(names: Sequence[str]) -> None:
+    """Say that these need the extra `peers`."""
+    if names:
+        console.note(f"not installed: {', '.join(names)}; {install_command('peers')}")
