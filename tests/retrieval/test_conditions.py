@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.catalog.where import checked
+from slimdex.retrieval.catalog.where.condition import checked
 from slimdex.retrieval.catalog.where.parsing import condition_of
 from slimdex.retrieval.conditions import (
     ALWAYS,
