@@ -77,7 +77,7 @@ class Sources:
         Those of tables are agreed on; what files say of themselves fits into what there is.
         """
         return [
-            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
+            source.columns if isinstance(source, TableSource) else store.columns.new(source.columns)
             for source in self.opened
         ]
 
@@ -282,7 +282,7 @@ def add(
             added = collection._resume(progress, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
-    notes = agree_with(collection._store.columns_with_values, sources.opened)
+    notes = agree_with(collection._store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
     added = add_read(collection, sources, ids, progress, refit=refit)
     return replace(added, notes=[*notes, *added.notes])
@@ -337,7 +337,7 @@ def _encoded_documents(collection: Collection) -> int:
     """How many documents of an addition that was interrupted have all of their vectors."""
     state, store = collection._state, collection._store
     rows = store.passages.rows(state.staged)
-    whole = rows.number_before(store.first_row(state.encoded))
+    whole = rows.number_before(store.passages.first_row(state.encoded))
     return whole - rows.number_before(state.rows)
 
 

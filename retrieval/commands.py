@@ -262,7 +262,7 @@ class Search:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
-        columns = chosen_columns(self.columns, list(collection._store.columns))
+        columns = chosen_columns(self.columns, list(collection._store.columns.committed))
         asked: Any = self.texts
         if self.texts is None:
             asked = as_matrix(self.vectors)
@@ -325,7 +325,7 @@ class Fetch:
         return document_json(collection.get(self._known_by(collection)))
 
     def _known_by(self, collection: Collection) -> str:
-        if self.id in collection or "path" not in collection._store.columns:
+        if self.id in collection or "path" not in collection._store.columns.committed:
             return self.id
         found = collection.documents_where(compared("path", "=", self.id))
         return found[0].id if len(found) == 1 else self.id
@@ -363,7 +363,7 @@ class Columns:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """As `ColumnValues.facts`."""
-        return {"columns": collection._store.column_values.facts()}
+        return {"columns": collection._store.columns.facts()}
 
 
 COMMANDS: Mapping[str, type[Command]] = {

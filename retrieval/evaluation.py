@@ -25,8 +25,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement, compacted
 
-from .catalog.certificate import SENTENCE
-from .catalog.document_rows import DocumentRows
+from .catalog.passages_table import DocumentRows
+from .catalog.state import SENTENCE
 from .collection.certified_recall import ERROR
 from .collection.collection import Collection
 from .collection.document_search import best_of_documents
@@ -122,7 +122,7 @@ def labelled(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = collection._store.ids(collection._state.rows)
+    ids = collection._store.ids.by_row(collection._state.rows)
     known = set(ids)
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")

@@ -10,7 +10,7 @@ from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.vector_index import FaissIndex
 
-from .catalog.document_rows import DocumentRows
+from .catalog.passages_table import DocumentRows
 from .collection.collection import Collection
 from .collection.document_search import Search, nearest_documents
 

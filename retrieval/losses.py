@@ -36,7 +36,7 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement, compacted
 from slimdex.indexes.vector_file import VectorFile
 
-from .catalog.document_rows import DocumentRows
+from .catalog.passages_table import DocumentRows
 from .collection.collection import Collection
 from .collection.document_search import best_of_documents
 from .collection.query_pools import encoded, rows_of_documents

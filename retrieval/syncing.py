@@ -46,7 +46,7 @@ def sync(
         raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
     store = collection._store
     went_on = _finished(collection, sources, progress)
-    notes = agree_with(store.columns_with_values, sources.opened)
+    notes = agree_with(store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, store)
     known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
     ids = replace(ids, readings=known)

@@ -81,13 +81,15 @@ def conditions_on(lengths: Rows) -> Iterator[tuple[float, str]]:
 def measured(collection: Collection, condition: str, queries: Matrix, cosines: Matrix) -> Row:
     """Agreement of what the collection answers, and the milliseconds of each part and way."""
     allowed, index = (
-        collection._store.rows_where(condition, collection._state.rows),
+        collection._store.documents.rows_where(condition, collection._state.rows),
         collection._index,
     )
     search, costs = index.filtered(), index.costs()
     rows = without(allowed, collection._hidden)
     ways: dict[str, Callable[[Matrix], Any]] = {
-        "condition": lambda _: collection._store.rows_where(condition, collection._state.rows),
+        "condition": lambda _: collection._store.documents.rows_where(
+            condition, collection._state.rows
+        ),
         "search": lambda q: index.search(q, ANSWERS, allowed, collection._hidden),
         "exact": lambda q: search.metric.nearest(q, ANSWERS, rows),
         "codes": lambda q: search.by_codes(q, ANSWERS, rows),

@@ -100,7 +100,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection._store.documents(rows, collection._snapshot.epoch)
+    found = collection._store.documents.read(rows, collection._snapshot.epoch)
     texts = []
     for row in rows:
         words = found[row].content.split()

@@ -148,7 +148,9 @@ class _Study:
         return row | {"ram_row_bytes": held, "process_row_bytes": self._growth.get(method)}
 
     def _filtered(self, method: str, kind: str, condition: str, share: float, search: Any) -> Row:
-        allowed = self._collection._store.rows_where(condition, self._collection._state.rows)
+        allowed = self._collection._store.documents.rows_where(
+            condition, self._collection._state.rows
+        )
         row = self._facts(method, kind, share=share, condition=condition)
         found = search(self._queries[: len(self._cosines)], ANSWERS, condition)[1]
         row["recall@10_total"] = recall(found, self._cosines, allowed)

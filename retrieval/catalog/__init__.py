@@ -1,7 +1,7 @@
 """The catalog: documents, their columns and the state of an index, in one DuckDB file.
 
-`store` is what others use; the rest is how it is locked, opened, checked and asked.
-Files import only what is above them: folder_lock, journal, certificate, state, schema,
-where_vocabulary, database, where, constants, column_fit, metadata_columns, document_origins,
-column_values, document_rows, passages_table, store.
+`store` is what others use, with a class for each table; the rest locks, opens, checks and asks
+the file. Files import only what is above them: folder_lock, journal, duckdb_connection, database,
+state, schema, where, column_fit, metadata_columns, passages_table, documents_table, document_ids,
+store.
 """

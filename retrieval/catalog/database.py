@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -24,46 +23,21 @@ from slimdex.indexes.locks import SharedLock
 
 from ..atomic_files import sync
 from ..sql import literal
+from .duckdb_connection import (
+    DISK_ERRORS,
+    DISK_NUMBERS,
+    NEW,
+    SIDE_FILES,
+    connected,
+    disk_error,
+    is_damage,
+    one_line,
+)
 from .folder_lock import FolderLock
 from .journal import Journal
 
-MEMORY = "SLIMDEX_MEMORY"
-"""A variable of the environment: what DuckDB may take."""
-LIMITS: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more than that spills to disk
-    "checkpoint_threshold": "1000TB",  # DuckDB's own checkpoints are not safe: see `journal`
-}
-LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
-"""A filter must not read files."""
-NEW = ".new"
-"""After the file's name: the file that is to take its place."""
-SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
-"""What DuckDB writes beside a file of that name."""
-DISK_ERRORS = (
-    duckdb.IOException,
-    duckdb.FatalException,
-    duckdb.TransactionException,  # of a commit
-    duckdb.ConnectionException,  # after one whose end is not known
-    duckdb.OutOfMemoryException,
-)
-"""What DuckDB raises when the disk fails, or the memory that it may take."""
-DISK_NUMBERS = (
-    errno.EIO,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EMFILE,
-)
-"""What the system says then; a file that is damaged is opened without a word from it."""
-FIRST_CAUSE = "Original error: "
-"""What DuckDB puts before the error that made it refuse everything."""
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """What a reader is told who may not write."""
-DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
 PATIENCE = 1.0
 """Seconds that a reader waits for another one to put back what a crash has left."""
 
@@ -161,11 +135,11 @@ class Database:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         try:
-            return _connected(self.path, self.read_only)
+            return connected(self.path, self.read_only)
         except duckdb.Error as error:
             if not is_damage(error) or not self._journal.restore_headers():
                 raise
-        return _connected(self.path, self.read_only)
+        return connected(self.path, self.read_only)
 
     def _disconnect(self) -> None:
         self._open = False
@@ -410,47 +384,6 @@ class Database:
             return UnreadableError(str(disk_error(self.path, error)))
         damaged = is_damage(error)
         return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
-
-
-def is_damage(error: duckdb.Error) -> bool:
-    """Whether DuckDB calls the file or the log damaged; values in messages don't count."""
-    return bool(DAMAGE.match(str(error)))
-
-
-def disk_error(path: Path, error: duckdb.Error) -> OSError:
-    """What DuckDB says when reading or writing failed."""
-    if "memory_limit" in str(error):
-        said = one_line(error).split(" Possible solutions")[0]
-        return OSError(
-            f"{path}: {said}; expected texts that fit into {LIMITS['memory_limit']}: the "
-            f"environment's {MEMORY} allows DuckDB more"
-        )
-    said = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
-    number = next((number for number in DISK_NUMBERS if os.strerror(number) in said), None)
-    if number is None:
-        return OSError(f"{path}: {said}")
-    found = OSError(f"{path}: {os.strerror(number)} ({said})")
-    found.errno = number
-    return found
-
-
-def one_line(error: Exception) -> str:
-    """The part of a DuckDB message that says what is wrong, on one line."""
-    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
-
-
-def _connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """A connection that can read and write no file but this one and what is to replace it."""
-    if read_only:
-        return duckdb.connect(str(path), read_only=True, config=LOCKED)
-    connection = duckdb.connect(str(path), config=LIMITS)
-    connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-    new = str(path.absolute()) + NEW
-    allowed = ", ".join(literal(new + end) for end in SIDE_FILES)
-    connection.execute(f"SET allowed_paths = [{allowed}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
 
 
 def _close(descriptors: list[int]) -> None:

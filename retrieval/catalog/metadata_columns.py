@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import duckdb
 
@@ -12,9 +13,14 @@ from slimdex.indexes.errors import InputError
 from ..documents import OWN_COLUMNS
 from ..sql import identifier
 from .database import Database
+from .schema import LIVE
 
 TEXTS = ("JSON", "VARCHAR")
 """Types that hold anything, written out."""
+MOST = 20
+"""Values of a column that are told one by one."""
+ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
+"""What the names of types have in them whose values have a least and a greatest."""
 COLUMNS_FOR_NEW_TABLE = 100
 """So many new columns are cheaper in a new table: each on its own costs all that are there."""
 
@@ -95,6 +101,33 @@ class MetadataColumns:
     def with_values(self) -> dict[str, str]:
         """Name -> DuckDB type of the columns that another type would lose something of."""
         return {n: t for n, t in self.types.items() if not self._is_without_values(n, "[]")}
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Of each column its name and type; its values, if they are few, with how many documents
+        have each; or the least and the greatest, of numbers, dates and times."""
+        return [self._facts(name, type_) for name, type_ in self.committed.items()]
+
+    def _facts(self, name: str, type_: str) -> dict[str, Any]:
+        column, found = identifier(name), {"name": name, "type": type_}
+        if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
+            return found
+        values = self._database.fetch(
+            f"""SELECT {column}, count(*) FROM {LIVE} WHERE {column} IS NOT NULL
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST + 1}"""
+        )
+        if values and len(values) <= MOST:
+            return found | {"values": [{"value": v, "documents": n} for v, n in values]}
+        if any(word in type_ for word in ORDERED):
+            ((least, greatest),) = self._database.fetch(
+                f"SELECT min({column}), max({column}) FROM {LIVE}"
+            )
+            return found | {"least": least, "greatest": greatest}
+        return found
+
+    def new(self, columns: Mapping[str, str]) -> dict[str, str]:
+        """Of the given columns those that there are not."""
+        existing = self.by_lower_name
+        return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 
     def _add(self, columns: Mapping[str, str]) -> None:
         named = {identifier(name): type_ for name, type_ in columns.items()}

@@ -1,7 +1,9 @@
-"""PassagesTable: where documents are cut, and the parts that their texts are known to have.
+"""PassagesTable: where documents are cut, into which rows, and the parts of their texts.
 
 A document that is one row, and whose text has no parts, is not in it: most are not. One that is
 being added has its parts there first, with no passages yet.
+
+ReadingsTable: how much of the texts and passages the encoder read.
 """
 
 from __future__ import annotations
@@ -9,24 +11,86 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import parsed
 
 from ..documents import Document, Part
 from ..passages import Passage
 from .database import Database
-from .document_rows import DocumentRows
 
-PASSAGES = """
-    CREATE TABLE passages(
-        "row" BIGINT, starts BIGINT[], ends BIGINT[], contexts VARCHAR[], parts VARCHAR
-    );
-"""
-"""A line for a document, by its first row; its other rows come after that one."""
+PartlyRead = Mapping[int, tuple[int, int]]
+"""Row -> tokens of its text and tokens that were read of it; both 0 if it has no text."""
+
+
+@dataclass(frozen=True)
+class DocumentRows:
+    """Documents are called by their first row, and have one, but for those that are cut.
+
+    Parameters
+    ----------
+    firsts : (m,), the first rows of the documents that have several, in order.
+    counts : (m,), how many rows each of them has, which come one after the other.
+
+    >>> rows = DocumentRows(np.array([1]), np.array([3]))  # of 0, 1, 1, 1, 4
+    >>> rows.documents(np.array([0, 2, 3, 4])).tolist()
+    [0, 1, 1, 4]
+    >>> rows.all_rows(np.array([1, 4])).tolist(), rows.number(np.array([1, 2, 3, 4]))
+    ([1, 2, 3, 4], 2)
+    """
+
+    firsts: Rows
+    counts: Rows
+
+    @property
+    def is_one_each(self) -> bool:
+        """Whether every document has one row."""
+        return not len(self.firsts)
+
+    def documents(self, rows: Rows) -> Rows:
+        """The first row of the document that each row is of, in any shape; -1 of -1."""
+        if self.is_one_each:
+            return rows
+        place = np.searchsorted(self.firsts, rows, side="right") - 1
+        first = self.firsts[place]
+        inside = (place >= 0) & (rows < first + self.counts[place])
+        return np.where(inside, first, rows)
+
+    def all_rows(self, documents: Rows) -> Rows:
+        """All rows of some documents (n,), which are in order."""
+        counts = self.counts_of(documents)
+        if self.is_one_each or not len(documents):
+            return documents
+        before = np.cumsum(counts) - counts
+        rows: Rows = np.repeat(documents - before, counts) + np.arange(counts.sum())
+        return rows
+
+    def counts_of(self, documents: Rows) -> Rows:
+        """How many rows each of some documents (n,) has."""
+        counts: Rows = np.ones(len(documents), dtype=np.int64)
+        if not self.is_one_each:
+            place = np.searchsorted(self.firsts, documents)
+            place[place == len(self.firsts)] = 0
+            found = self.firsts[place] == documents
+            counts[found] = self.counts[place[found]]
+        return counts
+
+    def number(self, rows: Rows) -> int:
+        """How many documents these rows are, where they are all that those documents have."""
+        return len(rows) - int(self._more[np.isin(self.firsts, rows)].sum())
+
+    def number_before(self, row: int) -> int:
+        """How many documents there are in the rows 0 .. row, the first of another or the end."""
+        return row - int(self._more[self.firsts < row].sum())
+
+    @cached_property
+    def _more(self) -> Rows:
+        return self.counts - 1
 
 
 @dataclass(frozen=True)
@@ -67,9 +131,14 @@ class PassagesTable:
         )
         return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
 
-    def has_any(self) -> bool:
-        """Whether there are documents with passages or parts."""
-        return bool(self._database.fetch("SELECT 1 FROM passages LIMIT 1"))
+    def first_row(self, row: int) -> int:
+        """The first row of the document that a row is of."""
+        found = self._database.fetch(
+            'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
+            'ORDER BY "row" DESC LIMIT 1',
+            [row],
+        )
+        return int(found[0][0]) if found and row < sum(found[0]) else row
 
     def between(self, start: int, stop: int) -> dict[int, Cut]:
         """Row -> how it is cut, of the documents whose first row is one of start .. stop."""
@@ -124,6 +193,51 @@ class PassagesTable:
             return {row: _cut(*values) for row, *values in found}
         except (TypeError, ValueError) as error:  # none that we have written
             raise CorruptError(f"{self._database.path}: passages ({error})") from error
+
+
+class ReadingsTable:
+    """The rows whose text was not read to its end, with their tokens and how many were read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, partly: PartlyRead) -> None:
+        """Rows whose text was not read to its end, with their tokens and how many were read."""
+        columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
+        self._database.execute(
+            'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
+        )
+        self._database.execute(
+            "INSERT INTO partly_read "
+            "SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])",
+            columns,
+        )
+
+    def of(self, rows: Rows) -> PartlyRead:
+        """Of the given rows those whose text was not read to its end: row -> tokens, and read."""
+        found = self._database.fetch(
+            """SELECT "row", tokens, read FROM partly_read
+            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
+            [rows.tolist()],
+        )
+        return {row: (tokens, read) for row, tokens, read in found}
+
+    def textless(self) -> Rows:
+        """Rows of documents that have no text, and so no vector, in order."""
+        return self._database.fetch_rows(
+            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= 0 ORDER BY "row"'
+        )
+
+    def count_cut(self, first_row: int = 0) -> tuple[int, float]:
+        """Live documents from first_row on that have more than what is read of a text or passage:
+        how many, and the share of the tokens of these that was read."""
+        ((count, share),) = self._database.fetch(
+            """SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
+            FROM partly_read p ASOF JOIN documents d ON p."row" >= d."row"
+            WHERE d."row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
+            [first_row],
+        )
+        return (count, share) if count else (0, 1.0)
 
 
 def parts_written(parts: Iterable[Part]) -> str | None:

@@ -1,4 +1,4 @@
-"""Schema: what a catalog may hold, checked before anything is read from it.
+"""Schema: the tables of a catalog, checked before anything is read from it.
 
 A catalog may come from a stranger. A macro, view, trigger, generated column or default of theirs
 would run with our queries; so everything in it has to be a plain table of ours.
@@ -13,6 +13,24 @@ import duckdb
 
 from slimdex.indexes.errors import CorruptError
 
+TABLES = {
+    "documents": """"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,
+        slimdex_origin VARCHAR""",
+    "passages": """"row" BIGINT, starts BIGINT[], ends BIGINT[], contexts VARCHAR[],
+        parts VARCHAR""",
+    "partly_read": '"row" BIGINT, tokens BIGINT, read BIGINT',
+    "blocks": "file VARCHAR, block BIGINT, sha256 VARCHAR",
+    "state": 'format INTEGER, "rows" BIGINT, body JSON',
+}
+"""Table -> its columns. The documents have the user's own columns besides.
+
+A document has a line in `passages` if it is cut or has parts, by its first row; its other rows come
+after that one."""
+SCHEMA = "".join(f"CREATE TABLE {table}({columns});" for table, columns in TABLES.items())
+LIVE = """(
+    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
+)"""
+"""Documents that readers see."""
 _KINDS = {
     "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
     "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",
@@ -45,12 +63,12 @@ def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
             raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
 
 
-def check_schema(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
-    """Raise `CorruptError` unless the tables are those of `schema`.
+def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `CorruptError` unless the tables are those of `SCHEMA`.
 
     The documents table has the user's own columns besides.
     """
-    tables, columns = _expected(schema), _columns(connection)
+    tables, columns = _expected(), _columns(connection)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
     for table, own in tables.items():
@@ -69,8 +87,8 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
 
 
 @cache
-def _expected(schema: str) -> dict[str, dict[str, str]]:
+def _expected() -> dict[str, dict[str, str]]:
     """Columns of each table, as this DuckDB reports them."""
     with duckdb.connect() as connection:
-        connection.execute(schema)
+        connection.execute(SCHEMA)
         return _columns(connection)

@@ -36,7 +36,7 @@ def comparison(collection: Collection, progress: Progress = silent) -> dict[str,
     the encoder's vectors, and over the same vectors whitened, where only compression differs.
     """
     step = max(collection._state.rows // MEASURED, 1)
-    stored = collection._store.documents(range(0, collection._state.rows, step))
+    stored = collection._store.documents.read(range(0, collection._state.rows, step))
     texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
     vectors = encoded(collection.encoder, texts, progress)
     exact_search = ExactSearch(collection)

@@ -65,7 +65,7 @@ class LiveRows:
         InputError
             If two passages have the same key, as may be once in many millions.
         """
-        ids = collection._store.ids(snapshot.state.rows)
+        ids = collection._store.ids.by_row(snapshot.state.rows)
         rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
         firsts = snapshot.document_rows.documents(rows)
         keys = np.array(

@@ -60,7 +60,7 @@ def _faults(
         yield f"{pushed!r}: the index was reduced anew since; push it again"
         return
     source = RowSource(collection, snapshot, pushed._pushed, pushed._fitted)
-    ids = collection._store.ids(snapshot.state.rows)
+    ids = collection._store.ids.by_row(snapshot.state.rows)
     found = list(_row_faults(pushed, source, ids, progress))
     yield from found
     if not found and len(source):

@@ -15,7 +15,7 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ..catalog.constants import NoConstantError, bound, constants
+from ..catalog.where.constants import NoConstantError, bound, constants
 from .milvus_columns import (
     BITS,
     BOOL,

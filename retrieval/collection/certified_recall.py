@@ -16,8 +16,7 @@ from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reduced_index import ReducedIndex
 
-from ..catalog.certificate import Certificate
-from ..catalog.state import State
+from ..catalog.state import Certificate, State
 from .query_pools import ASKED
 from .recall_trials import NEAREST, Pool, without_own
 from .snapshot import Snapshot

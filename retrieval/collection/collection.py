@@ -25,11 +25,10 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
 
 from ..atomic_files import STORED_ENDINGS, file_name
-from ..catalog.certificate import Certificate
 from ..catalog.database import RenumberedError
 from ..catalog.folder_lock import waiting
 from ..catalog.metadata_columns import widened
-from ..catalog.state import State
+from ..catalog.state import Certificate, State
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit, id_text
 from ..encoders.adapters import as_encoder
@@ -186,7 +185,7 @@ class Collection:
             made = made and as_recorded(made, expected)
             return cls(ledger, made, model=model, trust_remote_code=trust_remote_code)
         except BaseException:
-            ledger.store.close()
+            ledger.store.database.close()
             raise
 
     @classmethod
@@ -220,7 +219,7 @@ class Collection:
 
     def close(self) -> None:
         """Release the catalog for other processes."""
-        self._ledger.store.close()
+        self._ledger.store.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -467,7 +466,7 @@ class Collection:
     def __contains__(self, id: object) -> bool:
         """Whether a document has this id."""
         try:
-            return not self._is_empty and bool(self._store.known([id_text(id)]))
+            return not self._is_empty and bool(self._store.ids.known([id_text(id)]))
         except InputError:  # what can be no id
             return False
 
@@ -576,7 +575,7 @@ class Collection:
     ) -> Added:
         """As `add`, whose notes the caller reports in a way of its own."""
         read, columns = as_documents(documents)
-        new = [self._store.new_columns(types) for types in columns]
+        new = [self._store.columns.new(types) for types in columns]
         return self._add(read, new, vectors=vectors, refit=refit, progress=progress)
 
     def _add(
@@ -607,7 +606,7 @@ class Collection:
             raise InputError(f"{self.path}: built from given vectors; expected vectors for these")
         start = perf_counter()
         with self._current.change():
-            before = self._store.columns
+            before = self._store.columns.committed
             staged = staging.stage(
                 self._ledger,
                 documents,
@@ -619,8 +618,8 @@ class Collection:
                 progress,
                 missing=missing,
             )
-            notes = widened(before, self._store.columns)
-            self._current.shown = self._snapshot.with_columns(self._store.columns)
+            notes = widened(before, self._store.columns.committed)
+            self._current.shown = self._snapshot.with_columns(self._store.columns.committed)
             if self._state.unfinished:
                 added = self._resume(progress, given, refit=refit, start=start, gone=staged.gone)
             else:
@@ -754,7 +753,7 @@ class Collection:
             raise InputError("delete: expected either ids or a condition")
         with self._current.change():
             if where is None:
-                rows = self._store.rows_of(_ids(ids))
+                rows = self._store.ids.rows(_ids(ids))
             else:
                 rows = self._view(self._snapshot).rows_where(where)
             self._delete_rows(rows)

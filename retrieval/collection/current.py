@@ -87,14 +87,14 @@ class Current:
             folder was moved, or another has taken its place.
         """
         path, store = self._ledger.path, self._ledger.store
-        if store.read_only:
+        if store.database.read_only:
             raise InputError(
                 f"{path}: opened with read_only=True; expected to be opened for changes"
             )
         with self._changing:
-            store.check_place()
+            store.database.check_place()
             self._settle()
-            if store.in_transaction:  # of this thread: others wait
+            if store.database.in_transaction:  # of this thread: others wait
                 raise InputError(f"{path}: a change is under way; expected one at a time")
             try:
                 yield
@@ -107,7 +107,7 @@ class Current:
     def _settle(self) -> None:
         if self._in_doubt:
             self._ledger.read_again()
-        now = (self._ledger.state.generation, self._ledger.store.epoch)
+        now = (self._ledger.state.generation, self._ledger.store.database.epoch)
         if now != (self.shown.state.generation, self.shown.epoch):
             self.shown = first_snapshot(self._ledger)
         self._in_doubt = False

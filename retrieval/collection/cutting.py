@@ -14,8 +14,7 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
-from ..catalog.document_rows import DocumentRows
-from ..catalog.passages_table import Cut
+from ..catalog.passages_table import Cut, DocumentRows
 from ..documents import content
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LEAST_TOKENS, LONGEST_UNIT, Count, divided
@@ -87,7 +86,7 @@ def cut_staged(
         if encoder is not None and tokens is not None:
             long = _long(ledger, part, tokens, encoder)
             count = _counter(encoder()) if long else None
-        whole = store.whole(sorted(parts.keys() - long.keys()))
+        whole = store.documents.whole(sorted(parts.keys() - long.keys()))
         for row in sorted(parts.keys() | long.keys()):
             own = parts.get(row, ())
             if row in long and count is not None and tokens is not None:
@@ -104,7 +103,7 @@ def cut_staged(
     if found:
         progress("cutting", staged - first, staged - first)
         firsts, counts = np.array(found, dtype=np.int64).T
-        store.make_room(DocumentRows(firsts, counts), first)
+        store.documents.make_room(DocumentRows(firsts, counts), first)
     return staged + more
 
 
@@ -112,7 +111,7 @@ def _long(
     ledger: Ledger, part: slice, tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
     """Row -> title and text of the documents that have more tokens."""
-    asked = ledger.store.longer(part.start, part.stop, int(SURE * tokens))
+    asked = ledger.store.documents.longer(part.start, part.stop, int(SURE * tokens))
     long = {r: (title, text) for r, title, text in asked if len(text) > LONGEST_UNIT * tokens}
     rest = [(r, title, text) for r, title, text in asked if r not in long]
     if rest:

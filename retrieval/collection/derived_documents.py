@@ -35,7 +35,7 @@ def with_documents(
         If the block is damaged that an appended line would change.
     """
     lines, there = ledger.state.lines, ledger.state.rows
-    if lines is None or not lines.fit(ledger.store.columns):
+    if lines is None or not lines.fit(ledger.store.columns.committed):
         return with_new_documents(ledger, state, progress)
     if state.rows == there:
         return state, []
@@ -72,7 +72,7 @@ def _appended(
 ) -> tuple[State, list[Grown]]:
     first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
     try:
-        file = file.append(values, ledger.store.columns)
+        file = file.append(values, ledger.store.columns.committed)
     except UnwritableError:  # a column of times with zones, for example: DuckDB is asked for all
         return replace(state, lines=None), []
     if file.rows != state.rows:
@@ -87,9 +87,11 @@ def _appended(
 def _values(
     ledger: Ledger, start: int, stop: int, progress: Progress, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    columns = max(len(ledger.store.columns), 1)
+    columns = max(len(ledger.store.columns.committed), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         cuts = ledger.store.passages.between(part.start, part.stop)
-        for row, id, title, text, *own in ledger.store.values(part.start, part.stop, live=live):
+        for row, id, title, text, *own in ledger.store.documents.values(
+            part.start, part.stop, live=live
+        ):
             yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *own]
         progress("copying documents", part.stop - start, stop - start)

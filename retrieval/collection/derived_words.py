@@ -73,5 +73,5 @@ def _rows(
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row; where a text is cut, of its passages."""
     for part in batches(stop, READ_AT_ONCE, start):
-        yield from ledger.store.named_contents(part.start, part.stop, live=live)
+        yield from ledger.store.documents.named_contents(part.start, part.stop, live=live)
         progress("indexing words", part.stop - start, stop - start)

@@ -16,7 +16,7 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.ranking import compacted
 
-from ..catalog.document_rows import DocumentRows
+from ..catalog.passages_table import DocumentRows
 from ..documents import Document, Hit
 from ..passages import headings_of, part_at
 

@@ -20,7 +20,7 @@ from slimdex.indexes.vector_file import BLOCK_BYTES
 from slimdex.indexes.workers import PartError
 
 from ..atomic_files import sync
-from ..catalog.store import PartlyRead
+from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
 from .kept_vectors import DIGEST, KeptVectors
@@ -76,8 +76,8 @@ def encode_pending(
         sync(ledger.path)
         state = replace(state, encoded=len(vectors))
         with ledger.transaction():
-            store.set_blocks(state.vectors, first_block, list(vectors.blocks(first_block)))
-            store.set_partly_read(found.partly)
+            store.blocks.replace_from(state.vectors, first_block, list(vectors.blocks(first_block)))
+            store.readings.put(found.partly)
             ledger.set_state(state)
         done += found.encoded
     return done
@@ -178,11 +178,11 @@ def _encoded_windows(
             yield _assembled(ledger, window, vectors, partly)
     except PartError as error:
         rows = error.part.rows
-        raise EncodingError(ledger.store.ids_between(rows.start, rows.stop), str(error)) from error
+        raise EncodingError(ledger.store.ids.between(rows.start, rows.stop), str(error)) from error
 
 
 def _window(ledger: Ledger, known: KeptVectors, rows: slice, most: int) -> Window:
-    contents = ledger.store.contents(rows.start, rows.stop)
+    contents = ledger.store.documents.contents(rows.start, rows.stop)
     kept, old = known.among(contents)
     is_empty = np.array([not text for text in contents], dtype=np.bool_)
     empty = np.flatnonzero(is_empty)
@@ -197,7 +197,7 @@ def _assembled(ledger: Ledger, window: Window, vectors: Matrix, partly: PartlyRe
     out: Matrix = np.zeros((count, ledger.state.dim), dtype=np.float32)
     out[window.todo] = vectors
     out[window.kept] = ledger.vectors().take(window.old)
-    before = ledger.store.partly_read(window.old)
+    before = ledger.store.readings.of(window.old)
     same_rows = zip(window.kept.tolist(), window.old.tolist(), strict=True)
     read = {start + i: before[row] for i, row in same_rows if row in before}
     read |= {start + i: (0, 0) for i in window.empty.tolist()}
@@ -228,7 +228,7 @@ class _Work:
         self._documents, self._progress = state.staged - state.rows, progress
         self._last_row = state.staged
         self._finished, self._total = (
-            ledger.store.characters(state.rows, stop, self.most)
+            ledger.store.documents.characters(state.rows, stop, self.most)
             + TEXT_CHARACTERS * (stop - state.rows)
             for stop in (state.encoded, state.staged)
         )

@@ -109,12 +109,12 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
     Some are read to see that; then nothing is lost if they take the others' places.
     """
-    there = store.known([prefix + path for path in source.paths])
+    there = store.ids.known([prefix + path for path in source.paths])
     if 2 * len(there) < max(len(source.paths), store.origins.count(place)):
         return False
     paths = [path for path in source.paths if prefix + path in there]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLE)}
-    old = store.documents([there[id] for id in read])
+    old = store.documents.read([there[id] for id in read])
     return bool(read) and all(
         (read[found.id].title, read[found.id].text) == (found.title, found.text)
         for found in old.values()

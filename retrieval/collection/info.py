@@ -40,7 +40,7 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "certificate": _certificate(snapshot),
         "encoder": state.encoder,
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": ledger.store.columns,
+        "columns": ledger.store.columns.committed,
         "memory": _memory(ledger.path, snapshot),
         "notes": [*advice, *([precision] if precision else [])],
         "words": _words(ledger.path, snapshot),
@@ -77,7 +77,7 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
 
 def _cut(ledger: Ledger) -> dict[str, float]:
     """How many documents are longer than what is read of a text, and the share of them that is."""
-    count, share = ledger.store.count_cut()
+    count, share = ledger.store.readings.count_cut()
     return {"documents": count, "share_read": round(share, 4)}
 
 

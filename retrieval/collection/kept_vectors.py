@@ -33,10 +33,10 @@ class KeptVectors:
     @classmethod
     def of(cls, ledger: Ledger, gone: Rows = NO_ROWS) -> KeptVectors:
         """Those of the documents that staged ones are to replace, and of others that go."""
-        documents = np.union1d(ledger.store.replaced_rows(ledger.state.rows), gone)
+        documents = np.union1d(ledger.store.ids.replaced(ledger.state.rows), gone)
         found = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            found += _digests(ledger.store.contents_of(documents[part]))
+            found += _digests(ledger.store.documents.contents_of(documents[part]))
         digests = np.array(found, dtype=DIGEST)
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], ledger.document_rows().all_rows(documents)[order])

@@ -25,7 +25,7 @@ from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 from slimdex.indexes.workers import HERE, Workers
 
 from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, remove, sync
-from ..catalog.document_rows import DocumentRows
+from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
 
@@ -78,7 +78,7 @@ class Ledger:
         shutil.rmtree(new, ignore_errors=True)  # of a process that was killed right here
         new.mkdir()
         try:
-            DocumentStore.create(new / CATALOG, state).close()
+            DocumentStore.create(new / CATALOG, state).database.close()
             sync(new)
             os.rename(new, path)
         except BaseException:
@@ -102,7 +102,7 @@ class Ledger:
             if not read_only:
                 ledger.remove_strays()
         except BaseException:
-            store.close()
+            store.database.close()
             raise
         return ledger
 
@@ -113,7 +113,7 @@ class Ledger:
 
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
-        documents = self.store.deleted_rows()
+        documents = self.store.documents.deleted()
         documents = documents[documents < self.state.rows]
         return self.document_rows().all_rows(documents)
 
@@ -137,7 +137,7 @@ class Ledger:
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, those that are being added included."""
-        return self.store.textless_rows()
+        return self.store.readings.textless()
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors; those without text have none."""
@@ -202,11 +202,11 @@ class Ledger:
         """
         with self.transaction():
             if len(delete):
-                self.store.delete_rows(delete)
+                self.store.documents.delete(delete)
             for file, first_block in ((each.file, each.first_block) for each in grown):
                 blocks = list(file.blocks(first_block))
-                self.store.set_blocks(file.path.name, first_block, blocks)
-            self.store.forget_blocks(state.file_names)
+                self.store.blocks.replace_from(file.path.name, first_block, blocks)
+            self.store.blocks.keep(state.file_names)
             self.set_state(state)
         self.remove_strays()
 
@@ -234,7 +234,7 @@ class Ledger:
 
         Who gives a block a new checksum must not vouch for old damage.
         """
-        known = self.store.blocks(file.path.name)
+        known = self.store.blocks.of(file.path.name)
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
             raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
 
@@ -249,11 +249,13 @@ class Ledger:
             kept = self.vectors()
             first_block = kept.nbytes // BLOCK_BYTES
             self.store.discard_from(self.state.rows)
-            self.store.set_blocks(self.state.vectors, first_block, list(kept.blocks(first_block)))
+            self.store.blocks.replace_from(
+                self.state.vectors, first_block, list(kept.blocks(first_block))
+            )
 
     def read_again(self) -> None:
         """See in the catalog what is committed, whatever was thought to be."""
-        self.store.read_columns()
+        self.store.columns.read_again()
         self.state = self.store.state()
 
     def remove_strays(self) -> None:

@@ -88,12 +88,12 @@ def _candidates(file: InputFile) -> Iterator[str]:
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     """Whether no document of the index would be replaced by one that says something else."""
-    rows = store.made_up_rows(prefix)
+    rows = store.ids.made_up(prefix)
     if not rows:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        found = store.documents([rows[id] for id in again])
+        found = store.documents.read([rows[id] for id in again])
         if not all(_says_no_less(again[old.id], old) for old in found.values()):
             return False
     return True

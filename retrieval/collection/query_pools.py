@@ -25,7 +25,7 @@ from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
-from ..catalog.document_rows import DocumentRows
+from ..catalog.passages_table import DocumentRows
 from ..catalog.store import DocumentStore
 from ..documents import passage_content
 from ..encoders.base import Encoder, encode_queries
@@ -107,7 +107,7 @@ def document_pool(
 def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
     """Title and text of the passage, or of the whole document, that each of some rows is."""
     firsts = snapshot.document_rows.documents(rows).tolist()
-    found = store.documents(sorted({*firsts}), snapshot.epoch)
+    found = store.documents.read(sorted({*firsts}), snapshot.epoch)
     return [
         passage_content(found[first], row - first)
         for first, row in zip(firsts, rows.tolist(), strict=True)

@@ -13,7 +13,7 @@ from slimdex.indexes.progress import Progress
 from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import sync
-from ..catalog.store import PartlyRead
+from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder
 from .encoding import encoded_steps
 from .ledger import Ledger
@@ -25,7 +25,7 @@ def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
     path, dtype = ledger.path / state.vectors, STORED[state.stored]
     file = VectorFile.made_whole(path, state.dim, state.encoded, dtype)
     sync(ledger.path)
-    known = ledger.store.blocks(state.vectors)
+    known = ledger.store.blocks.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     total = sum(len(file.rows_of_block(block)) for block in lost)
     done = 0
@@ -34,8 +34,8 @@ def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
         vectors, partly = _encoded(ledger, encoder, rows, done, total, progress)
         digest = file.overwrite(block, vectors)
         with ledger.transaction():
-            ledger.store.set_block(state.vectors, block, digest)
-            ledger.store.set_partly_read(partly)
+            ledger.store.blocks.replace(state.vectors, block, digest)
+            ledger.store.readings.put(partly)
         done += len(rows)
 
 
@@ -43,7 +43,7 @@ def _encoded(
     ledger: Ledger, encoder: Encoder, rows: range, done: int, total: int, progress: Progress
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors of some rows' documents, and the rows whose text was not read to its end."""
-    contents = ledger.store.contents(rows.start, rows.stop)
+    contents = ledger.store.documents.contents(rows.start, rows.stop)
     encoded: Matrix = np.zeros((len(rows), ledger.state.dim), dtype=np.float32)
     partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}
     todo = [i for i, text in enumerate(contents) if text]

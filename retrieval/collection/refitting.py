@@ -10,7 +10,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 
-from ..catalog.certificate import Certificate
+from ..catalog.state import Certificate
 from . import writer
 from .certified_recall import (
     ERROR,

@@ -21,7 +21,7 @@ from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_index import FaissIndex
 
-from ..catalog.certificate import Certificate
+from ..catalog.state import Certificate
 from .certified_recall import ERROR
 from .ledger import Ledger
 from .metric_choice import Choice

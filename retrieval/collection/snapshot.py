@@ -14,7 +14,7 @@ from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
-from ..catalog.document_rows import DocumentRows
+from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..words.word_index import WordIndex
 from .document_file import DocumentFile
@@ -78,8 +78,8 @@ class Snapshot:
             ledger.state,
             deleted,
             textless,
-            ledger.store.epoch,
-            ledger.store.columns,
+            ledger.store.database.epoch,
+            ledger.store.columns.committed,
             ledger.document_rows(),
             _loaded=kept,
             _words=[] if words is None else [words],

@@ -124,10 +124,10 @@ def _insert(
 ) -> int:
     """Documents, a row each so far, with columns for what they have; returns the row after them."""
     for types in columns:
-        store.declare_columns(types)
+        store.columns.declare(types)
     staged, iterator = first, iter(documents)
     while batch := _some(iterator):
-        store.insert(staged, batch)
+        store.documents.insert(staged, batch)
         staged += len(batch)
     return staged
 
@@ -135,20 +135,20 @@ def _insert(
 def _check_inserted(ledger: Ledger, first: int, staged: int, vectors: GivenVectors | None) -> None:
     """Raise `InputError` if these documents can't be added together."""
     store, count = ledger.store, staged - first
-    if vectors is None and ledger.state.settings is None and not store.has_text(first):
+    if vectors is None and ledger.state.settings is None and not store.documents.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one that has")
     if vectors is not None and len(vectors) != count:
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
         )
-    if twice := store.duplicate_id(first):
+    if twice := store.ids.duplicate(first):
         id, row, other = twice
         raise TwiceError(id, row - first, other - first)
 
 
 def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
     """Drop the staged documents that are there already; returns how many."""
-    unchanged, there = store.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    unchanged, there = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
     if len(unchanged):
         store.origins.adopt(unchanged, there)
         store.drop_rows(unchanged, first)

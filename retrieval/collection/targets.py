@@ -13,7 +13,7 @@ from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..catalog.certificate import Certificate
+from ..catalog.state import Certificate
 from .certified_recall import ERROR
 
 PROVING = 1500

@@ -21,7 +21,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
 
-from ..catalog.certificate import Certificate
+from ..catalog.state import Certificate
 from ..encoders.base import Encoder
 from . import hybrid_choice, metric_choice, targets
 from .certified_recall import ERROR
@@ -277,7 +277,7 @@ def _labelled(
 ) -> list[tuple[str, dict[int, int], int]]:
     """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
     assert asked.labels is not None
-    ids, gone = ledger.store.ids(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = ledger.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # Of a document that is cut the first passage stands for all.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

@@ -100,7 +100,7 @@ def _part_faults(ledger: Ledger, part: Part) -> list[str]:
 
 def _bad_blocks(ledger: Ledger, file: BlockFile) -> list[int]:
     """Numbers of the blocks whose checksum is not the catalog's."""
-    found, expected = dict(file.blocks()), ledger.store.blocks(file.path.name)
+    found, expected = dict(file.blocks()), ledger.store.blocks.of(file.path.name)
     return sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
 
 

@@ -59,7 +59,7 @@ class View:
         rows = snapshot.document_rows
         if where is not None:
             with stage("filter"):
-                found = self.store.rows_where(where, snapshot.state.rows, snapshot.epoch)
+                found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
                 allowed = rows.all_rows(found)
         if words is not None:
             return self._fused(queries, k, words, allowed, candidates, per)
@@ -113,10 +113,10 @@ class View:
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file that has them so, or from the catalog."""
-        self.store.ensure_open()
+        self.store.database.ensure_open()
         file = self.snapshot.documents()
         if file is None:
-            return self.store.documents(rows, self.snapshot.epoch)
+            return self.store.documents.read(rows, self.snapshot.epoch)
         return file.documents(rows, self.snapshot.columns)
 
     def by_id(self, ids: Sequence[str]) -> list[Document]:
@@ -127,7 +127,7 @@ class View:
         InputError
             If an id is unknown.
         """
-        rows = self.store.row_by_id(ids, self.snapshot.epoch)
+        rows = self.store.ids.row_by_id(ids, self.snapshot.epoch)
         if max(rows.values(), default=-1) >= self.snapshot.state.rows:
             raise RenumberedError  # added since: the next snapshot has them
         found = self.documents([rows[id] for id in ids])
@@ -135,5 +135,7 @@ class View:
 
     def rows_where(self, where: str) -> Rows:
         """First rows of live documents that a condition holds for, in order."""
-        found = self.store.rows_where(where, self.snapshot.state.rows, self.snapshot.epoch)
+        found = self.store.documents.rows_where(
+            where, self.snapshot.state.rows, self.snapshot.epoch
+        )
         return np.setdiff1d(found, self.snapshot.deleted, assume_unique=True)

@@ -20,8 +20,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import publish
-from ..catalog.certificate import Certificate
-from ..catalog.state import State
+from ..catalog.state import Certificate, State
 from .derived_documents import with_documents, with_new_documents
 from .derived_words import with_new_words, with_words
 from .index_files import encode_rows, fit, save_codes
@@ -66,7 +65,7 @@ def add_pending(
 ) -> tuple[Snapshot, Added]:
     """Staged documents, all encoded, become visible; those go whose ids they have, and `gone`."""
     old, store = ledger.state, ledger.store
-    vectors, replaced_documents = ledger.vectors(old.staged), store.replaced_rows(old.rows)
+    vectors, replaced_documents = ledger.vectors(old.staged), store.ids.replaced(old.rows)
     rows = ledger.document_rows(old.staged)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     kept = ledger.moments().subtract(ledger.moments_of(replaced))
@@ -219,7 +218,7 @@ def _unread(ledger: Ledger) -> list[str]:
         notes.append(f"{cut:,} of {added:,} documents cut into {passages:,} passages")
     if empty := int((ledger.textless() >= first).sum()):
         notes.append(f"{empty:,} of {added:,} documents have no text: no search finds them")
-    count, part = ledger.store.count_cut(first)
+    count, part = ledger.store.readings.count_cut(first)
     if count:
         notes.append(
             f"{count:,} of {added:,} documents are longer than the encoder reads: "

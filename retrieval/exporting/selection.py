@@ -100,7 +100,7 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """The ids of the documents that some of the rows are of, one for each."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.collection._store.ids_of(firsts, self.snapshot.epoch)
+        found = self.collection._store.ids.of(firsts, self.snapshot.epoch)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
@@ -114,4 +114,4 @@ class Selection:
 
     def table(self, documents: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of some documents, by their first rows (n,)."""
-        return self.collection._store.arrow(documents, self.snapshot.epoch)
+        return self.collection._store.documents.arrow(documents, self.snapshot.epoch)

@@ -125,7 +125,7 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         if not filters:
             return None
-        return condition(filters, self.collection._store.columns)
+        return condition(filters, self.collection._store.columns.committed)
 
 
 def condition(filters: Mapping[str, Any], columns: Any) -> str:

@@ -88,7 +88,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
-        if self._collection is not None and SOURCE in self._collection._store.columns:
+        if self._collection is not None and SOURCE in self._collection._store.columns.committed:
             self._collection.delete(where=compared(SOURCE, "=", ref_doc_id))
 
     def delete_nodes(
@@ -142,7 +142,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             parts.append(compared("id", "IN", [*map(id_text, ids)]) if ids else "false")
         if filters is not None and filters.filters:
             assert self._collection is not None
-            parts.append(condition(filters, self._collection._store.columns))
+            parts.append(condition(filters, self._collection._store.columns.committed))
         return joined("AND", parts) if parts else None
 
 

@@ -250,7 +250,7 @@ def _answers(
     top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
     """The nearest to queries (q, d), or with `top_ranked` those of a query's own list."""
-    ids = collection._store.ids(collection._state.rows)
+    ids = collection._store.ids.by_row(collection._state.rows)
     if top_ranked is not None:
         lists = [top_ranked.get(name) or [] for name in names]
         answers = [

@@ -114,7 +114,7 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
     """The documents nearest to a query; of several, the best of all of them together."""
     index = service_of(request).named(name)
     texts = [body.query] if isinstance(body.query, str) else body.query
-    columns = [*OWN_COLUMNS[1:4], *index.collection._store.columns]
+    columns = [*OWN_COLUMNS[1:4], *index.collection._store.columns.committed]
     where = condition(body.filters, columns) if body.filters else None
     found = await index.search(texts, How(body.max_num_results, where))
     best: dict[str, Hit] = {}

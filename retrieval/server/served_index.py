@@ -99,7 +99,7 @@ class ServedIndex:
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        self._columns = _Fact(self, lambda collection: collection._store.column_values.facts())
+        self._columns = _Fact(self, lambda collection: collection._store.columns.facts())
         self._chance = _Fact(self, Collection.chance_score)
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
@@ -222,10 +222,10 @@ class ServedIndex:
     async def can_read(self) -> bool:
         """Whether the catalog can be read; one that failed is opened again, if that can be."""
         store = self.collection._store
-        if not store.is_usable:
+        if not store.database.is_usable:
             with suppress(SlimdexError, OSError):
-                await self.read(lambda _: store.ensure_open())
-        return store.is_usable
+                await self.read(lambda _: store.database.ensure_open())
+        return store.database.is_usable
 
     async def read(self, function: Callable[[Collection], T]) -> T:
         """What a function makes of the collection, which it does not change."""

@@ -117,7 +117,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
-        return collection._store.columns, {d.id: dict(d.metadata) for d in collection}
+        return collection._store.columns.committed, {d.id: dict(d.metadata) for d in collection}
 
 
 SCALARS = {
@@ -191,7 +191,7 @@ def test_a_text_is_read_as_the_column_type_or_refused(
 ) -> None:
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection, collection._ledger.transaction():
-        collection._store.declare_columns({"v": type_})
+        collection._store.columns.declare({"v": type_})
     WAYS["dicts"](path, [{"id": "a", "text": "one", "v": text}])
     WAYS[way](path, [{"id": "b", "text": "two", "v": text}])
     columns, found = held(path)

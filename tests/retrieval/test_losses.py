@@ -53,7 +53,7 @@ def test_the_last_step_is_what_eval_measures_and_float16_its_exact_search(
     # eval asks for 100 documents, so that as many candidates are rescored
     vectors = WordEncoder().encode([text for _, text in queries])
     scores, rows = collection._search_vectors(vectors, 10)
-    ids = collection._store.ids(collection._state.rows)
+    ids = collection._store.ids.by_row(collection._state.rows)
     own = per_query(scores, rows, [id for id, _ in queries], ids, qrels)["ndcg@10"].mean()
     assert values["index"] == pytest.approx(own, abs=1e-6)
     changes = [step["change"] for step in report["steps"][2:]]

@@ -429,7 +429,9 @@ def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
     synced("notes")
     with Collection.open("x", encoder()) as collection:
         rows = collection._snapshot.live_documents()
-        texts = [t for row in rows for t in collection._store.contents_of(np.array([row]))]
+        texts = [
+            t for row in rows for t in collection._store.documents.contents_of(np.array([row]))
+        ]
         every = collection._snapshot.document_rows.all_rows(rows)
         stored = collection._vectors.take(every)
         assert np.allclose(stored, encoder().encode(texts), atol=2e-3)

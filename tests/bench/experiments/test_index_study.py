@@ -53,7 +53,7 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
 def test_queries_have_some_words_of_their_documents(collection: Collection) -> None:
     texts = half_remembered(collection, 30, np.random.default_rng(0))
     rows = np.sort(np.random.default_rng(0).choice(900, 30, replace=False)).tolist()
-    documents = collection._store.documents(rows)
+    documents = collection._store.documents.read(rows)
     kept = [
         (len(text.split()), len(documents[row].content.split()))
         for text, row in zip(texts, rows, strict=True)

@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> DocumentStore:
 
 
 def fill(store: DocumentStore, *documents: Document, rows: int | None = None) -> None:
-    store.insert(0, documents)
+    store.documents.insert(0, documents)
     count = len(documents) if rows is None else rows
     store.set_state(State({}, 3, Settings(), rows=count, staged=len(documents)))
 
@@ -34,7 +34,7 @@ def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
         Document("c", "three", metadata={"mixed": 1}),
         Document("d", "four", metadata={"mixed": "s"}),
     )
-    assert store.columns == {
+    assert store.columns.committed == {
         "n": "BIGINT",
         "f": "DOUBLE",
         "d": "DATE",
@@ -42,26 +42,26 @@ def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
         "l": "JSON",
         "mixed": "VARCHAR",
     }
-    found = store.documents([1, 0])
+    found = store.documents.read([1, 0])
     assert found[0].metadata["d"] == date(2020, 1, 1)
     assert found[1].metadata["l"] == {"k": [1]}
-    assert store.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+    assert store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
 
 
 def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
-    store.insert(0, [Document("a", "one")])
-    store.insert(1, [Document("b", "two", metadata={"n": 4})])
-    assert store.documents([0, 1])[0].metadata == {"n": None}
-    assert store.documents([0, 1])[1].metadata == {"n": 4}
+    store.documents.insert(0, [Document("a", "one")])
+    store.documents.insert(1, [Document("b", "two", metadata={"n": 4})])
+    assert store.documents.read([0, 1])[0].metadata == {"n": None}
+    assert store.documents.read([0, 1])[1].metadata == {"n": 4}
 
 
 def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
-    store.insert(0, [Document("a", "one", metadata={"n": 4})])
+    store.documents.insert(0, [Document("a", "one", metadata={"n": 4})])
     with pytest.raises(InputError, match="'b': 'many' in column 'n'; expected BIGINT"):
-        store.insert(1, [Document("b", "two", metadata={"n": "many"})])
+        store.documents.insert(1, [Document("b", "two", metadata={"n": "many"})])
     for name in ("Text", "", 5):
         with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
-            store.insert(1, [Document("b", "two", metadata={name: "many"})])  # type: ignore[dict-item]
+            store.documents.insert(1, [Document("b", "two", metadata={name: "many"})])  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_a_column_widens_and_loses_nothing(
     store: DocumentStore, old: object, new: object, type_: str, found: list[object] | None
 ) -> None:
     with store.transaction():
-        store.insert(0, [Document("a", "one", metadata={"n": old})])
-        store.insert(1, [Document("b", "two", metadata={"N": new})])
-    assert store.columns == {"n": type_}
-    values = [store.documents([0, 1])[row].metadata["n"] for row in (0, 1)]
+        store.documents.insert(0, [Document("a", "one", metadata={"n": old})])
+        store.documents.insert(1, [Document("b", "two", metadata={"N": new})])
+    assert store.columns.committed == {"n": type_}
+    values = [store.documents.read([0, 1])[row].metadata["n"] for row in (0, 1)]
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
 
 def test_json_that_we_have_not_written(tmp_path: Path) -> None:
     store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
-    store.insert(0, [Document("a", "one", metadata={"n": {}})])
-    store.close()
+    store.documents.insert(0, [Document("a", "one", metadata={"n": {}})])
+    store.database.close()
     with duckdb.connect(str(tmp_path / "c.duckdb")) as stranger:
         stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
     store = DocumentStore.open(tmp_path / "c.duckdb", read_only=True)
     with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
-        store.documents([0])
+        store.documents.read([0])
 
 
 @pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
@@ -106,19 +106,19 @@ def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
     store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
     metadata = {f"c{i}": i for i in range(columns)}
     with store.transaction():
-        store.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
-    assert store.documents([2, 0])[2] == Document("id2", "one", metadata=metadata)
+        store.documents.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
+    assert store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
     with store.transaction():
-        store._database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
+        store.database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
     with pytest.raises(CorruptError, match="documents that have the same row"):
-        store.documents([0, 1])
+        store.documents.read([0, 1])
 
 
 def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
-    store.insert(0, [Document("a", "one", metadata={"Year": 4})])
-    store.insert(1, [Document("b", "two", metadata={"year": 5})])
-    assert store.columns == {"Year": "BIGINT"}
-    assert [d.metadata for d in store.documents([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
+    store.documents.insert(0, [Document("a", "one", metadata={"Year": 4})])
+    store.documents.insert(1, [Document("b", "two", metadata={"year": 5})])
+    assert store.columns.committed == {"Year": "BIGINT"}
+    assert [d.metadata for d in store.documents.read([0, 1]).values()] == [{"Year": 4}, {"Year": 5}]
 
 
 @pytest.mark.parametrize(
@@ -126,29 +126,29 @@ def test_names_differ_by_more_than_case(store: DocumentStore) -> None:
 )
 def test_numbers_beyond_any_column(store: DocumentStore, digits: int, shown: str) -> None:
     """Python writes out no number of 5,000 digits, so no message may try to."""
-    store.insert(0, [Document("a", "x", metadata={"n": 0.5})])
+    store.documents.insert(0, [Document("a", "x", metadata={"n": 0.5})])
     with pytest.raises(InputError, match=f"'b': {shown} would lose digits"):
-        store.insert(1, [Document("b", "y", metadata={"n": 10**digits})])
+        store.documents.insert(1, [Document("b", "y", metadata={"n": 10**digits})])
 
 
 @pytest.mark.parametrize("first", [2**53 + 1, 0.5])
 def test_no_number_loses_digits(store: DocumentStore, first: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
     second = 0.5 if isinstance(first, int) else 2**53 + 1
-    store.insert(0, [Document("a", "x", metadata={"n": first})])
+    store.documents.insert(0, [Document("a", "x", metadata={"n": first})])
     with pytest.raises(InputError, match="9007199254740993 would lose digits"):
-        store.insert(1, [Document("b", "y", metadata={"n": second})])
-    store.insert(1, [Document("b", "y", metadata={"n": 2})])
-    assert store.documents([0])[0].metadata["n"] == first
+        store.documents.insert(1, [Document("b", "y", metadata={"n": second})])
+    store.documents.insert(1, [Document("b", "y", metadata={"n": 2})])
+    assert store.documents.read([0])[0].metadata["n"] == first
 
 
 def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).database.close()
     writer = DocumentStore.open(tmp_path / "c", read_only=False)
     for read_only in (True, False):
         with pytest.raises(InUseError, match="this process is writing to it"):
             DocumentStore.open(tmp_path / "c", read_only=read_only)
-    writer.close()
+    writer.database.close()
     readers = [DocumentStore.open(tmp_path / "c", read_only=True) for _ in range(2)]
     assert [reader.state().dim for reader in readers] == [3, 3]
 
@@ -170,36 +170,36 @@ def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     fill(store, Document("a", "one", metadata={"n": 4}))
     with pytest.raises(InputError) as raised:
-        store.rows_where(where, 9)
+        store.documents.rows_where(where, 9)
     message = str(raised.value)
     assert message.startswith(f"where {where!r}: ")
     assert "expected a condition on the columns id, title, text, n" in message
     assert "\n" not in message
-    assert store.rows_where("n = 4", 9).tolist() == [0]
+    assert store.documents.rows_where("n = 4", 9).tolist() == [0]
 
 
 def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(
     store: DocumentStore,
 ) -> None:
     fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
-    store.delete_rows(np.array([1]))
-    assert store.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
-    assert store.rows_of(["3", "0"]).tolist() == [0, 3]
+    store.documents.delete(np.array([1]))
+    assert store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
+    assert store.ids.rows(["3", "0"]).tolist() == [0, 3]
     for gone in ("1", "4", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
-            store.rows_of(["0", gone])
+            store.ids.rows(["0", gone])
 
 
 def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
     def fail() -> None:
         with store.transaction():
-            store.insert(0, [Document("a", "one", metadata={"n": 4})])
+            store.documents.insert(0, [Document("a", "one", metadata={"n": 4})])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert store.columns == {}
-    assert store.contents(0, 9) == []
+    assert store.columns.committed == {}
+    assert store.documents.contents(0, 9) == []
 
 
 def test_state_comes_back_as_it_was() -> None:
@@ -243,7 +243,7 @@ def test_another_format_is_refused(
     tmp_path: Path, found: str, error: type[Exception], reason: str
 ) -> None:
     path = tmp_path / "c.duckdb"
-    DocumentStore.create(path, State({}, 3, Settings())).close()
+    DocumentStore.create(path, State({}, 3, Settings())).database.close()
     with duckdb.connect(str(path)) as connection:
         connection.execute(f"UPDATE state SET format = {found}")
     for read_only in (True, False):

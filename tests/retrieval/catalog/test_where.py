@@ -15,8 +15,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.catalog.store import DocumentStore
-from slimdex.retrieval.catalog.where import LONGEST, checked, seconds_allowed
-from slimdex.retrieval.catalog.where_vocabulary import FUNCTIONS
+from slimdex.retrieval.catalog.where.condition import LONGEST, checked, seconds_allowed
+from slimdex.retrieval.catalog.where.vocabulary import FUNCTIONS
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE
 
@@ -27,7 +27,7 @@ COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ün
 def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     path = tmp_path_factory.mktemp("where") / "c.duckdb"
     store = DocumentStore.create(path, State({}, 3, Settings()))
-    store.declare_columns({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+    store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
     documents = [
         Document(
             f"id{i}",
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
         )
         for i in range(8)
     ]
-    store.insert(0, documents)
+    store.documents.insert(0, documents)
     store.set_state(State({}, 3, Settings(), rows=8, staged=8))
     return store
 
@@ -108,9 +108,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
 def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) -> None:
     if rows is None:
         with pytest.raises(InputError, match="unterminated"):
-            store.rows_where(where, 8)
+            store.documents.rows_where(where, 8)
     else:
-        assert store.rows_where(where, 8).tolist() == rows
+        assert store.documents.rows_where(where, 8).tolist() == rows
 
 
 ATTACKS = {
@@ -272,13 +272,13 @@ ATTACKS = {
 def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
     begin = time.process_time()
     with pytest.raises(InputError, match=ATTACKS[where]) as raised:
-        store.rows_where(where, 8)
+        store.documents.rows_where(where, 8)
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1200
     assert message.endswith(f"; expected a condition on the columns {', '.join(COLUMNS)}")
     assert time.process_time() - begin < 10  # of work, however busy the machine
-    assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
+    assert store.documents.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
 
 
 @pytest.mark.slow
@@ -287,44 +287,44 @@ def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     slow = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
     with slow.transaction():
         documents = [Document(str(i), "ab " * 500) for i in range(3000)]
-        slow.insert(0, documents)
+        slow.documents.insert(0, documents)
         slow.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
     where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
-        slow.rows_where(where, 3000)
+        slow.documents.rows_where(where, 3000)
     with pytest.raises(InputError, match="took more"), slow.transaction():
-        slow.rows_where(where, 3000)
+        slow.documents.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
-    assert slow.rows_where("id = '7'", 3000).tolist() == [7]
+    assert slow.documents.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
     assert seconds_allowed() == 60
-    assert slow.rows_where("id = '8'", 3000).tolist() == [8]
+    assert slow.documents.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
-            slow.rows_where("id = '7'", 3000)
+            slow.documents.rows_where("id = '7'", 3000)
 
 
 def test_nothing_is_committed_after_an_error_that_was_caught(tmp_path: Path) -> None:
     """DuckDB's own COMMIT would undo it and say nothing."""
     store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
     with store.transaction():
-        store.insert(0, [Document("a", "one", metadata={"n": 1})])
+        store.documents.insert(0, [Document("a", "one", metadata={"n": 1})])
         store.set_state(State({}, 3, Settings(), rows=1, staged=1))
 
     def change() -> None:
         with store.transaction():
-            store.insert(1, [Document("b", "two", metadata={"m": 1})])
+            store.documents.insert(1, [Document("b", "two", metadata={"m": 1})])
             with pytest.raises(InputError):
-                store.rows_where("CAST(id AS INT) = 1", 2)
+                store.documents.rows_where("CAST(id AS INT) = 1", 2)
 
     with pytest.raises(OSError, match="aborted"):
         change()
-    assert store.columns == {"n": "BIGINT"}
+    assert store.columns.committed == {"n": "BIGINT"}
     with store.transaction():
-        store.insert(1, [Document("c", "three", metadata={"n": 2})])
-    assert store.ids(3) == ["a", "c"]
+        store.documents.insert(1, [Document("c", "three", metadata={"n": 2})])
+    assert store.ids.by_row(3) == ["a", "c"]
 
 
 def test_only_listed_functions(store: DocumentStore) -> None:
@@ -377,7 +377,7 @@ def test_random_conditions_end_in_rows_or_in_one_line(
     where = between.join(pieces)
     message = ""
     try:
-        rows = set(store.rows_where(where, 8).tolist())
+        rows = set(store.documents.rows_where(where, 8).tolist())
     except InputError as error:
         rows, message = set(), str(error)
     assert rows <= set(range(8))
@@ -386,7 +386,7 @@ def test_random_conditions_end_in_rows_or_in_one_line(
 
 def test_a_strangers_macros_have_no_part_in_the_check(tmp_path: Path) -> None:
     """The parser is a database of its own."""
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).close()
+    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).database.close()
     with duckdb.connect(str(tmp_path / "c")) as connection:
         connection.execute("CREATE MACRO json_serialize_sql(x) AS '{\"error\": false}'")
     with pytest.raises(InputError, match="SUBQUERY"):

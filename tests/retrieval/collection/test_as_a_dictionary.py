@@ -166,7 +166,7 @@ class CollectionMachine(RuleBasedStateMachine):
         had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
         encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        rows = self.collection._store.rows_of
+        rows = self.collection._store.ids.rows
         added = self.collection._add(_documents(documents), missing=lambda first: rows(gone))
         assert added.unchanged == same
         assert added.documents == len(documents) - same
@@ -371,7 +371,7 @@ class WordsMachine(PassagesMachine):
         self.collection.compact()
         snapshot = self.collection._snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection._store.named_contents(0, snapshot.state.rows)
+            rows = self.collection._store.documents.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         found = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.certificate import Certificate
-from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import writer
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify

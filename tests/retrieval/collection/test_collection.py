@@ -320,7 +320,7 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     assert len(large) == 1200
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
-    assert large._store.ids(9999)[1200:] == ["other"]
+    assert large._store.ids.by_row(9999)[1200:] == ["other"]
     from slimdex.retrieval.collection.repair import verify
 
     large.close()
@@ -379,7 +379,7 @@ def test_documents_that_are_refused(
         collection.add(documents)
     assert message in str(raised.value)
     assert not collection._state.unfinished
-    assert collection._store.contents(0, 10) == []
+    assert collection._store.documents.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)

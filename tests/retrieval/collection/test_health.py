@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.certificate import Certificate
+from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import writer

@@ -103,7 +103,7 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
 
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
     snapshot = collection._snapshot
-    rows = {id: row for row, id in enumerate(collection._store.ids(COUNT))}
+    rows = {id: row for row, id in enumerate(collection._store.ids.by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
         found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))

@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.as_json import hit_json
-from slimdex.retrieval.catalog import database
+from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
@@ -113,8 +113,8 @@ def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
 @sweep
 @pytest.mark.parametrize("count", [99, 100, CHANCE.count(10_000, 2000)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setitem(database.LOCKED, "memory_limit", "500MB")  # half of what users have
-    monkeypatch.setitem(database.LIMITS, "memory_limit", "500MB")
+    for limits in (duckdb_connection.LOCKED, duckdb_connection.LIMITS):
+        monkeypatch.setitem(limits, "memory_limit", "500MB")  # half of what users have
     collection = Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
     collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
     metadata = {f"column {i}": i for i in range(count)}
@@ -151,4 +151,4 @@ def test_new_columns_in_other_letters(collection: Collection) -> None:
     collection._add(
         [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]
     )
-    assert collection._store.columns == {"Year": "DOUBLE"}
+    assert collection._store.columns.committed == {"Year": "DOUBLE"}

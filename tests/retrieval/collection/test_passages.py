@@ -14,7 +14,7 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
-from slimdex.retrieval.catalog.document_rows import DocumentRows
+from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
@@ -177,7 +177,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     with Collection.open(path, encoder) as collection:
         if columns:
             with collection._current.change(), collection._ledger.transaction():
-                collection._store.declare_columns(columns)
+                collection._store.columns.declare(columns)
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
@@ -237,7 +237,7 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
     encoder.calls = 9
     with Collection.open(tmp_path / "x", encoder) as collection:
         assert collection._state.encoded == 16
-        inside = collection._store.first_row(16)
+        inside = collection._store.passages.first_row(16)
         assert 16 - inside > 0, "the window ends inside a document"
         added = collection._resume()
         assert added.documents == len(collection) == 61
@@ -366,7 +366,7 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         for own in pool.own:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
-        ids = collection._store.ids(collection._state.rows)
+        ids = collection._store.ids.by_row(collection._state.rows)
         assert len(ids) == collection._state.rows
         report = evaluate_self(collection, sample=40)
         assert report["documents"] == 61

@@ -141,7 +141,7 @@ def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
 
 def test_numbers_that_disagree(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection, collection._store.transaction():
-        collection._store.delete_rows(np.array([0]))
+        collection._store.documents.delete(np.array([0]))
     (fault,) = verify(path)
     assert "moments" in fault
 

@@ -21,8 +21,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
 from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
-from slimdex.retrieval.catalog.certificate import Certificate
-from slimdex.retrieval.catalog.state import State
+from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document, Part
@@ -447,7 +446,7 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
 
 def test_the_configuration_is_locked(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        connection = collection._store._database._connection
+        connection = collection._store.database._connection
         for statement in (
             "SET enable_external_access = true",
             "SET lock_configuration = false",

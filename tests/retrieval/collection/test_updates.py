@@ -122,7 +122,7 @@ def test_compact_keeps_answers_and_frees_space(
         before = answers(collection)
         functions = answers(collection, "kind = 'function'")
         size, ram = sizes(path), collection._index.nbytes
-        documents = collection._store.documents(range(collection._state.rows))
+        documents = collection._store.documents.read(range(collection._state.rows))
         live = np.setdiff1d(np.arange(collection._state.rows), collection._deleted)
         assert collection.compact() == 400 + 67
         assert collection.compact() == 0
@@ -130,7 +130,7 @@ def test_compact_keeps_answers_and_frees_space(
         if settings.kind != "hnsw":  # its graph is another one
             assert answers(collection) == before
             assert answers(collection, "kind = 'function'") == functions
-        moved = collection._store.documents(range(800))
+        moved = collection._store.documents.read(range(800))
         assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
         after_sizes = sizes(path)
         assert after_sizes["vectors"] * 1267 == size["vectors"] * 800

@@ -17,7 +17,7 @@ from typing import Any
 import faiss
 
 from slimdex.indexes import linear, moments, rescoring, tensors
-from slimdex.retrieval.catalog import database
+from slimdex.retrieval.catalog import database, duckdb_connection
 from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -83,12 +83,11 @@ def run(
     for module in (moments, linear, rescoring):
         setattr(module, "save_tensors", stepped(tensors.save_tensors))  # noqa: B010
     setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
-    connected = database._connected
 
     def with_steps(path: Path, read_only: bool) -> Any:
-        return _Stepping(connected(path, read_only), step)
+        return _Stepping(duckdb_connection.connected(path, read_only), step)
 
-    setattr(database, "_connected", with_steps)  # noqa: B010
+    setattr(database, "connected", with_steps)  # noqa: B010
     change(path, stored)
     to_parent.send(steps)
 

@@ -77,7 +77,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
         for id in gone:
             del m[id]
 
-    return Change(lambda c: c._add(documents, missing=lambda first: c._store.rows_of(gone)), model)
+    return Change(lambda c: c._add(documents, missing=lambda first: c._store.ids.rows(gone)), model)
 
 
 def reduce(settings: Settings) -> Change:

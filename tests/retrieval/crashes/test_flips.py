@@ -30,11 +30,11 @@ def told(path: Path) -> Any:
         store = collection._store
         return (
             collection._state,
-            store.columns,
-            store.documents(range(collection._state.rows)),
+            store.columns.committed,
+            store.documents.read(range(collection._state.rows)),
             store.passages.between(0, collection._state.rows),
-            store.ids(collection._state.rows),
-            store.rows_where("kind = 'function'", collection._state.rows).tolist(),
+            store.ids.by_row(collection._state.rows),
+            store.documents.rows_where("kind = 'function'", collection._state.rows).tolist(),
             collection._deleted.tolist(),
             collection.search_many(QUERIES, limit=20),
             collection.search_many(QUERIES, limit=20, where="kind = 'function'"),

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from slimdex.indexes.errors import SlimdexError
-from slimdex.retrieval.catalog.where import SlowConditionError, seconds_allowed
+from slimdex.retrieval.catalog.where.condition import SlowConditionError, seconds_allowed
 from slimdex.retrieval.commands import Search
 from slimdex.retrieval.server import conditional
 from slimdex.retrieval.server.conditional import QUICK, SLOW, Conditional

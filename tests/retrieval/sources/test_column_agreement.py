@@ -51,7 +51,7 @@ def values(sources: Sources) -> dict[str, Any]:
 def held(collection: Collection) -> dict[str, Any]:
     with collection:
         rows = [row for row in range(collection._state.rows) if row not in collection._deleted]
-        found = collection._store.documents(rows)
+        found = collection._store.documents.read(rows)
         return {d.id: d.metadata.get("v") for d in found.values()}
 
 
@@ -120,9 +120,9 @@ def test_a_column_without_values_changes_none_that_is_there(value: str) -> None:
     for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
         shutil.rmtree("x", ignore_errors=True)
         collection = indexed(value)
-        before = collection._store.columns
+        before = collection._store.columns.committed
         assert not about_columns(add(collection, opened(source)))
-        assert collection._store.columns == before
+        assert collection._store.columns.committed == before
         assert held(collection)[f"{source[0]}0"] is None
 
 
@@ -173,7 +173,7 @@ def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str
     with pytest.raises(InputError) as raised:
         add(collection, opened(csv("b.csv", old, new)))
     assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is no {type_}: ")
-    assert collection._store.columns["v"] == type_
+    assert collection._store.columns.committed["v"] == type_
     assert list(held(collection)) == ["a0"]
 
 

@@ -10,9 +10,9 @@ import duckdb
 
 from slimdex.indexes.errors import InputError
 
-from ..sql import identifier
-from .where import limited, refusal, scratch, tree_of
-from .where_vocabulary import CLOCKS
+from ...sql import identifier
+from .condition import limited, refusal, scratch, tree_of
+from .vocabulary import CLOCKS
 
 
 class NoConstantError(Exception):

@@ -21,7 +21,7 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
-from .where_vocabulary import (
+from .vocabulary import (
     BUILDERS,
     CLASSES,
     CLOCKS,

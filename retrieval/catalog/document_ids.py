@@ -1,0 +1,235 @@
+"""DocumentIds and DocumentOrigins: which row has an id, and where each document came from.
+
+An origin is a digest of the place, 32 characters, a "/", and a stamp that changes when the file
+does; no stamp where that can't be known. See `sources.origins`, which writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import InputError, shortened
+
+from ..sql import identifier
+from .database import Database
+from .documents_table import COLUMNS_AT_ONCE
+from .metadata_columns import MetadataColumns
+from .passages_table import PassagesTable
+from .schema import LIVE
+
+ASKED_AT_ONCE = 65_536
+"""Ids looked up in one query."""
+PLACE = "left(slimdex_origin, 32)"
+"""Digests of places have so many characters. (DuckDB 2.0.0 fails on `split_part` of a column in
+which all is NULL.)"""
+
+
+class DocumentIds:
+    """The ids in the table of documents."""
+
+    def __init__(
+        self, database: Database, columns: MetadataColumns, passages: PassagesTable
+    ) -> None:
+        self._database, self._columns, self._passages = database, columns, passages
+
+    def by_row(self, stop: int) -> list[str]:
+        """The ids of the documents of rows 0 .. stop, deleted ones included, a row each."""
+        rows = self._database.fetch(
+            """SELECT id, len(starts) FROM documents LEFT JOIN passages USING ("row")
+            WHERE "row" < ? ORDER BY "row" """,
+            [stop],
+        )
+        return [id for id, count in rows for _ in range(count or 1)]
+
+    def of(self, rows: Rows, epoch: int | None = None) -> list[str]:
+        """The ids of some documents (n,), which are in order."""
+        found = self._database.fetch(
+            """SELECT id FROM documents WHERE "row" BETWEEN ? AND ?
+            AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [int(rows[0]), int(rows[-1]), rows.tolist()],
+            epoch,
+        )
+        return [id for (id,) in found]
+
+    def between(self, start: int, stop: int) -> tuple[str, str]:
+        """The ids of the first and the last document that has some of the rows start .. stop."""
+        rows = [self._passages.first_row(start), self._passages.first_row(stop - 1)]
+        found = self._database.fetch(
+            """SELECT id FROM documents WHERE "row" IN (?, ?) ORDER BY "row" """, rows
+        )
+        return found[0][0], found[-1][0]
+
+    def rows(self, ids: Sequence[str]) -> Rows:
+        """Live rows of the given ids, in order; raises `InputError` for an unknown one."""
+        return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
+
+    def row_by_id(self, ids: Sequence[str], epoch: int | None = None) -> dict[str, int]:
+        """Id -> its live row.
+
+        Raises
+        ------
+        InputError
+            If one is unknown.
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        known = dict(self._live(ids, epoch))
+        if unknown := [id for id in ids if id not in known]:
+            raise InputError(f"unknown id {shortened(unknown[0])}; expected the id of a document")
+        return known
+
+    def known(self, ids: Sequence[str]) -> dict[str, int]:
+        """Id -> its live row, for those that a document has."""
+        return dict(self._live(ids))
+
+    def _live(self, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
+        """(id, row) of the live documents that have one of the ids."""
+        # A join with the table's own staged rows would read every text; a list of ids does not.
+        sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
+        parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
+        return [row for part in parts for row in self._database.fetch(sql, [part], epoch)]
+
+    def made_up(self, prefix: str) -> dict[str, int]:
+        """Rows of the live documents whose ids are a prefix, a colon and a number, by id."""
+        found = self._database.fetch(
+            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
+        )
+        return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
+
+    def replaced(self, first_row: int) -> Rows:
+        """Live rows whose id comes again from first_row on."""
+        again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
+        rows = [row for _, row in self._live([id for (id,) in again])]
+        return np.array(sorted(rows), dtype=np.int64)
+
+    def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
+        """An id that stands twice among the rows from first_row on, with two of its rows."""
+        found = self._database.fetch(
+            """SELECT id, min("row") AS one, max("row") FROM documents WHERE "row" >= ?
+            GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
+            [first_row],
+        )
+        return found[0] if found else None
+
+    def unchanged(self, start: int, stop: int) -> tuple[Rows, Rows]:
+        """Documents of start .. stop, in order, that are in every column as the live one of the
+        same id; and the row of that one."""
+        columns = ["title", "text", *self._columns.types]
+        found = []
+        for part in batches(stop, ASKED_AT_ONCE, start):
+            alike = self._database.fetch(
+                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+            )
+            for few in batches(len(columns), COLUMNS_AT_ONCE):
+                alike = self._alike([id for id, *_ in alike], part, columns[few])
+            found += [rows for _, *rows in alike]
+        parts = self._passages.parts_text([row for pair in found for row in pair])
+        found = [(new, old) for new, old in found if parts.get(new) == parts.get(old)]
+        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _alike(self, ids: Sequence[str], rows: slice, columns: Sequence[str]) -> list[Any]:
+        """(id, row, row of the live document) of those that have the same in these columns."""
+        own = [identifier(column) for column in columns]
+        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
+        # A join with the whole table would read every text; one with the rows of known ids doesn't.
+        return self._database.fetch(
+            f"""WITH old AS MATERIALIZED (
+                SELECT id, "row", {", ".join(own)} FROM {LIVE}
+                WHERE id IN (SELECT unnest(?::VARCHAR[]))
+            )
+            SELECT id, new."row", old."row" FROM documents new JOIN old USING (id)
+            WHERE new."row" >= ? AND new."row" < ? AND {same}
+            ORDER BY new."row" """,
+            [ids, rows.start, rows.stop],
+        )
+
+
+class DocumentOrigins:
+    """Where each document came from, a column of the table of documents."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def known(self, place: str) -> set[str]:
+        """The origins of the live documents of a place."""
+        found = self._database.fetch(
+            f"SELECT DISTINCT slimdex_origin FROM {LIVE} WHERE {PLACE} = ?", [place]
+        )
+        return {origin for (origin,) in found}
+
+    def count(self, place: str) -> int:
+        """How many live documents are of a place."""
+        ((count,),) = self._database.fetch(
+            f"SELECT count(*) FROM {LIVE} WHERE {PLACE} = ?", [place]
+        )
+        return int(count)
+
+    def is_of_others(self, id: str, place: str) -> bool:
+        """Whether a live document has an id, and is known to come from another place."""
+        found = self._database.fetch(
+            f"SELECT 1 FROM {LIVE} WHERE id = ? AND {PLACE} <> ?", [id, place]
+        )
+        return bool(found)
+
+    def pending_places(self, first_row: int) -> set[str]:
+        """Of the documents from `first_row` on; "" where one has no origin."""
+        found = self._database.fetch(
+            f"SELECT DISTINCT coalesce({PLACE}, '') FROM documents WHERE \"row\" >= ?", [first_row]
+        )
+        return {place for (place,) in found}
+
+    def missing(
+        self, places: Sequence[str], current: Sequence[str], first_row: int
+    ) -> list[tuple[int, str, str]]:
+        """Row, id and place of the live documents of some places that have none of the `current`
+        origins, and whose id no document from `first_row` on has."""
+        return self._database.fetch(
+            f"""SELECT "row", id, {PLACE} FROM {LIVE}
+            WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
+            AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[]))
+            AND id NOT IN (SELECT id FROM documents WHERE "row" >= ?) ORDER BY "row" """,
+            [[*places], [*current], first_row],
+        )
+
+    def adopt(self, new: Rows, old: Rows) -> None:
+        """Documents take the origins of others that are the same, where these have one."""
+        self._database.execute(
+            """UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
+                SELECT old, slimdex_origin
+                FROM (SELECT unnest(?::BIGINT[]) AS new, unnest(?::BIGINT[]) AS old)
+                JOIN documents ON "row" = new
+            ) fresh WHERE documents."row" = fresh.old AND fresh.slimdex_origin IS NOT NULL
+            AND documents.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
+            [new.tolist(), old.tolist()],
+        )
+
+    def forget_stamps(self, first_row: int) -> None:
+        """Of the documents before `first_row` that are of the same files as one from there on.
+
+        Those are to be dropped: the files have to be read again.
+        """
+        self._database.execute(
+            f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE "row" < ?
+            AND slimdex_origin IN (SELECT slimdex_origin FROM documents WHERE "row" >= ?)""",
+            [first_row, first_row],
+        )
+
+    def moved(self, first_row: int, gone: Rows) -> int:
+        """How many of the documents that go come again from `first_row` on, under another id."""
+        ((count,),) = self._database.fetch(
+            f"""WITH old AS (
+                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM documents
+                WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
+            ), new AS (
+                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM documents
+                WHERE "row" >= ? AND id NOT IN (SELECT id FROM {LIVE}) GROUP BY 1
+            )
+            SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (said)""",
+            [gone.tolist(), first_row],
+        )
+        return int(count)

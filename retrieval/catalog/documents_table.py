@@ -1,0 +1,328 @@
+"""DocumentsTable: the documents with the user's columns, which a condition can be asked of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import CorruptError, InputError, shortened
+
+from ..column_types import by_lower_name, restored, type_of, types_of
+from ..documents import OWN_COLUMNS, Document, content
+from ..passages import Passage
+from ..sql import identifier
+from .column_fit import MisfitError, as_stored, shown
+from .database import Database
+from .duckdb_connection import DISK_ERRORS, is_damage, one_line
+from .metadata_columns import MetadataColumns
+from .passages_table import Cut, DocumentRows, PassagesTable
+from .where.condition import SlowConditionError, checked, limited, refusal
+
+NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
+"""Types that Arrow, or Parquet after it, has no room for."""
+COLUMNS_AT_ONCE = 500
+"""Columns read in one query: it takes memory for 2,048 values of each, several times."""
+
+
+class DocumentsTable:
+    """The table of documents in a catalog, each called by its first row."""
+
+    def __init__(
+        self, database: Database, columns: MetadataColumns, passages: PassagesTable
+    ) -> None:
+        self._database, self._columns, self._passages = database, columns, passages
+
+    def insert(self, first_row: int, documents: Sequence[Document]) -> None:
+        """Documents as rows first_row, first_row + 1, ...
+
+        Metadata become columns: new ones by the types of their values. A value that is not of its
+        column's type makes it wider where that loses nothing.
+        """
+        metadata = [by_lower_name(document) for document in documents]
+        self._columns.ensure(types_of(metadata, self._columns.settled))
+        values: list[tuple[str, str, list[Any]]] = [
+            ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
+            ("id", "VARCHAR", [d.id for d in documents]),
+            ("title", "VARCHAR", [d.title for d in documents]),
+            ("text", "VARCHAR", [d.text for d in documents]),
+            ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
+        ]
+        for column in list(self._columns.types):
+            given = [m.get(column.lower(), ("", None))[1] for m in metadata]
+            values.append((column, *self._stored(column, given, documents)))
+        names = ", ".join(identifier(column) for column, _, _ in values)
+        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
+        sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
+        parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
+        try:
+            self._database.execute(sql, [column for _, _, column in values])
+            self._passages.insert(parts)
+        except DISK_ERRORS:
+            raise
+        except (duckdb.Error, TypeError, OverflowError) as error:
+            raise InputError(
+                f"{_misfit(documents, values[5:])}a column's value does not fit its type: "
+                f"{one_line(error)}"
+            ) from error
+
+    def _stored(
+        self, column: str, values: Sequence[Any], documents: Sequence[Document]
+    ) -> tuple[str, list[Any]]:
+        """A column's type, which may be wider by then, and its values as DuckDB takes them."""
+        stored, type_ = list[Any](), self._columns.types[column]
+        for document, value in zip(documents, values, strict=True):
+            try:
+                stored.append(as_stored(value, type_))
+            except MisfitError as error:
+                if self._columns.widen(column, type_of(value)):
+                    return self._stored(column, values, documents)
+                raise InputError(
+                    f"document {shortened(document.id)}: {shown(value)} in column {column!r}; "
+                    f"expected {type_}"
+                ) from error
+            except InputError as error:
+                raise InputError(f"document {shortened(document.id)}: {error}") from error
+        return type_, stored
+
+    def delete(self, rows: Rows) -> None:
+        """Mark rows as deleted."""
+        self._database.execute(
+            'UPDATE documents SET deleted = true WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
+            [rows.tolist()],
+        )
+
+    def deleted(self) -> Rows:
+        """Rows marked as deleted, in order."""
+        return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
+
+    def make_room(self, cut: DocumentRows, first: int) -> None:
+        """Number the documents from `first` on, a row each so far, as they are cut.
+
+        Parameters
+        ----------
+        cut : the documents that have several rows, by the rows that they are to have.
+        """
+        more = np.cumsum(cut.counts - 1)
+        after = cut.firsts - np.concatenate([[0], more[:-1]])
+        self._database.execute(
+            """UPDATE documents SET "row" = numbered.new FROM (
+                SELECT "row" AS old, "row" + more AS new FROM documents
+                ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
+                ON "row" > after WHERE "row" >= ?
+            ) numbered WHERE documents."row" = numbered.old""",
+            [after.tolist(), more.tolist(), first],
+        )
+
+    def read(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
+        """The documents of the given rows, by row.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        CorruptError
+            If what a column says is JSON is none, or two documents have the same row.
+        """
+        columns = self._columns.committed
+        found = self._values(["id", "title", "text", *columns], rows, epoch)
+        cuts = self._passages.of(rows, epoch)
+        try:
+            read = {
+                row: Document(id, text, title, restored(columns, own))
+                for row, (id, title, text, *own) in found.items()
+            }
+            return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
+        except InputError as error:  # none that we have written
+            raise CorruptError(f"{self._database.path}: {error}") from error
+
+    def _values(
+        self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
+    ) -> dict[int, list[Any]]:
+        wanted, found = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            own = ", ".join(identifier(column) for column in columns[few])
+            sql = f"""SELECT "row", {own} FROM documents
+                WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
+            for row, *values in self._database.fetch(sql, [wanted], epoch):
+                found[row] += values
+        if any(len(values) != len(columns) for values in found.values()):
+            raise CorruptError(f"{self._database.path}: documents that have the same row")
+        return found
+
+    def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
+        """Row, id, title, text and the user's columns of the documents start .. stop, in order.
+
+        Parameters
+        ----------
+        live : whether documents that are deleted are left out.
+        """
+        columns = ["row", "id", "title", "text", *self._columns.committed]
+        which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
+        parts = []
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            own = ", ".join(identifier(column) for column in columns[few])
+            sql = f'SELECT {own} FROM documents WHERE {which} ORDER BY "row"'
+            parts.append(self._database.fetch(sql, [start, stop]))
+        if len(parts) == 1:
+            return parts[0]
+        return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+
+    def arrow(self, rows: Rows, epoch: int | None = None) -> Any:
+        """Id, title, text and the user's columns of some documents (n,), which are in order.
+
+        A `pyarrow.Table`, for who has pyarrow. JSON, UUID and those of
+        `NOT_IN_ARROW` are texts in it.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | self._columns.committed
+        read = [
+            f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
+            for c, t in types.items()
+        ]
+        which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
+        values, parts = [int(rows[0]), int(rows[-1]), rows.tolist()], list[Any]()
+        for few in batches(len(read), COLUMNS_AT_ONCE):
+            sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
+            parts.append(self._database.fetch_table(sql, values, epoch))
+            if len(parts[-1]) != len(rows):
+                raise CorruptError(f"{self._database.path}: documents that have the same row")
+        whole = parts[0]
+        for part in parts[1:]:
+            for name in part.column_names:
+                whole = whole.append_column(name, part[name])
+        return whole
+
+    def contents(self, start: int, stop: int) -> list[str]:
+        """What is encoded of the rows start .. stop."""
+        first = self._passages.first_row(start)
+        rows = self._database.fetch(
+            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
+            'ORDER BY "row"',
+            [first, stop],
+        )
+        cuts, found = self._passages.between(first, stop), list[str]()
+        for row, title, text in rows:
+            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            found += own[max(start - row, 0) : stop - row]
+        return found
+
+    def named_contents(
+        self, start: int, stop: int, *, live: bool = False
+    ) -> Iterator[tuple[str, str]]:
+        """Id and what is encoded, of each row of the documents that begin in start .. stop.
+
+        Parameters
+        ----------
+        live : whether documents that are deleted are left out.
+        """
+        which = " AND NOT deleted" if live else ""
+        rows = self._database.fetch(
+            'SELECT "row", id, title, text FROM documents '
+            f'WHERE "row" >= ? AND "row" < ?{which} ORDER BY "row"',
+            [start, stop],
+        )
+        cuts = self._passages.between(start, stop)
+        for row, id, title, text in rows:
+            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            yield from ((id, each) for each in own)
+
+    def contents_of(self, documents: Rows) -> list[str]:
+        """What is encoded of each row of some documents, which are in order."""
+        rows = self._database.fetch(
+            """SELECT "row", title, text FROM documents
+            WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [documents.tolist()],
+        )
+        cuts, found = self._passages.of(documents.tolist()), list[str]()
+        for row, title, text in rows:
+            found += cuts[row].contents(text) if row in cuts else [content(title, text)]
+        return found
+
+    def whole(self, rows: Sequence[int]) -> dict[int, Passage]:
+        """Row -> the one passage that each of some documents is."""
+        found = self._database.fetch(
+            """SELECT "row", title, length(text) FROM documents
+            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
+            [[*rows]],
+        )
+        return {row: Passage(0, length, title) for row, title, length in found}
+
+    def longer(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
+        """Row, title and text of the documents start .. stop that have more bytes, in order."""
+        return self._database.fetch(
+            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
+            'AND strlen(title) + strlen(text) > ? ORDER BY "row"',
+            [start, stop, bytes],
+        )
+
+    def has_text(self, first_row: int) -> bool:
+        """Whether a document from first_row on has a text or a title."""
+        found = self._database.fetch(
+            """SELECT 1 FROM documents
+            WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
+            [first_row],
+        )
+        return bool(found)
+
+    def characters(self, start: int, stop: int, most: int) -> int:
+        """Characters of the rows start .. stop, of each at most so many.
+
+        Of a document that is cut, all of the text counts, and of its passages no overlap.
+        """
+        ((found,),) = self._database.fetch(
+            """SELECT coalesce(sum(least(
+                length(title) + length(text), ?::HUGEINT * coalesce(len(starts), 1)
+            )), 0)
+            FROM documents LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
+            [most, start, stop],
+        )
+        return int(found)
+
+    def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
+        """Documents of rows 0 .. stop that a DuckDB expression holds for, deleted ones included.
+
+        They are in order.
+
+        Anything but an expression over the columns is refused: see `where.checked`.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows are of another epoch.
+        """
+        names = (*OWN_COLUMNS[1:4], *self._columns.committed)
+        where = checked(where, names)
+        with self._database.reading(epoch) as cursor:
+            try:
+                documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
+                with limited(cursor):
+                    found = documents.filter(where).project('"row"').fetchnumpy()
+                return np.sort(found["row"].astype(np.int64))
+            except SlowConditionError as error:
+                raise SlowConditionError(str(refusal(where, str(error), names))) from error
+            except duckdb.Error as error:
+                if isinstance(error, DISK_ERRORS) or is_damage(error):
+                    raise
+                raise refusal(where, one_line(error), names) from error
+
+
+def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
+    """Which document has a value that its column can't hold, to be put before an error."""
+    with duckdb.connect() as scratch:  # an error must not abort our transaction
+        for column, type_, values in columns:
+            for document, value in zip(documents, values, strict=True):
+                try:
+                    scratch.execute(f"SELECT ?::{type_}", [value])
+                except (duckdb.Error, TypeError, OverflowError):
+                    return f"document {document.id!r}, {column}={shortened(str(value), 40)}: "
+    return ""
