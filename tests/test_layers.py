@@ -96,7 +96,7 @@ def test_imports_run_one_way(file: Path) -> None:
             {
                 "bench/engines/peers",
                 "retrieval/catalog/column_fit",
-                "retrieval/catalog/constants",
+                "retrieval/catalog/where_tree",
                 "retrieval/catalog/database",
                 "retrieval/catalog/metadata_columns",
                 "retrieval/catalog/schema",

@@ -2,6 +2,6 @@
 
 `store` is what others use; the rest is how it is locked, opened, checked, migrated and asked.
 Files import only what is above them: folder_lock, journal, certificate, state, schema,
-where_vocabulary, database, where, constants, where_tree, column_fit, metadata_columns,
+where_vocabulary, database, where, where_tree, column_fit, metadata_columns,
 document_origins, column_values, document_rows, passages_table, migrations, store.
 """
