@@ -69,3 +69,12 @@ def test_a_value_that_is_no_constant_is_refused() -> None:
     for value in (None, float("nan"), {"gt": 1}, [1]):
         with pytest.raises(InputError, match="expected a text, a number or a truth"):
             as_sql(Compare("year", "=", value))
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["name = 'A' COLLATE NOCASE", "name = name", "n + 1 = 2", "price = 1e0", "tags = []"],
+)
+def test_more_than_comparisons_with_constants_is_no_tree(where: str) -> None:
+    with pytest.raises(UnsupportedError):
+        condition_of(where, COLUMNS)

@@ -1,4 +1,4 @@
 """Conditions on documents: which SQL expressions are allowed, and for how long one may run.
 
-Files import only what is above them: vocabulary, condition, constants.
+Files import only what is above them: vocabulary, condition, parsing.
 """

@@ -6,13 +6,18 @@ of it, NOT swaps true and false, and a part that is unknown is neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from slimdex.indexes.errors import shortened
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
 
 from ...conditions import ALWAYS, NEVER, And, Compare, Condition, Or, UnsupportedError
-from .constants import bound, constants
+from ...sql import identifier
+from .condition import limited, refusal, scratch, tree_of
+from .vocabulary import CLOCKS
 
 EXACT_REAL = 1 << 53
 """Doubles are not all whole numbers from here on."""
@@ -49,8 +54,10 @@ def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
 
     >>> condition_of("NOT Year >= 1990.5", {"year": "SMALLINT"})
     Compare(column='year', operator='>=', value=Decimal('1990.5'), truth=False)
+    >>> condition_of("day IN ('2024-02-29')", {"day": "DATE"})
+    Compare(column='day', operator='IN', value=(datetime.date(2024, 2, 29),), truth=True)
     """
-    tree = bound(where, columns)
+    tree = _bound(where, columns)
     return _Parser(columns).holds(tree, True)
 
 
@@ -71,7 +78,7 @@ class _Parser:
         if class_ == "COLUMN_REF":
             return self._flag(node, truth)
         if class_ == "CONSTANT":
-            _, (value,) = constants([node], "BOOLEAN", [*self._columns])
+            _, (value,) = _values([node], "BOOLEAN", self._columns)
             return ALWAYS if value is truth else NEVER
         if class_ == "BETWEEN":
             column, ends = self._constants(node["input"], [node["lower"], node["upper"]])
@@ -132,7 +139,7 @@ class _Parser:
         column, type_ = self._column(arguments[0])
         if type_ != "VARCHAR":
             raise UnsupportedError(f"{name!r} of a column of {type_}")
-        _, (pattern,) = constants(arguments[1:], "VARCHAR", [*self._columns])
+        _, (pattern,) = _values(arguments[1:], "VARCHAR", self._columns)
         if pattern is None:
             return NEVER
         if name in _PREFIXES:
@@ -148,7 +155,7 @@ class _Parser:
     ) -> tuple[str, list[Any]]:
         """A column, and the values with which it is compared."""
         column, type_ = self._column(node)
-        common, values = constants(others, type_, [*self._columns])
+        common, values = _values(others, type_, self._columns)
         if not _is_exact(type_, common):
             raise UnsupportedError(f"column {column!r} ({type_}) beside {common}")
         for value in values:
@@ -187,3 +194,70 @@ def _is_exact(type_: str, common: str) -> bool:
         return common == type_
     is_whole = common in _INTEGERS or common.startswith(("DECIMAL", "INTEGER_LITERAL"))
     return is_whole or (type_ in _INTEGERS and common == "DOUBLE")
+
+
+def _bound(where: str, columns: Mapping[str, str]) -> dict[str, Any]:
+    """DuckDB's tree of a condition; raises `InputError` if it compares what can't be compared."""
+    tree = tree_of(where, [*columns])
+    described = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
+    cursor = scratch().cursor()
+    try:
+        cursor.execute(f"CREATE OR REPLACE TEMP TABLE documents({described})")
+        with limited(cursor):
+            cursor.sql("SELECT * FROM documents").filter(where).fetchall()
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split("\n\n")[0].split())
+        raise refusal(where, reason, [*columns]) from error
+    finally:
+        cursor.close()
+    return tree
+
+
+def _values(
+    nodes: Sequence[Mapping[str, Any]], type_: str, names: Container[str]
+) -> tuple[str, list[Any]]:
+    """The type in which parts that name no column are compared with one, and their values."""
+    _check_constant([*nodes], names)
+    cursor = scratch().cursor()
+    try:
+        with limited(cursor):
+            texts = [_sql(cursor, node) for node in nodes]
+            all_ = ", ".join([f"NULL::{type_}", *texts])
+            ((common,),) = cursor.execute(f"SELECT typeof(coalesce({all_}))").fetchall()
+            values = ", ".join(f"({text})::{common}" for text in texts)
+            (found,) = cursor.execute(f"SELECT {values}").fetchall()
+    except (duckdb.Error, InputError) as error:
+        raise UnsupportedError(" ".join(str(error).split("\n\n")[0].split())) from error
+    finally:
+        cursor.close()
+    return str(common), [*found]
+
+
+def _sql(cursor: duckdb.DuckDBPyConnection, node: Mapping[str, Any]) -> str:
+    """A part of a tree as text, in brackets."""
+    literal = node.get("literal")
+    if literal is not None and literal["kind"] == "INTEGER":
+        return f"({literal['text']})"
+    found = cursor.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
+    tree = json.loads(found[0][0])
+    tree["statements"][0]["node"]["select_list"] = [node]
+    ((text,),) = cursor.execute(
+        "SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]
+    ).fetchall()
+    return f"({str(text).removeprefix('SELECT')})"
+
+
+def _check_constant(waiting: list[Any], names: Container[str]) -> None:
+    """Raise `UnsupportedError` for parts that name a column, or change how texts are compared."""
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, Mapping):
+            if value.get("class") == "COLLATE":
+                raise UnsupportedError("COLLATE")
+            if value.get("class") == "COLUMN_REF":
+                first = value["column_names"][0]
+                if first.lower() in names or first.lower() not in CLOCKS:
+                    raise UnsupportedError(f"column {first!r} on both sides")
+            waiting += value.values()
