@@ -29,10 +29,10 @@ from .catalog.certificate import SENTENCE
 from .catalog.document_rows import DocumentRows
 from .collection.certified_recall import ERROR
 from .collection.collection import Collection
-from .collection.document_search import best_of_documents
 from .collection.query_pools import document_pool, encoded
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch
+from .search.document_search import best_of_documents
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
