@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -326,13 +325,13 @@ class Collection(Searchable):
         return self._snapshot.hidden
 
     def _found(self, request: SearchRequest) -> Hits:
-        encoded = cache(lambda: request.encoded(lambda: self.encoder))  # once, should it read again
-
         def read(snapshot: Snapshot) -> Hits:
+            nonlocal request
             _ = snapshot.index  # a damaged folder is reported before a model is loaded
             view = self._view(snapshot)
             fusion = view.fusion(request)
-            return view.shown(*view.nearest(encoded(), fusion))
+            request = request.encoded(lambda: self.encoder)  # once, even if it reads again
+            return view.shown(*view.nearest(request, fusion))
 
         return self._current.read(read)
 

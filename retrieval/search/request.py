@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -192,7 +191,7 @@ def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
 
 
 def _is_whole(value: Any, *, least: int) -> bool:
-    return isinstance(value, Integral) and int(value) >= least
+    return isinstance(value, int | np.integer) and int(value) >= least
 
 
 def shown(value: Any) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -271,21 +271,16 @@ class ServedIndex:
         return [self.collection._add_given([*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
-        """Searches that ask for the same are one search."""
-
-        def manner(i: int) -> tuple[object, ...]:
-            return asked[i].manner
-
-        order = sorted(range(len(asked)), key=lambda i: hash(manner(i)))
-        answers: dict[int, _Hits] = {}
-        for _, group in groupby(order, key=manner):
-            numbers = list(group)
-            requests = [asked[i] for i in numbers]
+        """Requests that differ only in their queries are one search."""
+        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, _Hits]()
+        for request in asked:
+            alike[request.manner].append(request)
+        for requests in alike.values():
             with spent() as seconds:
                 found = self.collection.answer(joined(requests))
-            for i, own in zip(numbers, _parted(found, requests), strict=True):
-                answers[i] = own, seconds
-        return [answers[i] for i in range(len(asked))]
+            for request, own in zip(requests, _parted(found, requests), strict=True):
+                answers[id(request)] = own, seconds
+        return [answers[id(request)] for request in asked]
 
 
 class _Fact(Generic[T]):

@@ -279,9 +279,6 @@ def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=said):
             Collection.create(tmp_path / "wrong", encoder, passages=wrong)
         assert not (tmp_path / "wrong").exists()
-    said = "per='row'; expected document or passage"
-    with Collection.open(tmp_path / "20", reading) as made, pytest.raises(InputError, match=said):
-        made.search("x", per="row")
 
 
 def test_off_says_what_is_not_found(tmp_path: Path) -> None:
