@@ -12,6 +12,7 @@ has taken as long as scoring all rows would, is answered that way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -66,9 +67,14 @@ class FilteredSearch:
         queries = self.metric.vectors.take(rows)
         return Costs.measured(queries, total, exact, by_codes)
 
-    def search(self, queries: Matrix, k: int, rows: Rows, costs: Costs) -> tuple[Matrix, Rows]:
-        """By the way that costs less."""
-        if len(rows) <= self._sample(k) or not costs.prefer_codes(len(rows), len(queries)):
+    def search(
+        self, queries: Matrix, k: int, rows: Rows, timed: Callable[[], Costs]
+    ) -> tuple[Matrix, Rows]:
+        """By the way that costs less; `timed` is only called if there is a choice."""
+        if len(rows) <= self._sample(k):
+            return self.metric.nearest(queries, k, rows)
+        costs = timed()
+        if not costs.prefer_codes(len(rows), len(queries)):
             return self.metric.nearest(queries, k, rows)
         return self.by_codes(queries, k, rows, patience=costs.exact(len(rows)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,3 +94,14 @@ def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     counts = (wanted >= 0).sum(axis=1)
     hits = (wanted[:, :, None] == found[:, None, :k]) & (wanted >= 0)[:, :, None]
     return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
+
+
+def stacked(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
+    """Scores and rows (q, k) of single queries' (1, k or fewer), padded with -inf and -1."""
+    if len(results) == 1 and results[0][1].shape[1] == k:
+        return results[0]
+    scores = np.full((len(results), k), -np.inf, dtype=np.float32)
+    rows: Rows = np.full((len(results), k), -1, dtype=np.int64)
+    for i, (own_scores, own) in enumerate(results):
+        scores[i, : own.shape[1]], rows[i, : own.shape[1]] = own_scores[0], own[0]
+    return scores, rows

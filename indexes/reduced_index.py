@@ -14,7 +14,7 @@ from .errors import InputError
 from .filtered_search import FilteredSearch
 from .kinds import Kind
 from .progress import Progress, silent
-from .ranking import best_of, compacted, top_k
+from .ranking import best_of, compacted, stacked, top_k
 from .reducer import Reducer
 from .rescoring import Metric, Probes, Rescorer
 from .search_costs import Costs
@@ -129,14 +129,24 @@ class ReducedIndex:
         `exclude` (sorted) never comes back. `candidates` are rescored for this search alone in
         place of the index's own; with 0 the order of the codes is final.
         """
-        metric, candidates = self._rescoring(candidates)
+        if candidates and self.metric is None:
+            raise InputError(
+                f"candidates={candidates}: this index was made with candidates=0 and rescores "
+                "none; expected 0, or another index (`reduce` makes one)"
+            )
+        metric = None if candidates == 0 else self.metric
+        candidates = self.candidates if candidates is None else candidates
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries", largest=LARGEST)
         k = min(k, len(self))
         if not k or not len(queries):
             return best_of([], len(queries), k)
         if rows is not None:
             with stage("scan"):
-                return self._among(queries, k, without(rows, exclude), metric, candidates)
+                rows = without(rows, exclude)
+                if metric is None:
+                    return self.index.search(reduced(self.reducer, queries), k, rows)
+                filtered = FilteredSearch(self.reducer, self.index, metric, candidates)
+                return filtered.search(queries, k, rows, self.costs)
         if metric is None:
             with stage("scan"):
                 return self._nearest_codes(queries, k, exclude)
@@ -145,13 +155,12 @@ class ReducedIndex:
             _, found = self._nearest_codes(queries, candidates, exclude)
         with stage("rescore"):
             each = zip(metric.probes(queries).each(), found, strict=True)
-            return _stack([_rescored(metric, probe, rows, k) for probe, rows in each], k)
+            return stacked([_rescored(metric, probe, rows, k) for probe, rows in each], k)
 
-    def filtered(self, candidates: int | None = None) -> FilteredSearch:
+    def filtered(self) -> FilteredSearch:
         """The search among given rows, for an index that rescores."""
         assert self.metric is not None
-        candidates = self.candidates if candidates is None else candidates
-        return FilteredSearch(self.reducer, self.index, self.metric, candidates)
+        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
 
     def costs(self) -> Costs:
         """What its ways cost: timed when first asked, and again when the index has doubled."""
@@ -178,28 +187,6 @@ class ReducedIndex:
     def fixed_nbytes(self) -> int:
         """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
-
-    def _rescoring(self, candidates: int | None) -> tuple[Metric | None, int]:
-        """What a search rescores by, and how many rows."""
-        if candidates is None:
-            return self.metric, self.candidates
-        if candidates < 0:
-            raise InputError(f"candidates={candidates}; expected 0 (the codes' order) or more")
-        if candidates and self.metric is None:
-            raise InputError(
-                f"candidates={candidates}: this index was made with candidates=0 and rescores "
-                "none; expected 0, or another index (`reduce` makes one)"
-            )
-        return (self.metric if candidates else None), candidates
-
-    def _among(
-        self, queries: Matrix, k: int, rows: Rows, metric: Metric | None, candidates: int
-    ) -> tuple[Matrix, Rows]:
-        if metric is None:
-            return self.index.search(reduced(self.reducer, queries), k, rows)
-        if len(rows) <= max(candidates, k):  # nothing to choose, and nothing to time
-            return metric.nearest(queries, k, rows)
-        return self.filtered(candidates).search(queries, k, rows, self.costs())
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
         """The `count` best codes of each query, with more asked for until none is short."""
@@ -254,20 +241,3 @@ def _rescored(metric: Metric, probe: Probes, found: Rows, k: int) -> tuple[Matri
     if rows[0] < 0:
         rows = rows[rows >= 0]
     return top_k(metric.scores(probe, rows), rows, k)
-
-
-def _pad(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
-    n = rows.shape[1]
-    all_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
-    all_rows = np.full((len(rows), k), -1, dtype=np.int64)
-    all_scores[:, :n], all_rows[:, :n] = scores, rows
-    return all_scores, all_rows
-
-
-def _stack(results: list[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
-    if not results:
-        return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
-    padded = [r if r[1].shape[1] == k else _pad(*r, k) for r in results]
-    if len(padded) == 1:
-        return padded[0]
-    return np.vstack([s for s, _ in padded]), np.vstack([r for _, r in padded])

@@ -12,20 +12,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-import numpy as np
-
-from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 
 from .as_json import document_json, hit_json
 from .collection.collection import Collection
 from .collection.refitting import check_refit
-from .collection.view import DOCUMENT
 from .collection.writer import Added
 from .conditions import Compare, as_sql
-from .excerpts import beginning, nearest_passages
-from .words.fusion import AUTO, OFF, fusion_of
+from .search.excerpts import beginning, nearest_passages
+from .search.request import SearchRequest
 
 if TYPE_CHECKING:
     from .building import Sources
@@ -240,7 +236,7 @@ class IndexWords:
 
 @dataclass(frozen=True)
 class Search:
-    """Find the documents nearest to texts or vectors.
+    """Answer a search request, which reranks nothing.
 
     Attributes
     ----------
@@ -248,42 +244,24 @@ class Search:
     columns : names of the user's own, several of them with commas, that are to be there.
     """
 
-    texts: Sequence[str] | None = None
-    vectors: Matrix | Sequence[Sequence[float]] | None = None
-    limit: int = 10
-    where: str | None = None
-    candidates: int | None = None
-    per: str = DOCUMENT
-    hybrid: str | float = OFF
-    min_score: float = -2.0
+    request: SearchRequest
     excerpts: bool = False
     columns: Sequence[str] = ()
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
+        request = self.request
         columns = chosen_columns(self.columns, list(collection._store.columns.committed))
-        asked: Any = self.texts
-        if self.texts is None:
-            asked = as_matrix(self.vectors)
-        found = collection.search_many(
-            asked,
-            self.limit,
-            self.where,
-            candidates=self.candidates,
-            per=self.per,
-            hybrid=self.hybrid,
-        )
-        found = [[hit for hit in hits if hit.score >= self.min_score] for hits in found]
+        found = collection.answer(request)
         texts = None
-        if self.excerpts and self.texts is None:
+        if self.excerpts and request.texts is None:
             texts = [[beginning(hit) for hit in hits] for hits in found]
-        elif self.excerpts and self.texts is not None:
-            texts = nearest_passages(collection.encoder, self.texts, found)
-        are_cosines = fusion_of(collection.hybrid if self.hybrid == AUTO else self.hybrid) is None
+        elif self.excerpts and request.texts is not None:
+            texts = nearest_passages(collection.encoder, request.texts, found)
         chance = None
-        if self.candidates != 0 and are_cosines:
-            chance = collection.chance_score(self.where)
+        if request.has_chance_score(collection.hybrid):
+            chance = collection.chance_score(request.where)
         return {
             "hits": [[hit_json(hit) for hit in hits] for hits in found],
             "excerpts": texts,
@@ -391,9 +369,10 @@ def command_json(command: Command) -> dict[str, Any]:
     asked: Any = command
     if isinstance(command, Add | Sync):
         asked = replace(command, sources=command.sources.from_anywhere())
-    if isinstance(command, Search) and isinstance(command.vectors, np.ndarray):
-        asked = replace(command, vectors=command.vectors.tolist())
-    return {"name": _NAMES[type(command)], "asked": asdict(asked)}
+    said = asdict(asked)
+    if isinstance(command, Search) and command.request.vectors is not None:
+        said["request"]["vectors"] = command.request.vectors.tolist()
+    return {"name": _NAMES[type(command)], "asked": said}
 
 
 def command_of(said: Mapping[str, Any]) -> Command:
@@ -411,6 +390,8 @@ def command_of(said: Mapping[str, Any]) -> Command:
         asked = dict(said["asked"])
         if "sources" in asked:
             asked["sources"] = AskedSources(**asked["sources"])
+        if "request" in asked:
+            asked["request"] = SearchRequest(**asked["request"])
         return COMMANDS[said["name"]](**asked)
     except (KeyError, TypeError) as error:
         raise InputError(f"command {str(said)[:100]}: none that is known ({error})") from error

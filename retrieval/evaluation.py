@@ -29,10 +29,10 @@ from .catalog.passages_table import DocumentRows
 from .catalog.state import SENTENCE
 from .collection.certified_recall import ERROR
 from .collection.collection import Collection
-from .collection.document_search import best_of_documents
 from .collection.query_pools import document_pool, encoded
 from .exact_search import ExactSearch as ExactSearch
 from .exact_search import OwnMetricSearch
+from .search.document_search import best_of_documents
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""

@@ -12,7 +12,7 @@ from slimdex.indexes.vector_index import FaissIndex
 
 from .catalog.passages_table import DocumentRows
 from .collection.collection import Collection
-from .collection.document_search import Search, nearest_documents
+from .search.document_search import Search, nearest_documents
 
 QUERIES_TOGETHER = 256
 """Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
@@ -96,8 +96,6 @@ def best_documents(
     search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int
 ) -> tuple[Matrix, Rows]:
     """What a search for rows finds, as documents by their first rows."""
-    if rows.is_one_each:
-        return search(queries, k)
     scores, found = nearest_documents(search, queries, k, rows, total)
     return scores, rows.documents(found)
 

@@ -38,11 +38,11 @@ from slimdex.indexes.vector_file import VectorFile
 
 from .catalog.passages_table import DocumentRows
 from .collection.collection import Collection
-from .collection.document_search import best_of_documents
 from .collection.query_pools import encoded, rows_of_documents
 from .collection.recall_trials import is_own
 from .evaluation import Qrels, labelled, per_query
 from .exact_search import OwnMetricSearch
+from .search.document_search import best_of_documents
 
 FLOAT32, INT8 = "float32", "int8"
 AT = 10

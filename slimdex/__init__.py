@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
+    from .retrieval.search.request import SearchRequest as SearchRequest
     from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
     __version__: str
@@ -41,6 +42,7 @@ _HOMES = {
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
     "MilvusCollection": "retrieval.cluster.milvus_search",
+    "SearchRequest": "retrieval.search.request",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
@@ -59,6 +61,7 @@ __all__ = [
     "InUseError",
     "InputError",
     "MilvusCollection",
+    "SearchRequest",
     "Settings",
     "SlimdexError",
     "StaticEncoder",

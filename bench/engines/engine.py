@@ -128,23 +128,23 @@ class SlimdexEngine:
         """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
         index, metric = self._index, self._index.metric
         row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
-        candidates = min(index.candidates, len(index))
+        read = min(index.candidates, len(index))
         return Footprint(
             ram_row=index.index.row_nbytes,
             ram_fixed=index.fixed_nbytes,
             disk_row=row_bytes + index.nbytes / len(index),
-            read_query=row_bytes * candidates,
-            read_pages_query=PAGE * _pages(metric, len(index), candidates) if metric else 0,
+            read_query=row_bytes * read,
+            read_pages_query=PAGE * _pages(metric, len(index), read) if metric else 0,
         )
 
 
-def _pages(metric: Metric, rows: int, candidates: int) -> float:
-    """Pages that so many rows, drawn at random, are expected to lie on, in both files."""
+def _pages(metric: Metric, rows: int, read: int) -> float:
+    """Expected pages on which `read` of all rows, drawn at random, lie in both files."""
     total = 0.0
     for file in (metric.vectors, metric.norms):
         pages = max(rows * file.row_bytes / PAGE, 1.0)
         spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
-        total += pages * (1 - (1 - 1 / pages) ** (candidates * spanned))
+        total += pages * (1 - (1 - 1 / pages) ** (read * spanned))
     return total
 
 

@@ -31,6 +31,7 @@ from slimdex.retrieval.collection.snapshot import Snapshot
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.evaluation import latency, seconds_of
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 
 from ..data.cached_vectors import encoded
@@ -171,7 +172,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         return latency(seconds_of([partial(search, *each) for each in asked]))["p50_ms"]
 
     def both(text: str, vector: Matrix) -> object:
-        return collection.search_many(vector, hybrid=0.3, texts=[text])
+        return collection.answer(SearchRequest([text], vector, hybrid=0.3))
 
     memory = collection.info()["memory"]
     return {

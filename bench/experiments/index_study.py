@@ -37,16 +37,17 @@ PARTS = ("search", "encode", "hits", "text")
 
 def measure_index(
     collection: Collection,
-    candidates: Sequence[int | None],
+    numbers: Sequence[int | None],
     *,
     queries: int = QUERIES,
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[Row]:
-    """A row for each number of candidates (None: the index's own), by the same queries.
+    """A row for each number of candidates, by the same queries.
 
     Parameters
     ----------
+    numbers : of candidates; None: the index's own.
     collection : whose encoder can be opened, and which rescores.
     queries : how many are made of the documents.
 
@@ -68,11 +69,11 @@ def measure_index(
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
         trials = Trials(collection._snapshot, collection._moments, Path(folder), progress)
         truth = trials.exact(pool, index.metric.rescorer)
-        numbers = [index.candidates if count is None else count for count in candidates]
-        ranks = trials.ranks(index, pool, truth, max(numbers))
+        counts = [index.candidates if count is None else count for count in numbers]
+        ranks = trials.ranks(index, pool, truth, max(counts))
     rows = []
     limit_threads(1)
-    for count in numbers:
+    for count in counts:
         asked: dict[str, Callable[[int], object]] = {
             "search": lambda i, count=count: index.search(  # type: ignore[misc]
                 pool.vectors[i][None], NEAREST, None, hidden, count
@@ -89,7 +90,7 @@ def measure_index(
         for part, seconds in _in_turns(asked, len(texts)).items():
             row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
         rows.append(row)
-        progress("timing", len(rows), len(numbers))
+        progress("timing", len(rows), len(counts))
     limit_threads(None)
     return rows
 

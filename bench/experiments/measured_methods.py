@@ -137,15 +137,15 @@ def _divisor(dim: int, most: int) -> int:
     return max(m for m in range(1, max(most, 1) + 1) if dim % m == 0)
 
 
-def _plain(name: str, dim: int, kind: str, candidates: int = 0) -> Method:
-    settings = Settings(dim, 0.0, 0.0, kind, candidates, "identity")
-    return Method(name, settings, _efforts(candidates))
+def _plain(name: str, dim: int, kind: str, rescored: int = 0) -> Method:
+    settings = Settings(dim, 0.0, 0.0, kind, rescored, "identity")
+    return Method(name, settings, _efforts(rescored))
 
 
-def _reduced(name: str, like: Settings, k: int, kind: str, candidates: int = 0) -> Method:
-    settings = Settings(k, like.beta, like.gamma, kind, candidates, like.reducer)
-    return Method(name, settings, _efforts(candidates))
+def _reduced(name: str, like: Settings, k: int, kind: str, rescored: int = 0) -> Method:
+    settings = Settings(k, like.beta, like.gamma, kind, rescored, like.reducer)
+    return Method(name, settings, _efforts(rescored))
 
 
-def _efforts(candidates: int) -> tuple[int, ...]:
-    return (0, candidates) if candidates else (0,)
+def _efforts(rescored: int) -> tuple[int, ...]:
+    return (0, rescored) if rescored else (0,)

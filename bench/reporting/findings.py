@@ -46,14 +46,14 @@ def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
     return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
 
 
-def is_slimdex(row: Row, of: int, candidates: Callable[[Row], int]) -> bool:
-    """Whether a row is slimdex by default but for k = d / of and so many candidates."""
+def is_slimdex(row: Row, of: int, effort: Callable[[Row], int]) -> bool:
+    """Whether a row is slimdex by default but for k = d / of and its effort, in candidates."""
     settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
     return (
         row["method"] == SLIMDEX
         and settings == (DEFAULTS.beta, DEFAULTS.gamma, DEFAULTS.kind)
         and row["k"] == part(row["dim"], of)
-        and row["effort"] == candidates(row)
+        and row["effort"] == effort(row)
     )
 
 

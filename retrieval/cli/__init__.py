@@ -2,6 +2,6 @@
 
 `app` has the commands; heavy modules are imported by the commands that need them.
 Files import only what is above them: safe_text, errors, links, demo, console, queries, answers,
-rerank, sizes, tuned, reports, options, performing, asked_sources, reading, measuring, changing,
-exporting, pushing, serving, app.
+sizes, tuned, reports, options, performing, asked_sources, reading, measuring, changing, exporting,
+pushing, serving, app.
 """

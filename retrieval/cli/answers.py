@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 
 from rich.text import Text
 
-from slimdex.indexes.errors import InputError
-
+from ..as_json import hit_json
 from ..documents import Hit
-from ..excerpts import beginning, is_by_chance, on_one_line, shortened
+from ..search.excerpts import beginning, is_by_chance, on_one_line, shortened
 from .console import hanging, line
 from .links import file_of, link_in, link_to
-from .queries import Queries
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
@@ -57,31 +54,15 @@ def show_hits(
             hanging(Text(" " * len(score)), part)
 
 
-def as_json(asked: Queries, found: Sequence[Any]) -> list[dict[str, Any]]:
+def as_json(
+    names: Sequence[str], ids: Sequence[str] | None, found: Sequence[Sequence[Hit]]
+) -> list[dict[str, Any]]:
     """The answers to all queries as JSON has them; queries from a file have ids."""
-    ids = [{"id": id} for id in asked.ids] if asked.ids else [{} for _ in found]
+    known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
-        {**id, "query": name, "hits": hits}
-        for id, name, hits in zip(ids, asked.names, found, strict=True)
+        {**id, "query": name, "hits": [hit_json(hit) for hit in hits]}
+        for id, name, hits in zip(known, names, found, strict=True)
     ]
-
-
-def least_score(asked: float | None) -> float:
-    """What `--min-score` asks for: by default less than any score.
-
-    Raises
-    ------
-    InputError
-        If no cosine can be told by it.
-
-    >>> least_score(0.3), least_score(None)
-    (0.3, -inf)
-    """
-    if asked is None:
-        return -math.inf
-    if not -1 <= asked <= 1:  # also refuses NaN
-        raise InputError(f"--min-score {asked:g}; expected a cosine, -1 to 1")
-    return asked
 
 
 def by_chance(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -271,40 +272,43 @@ def search(
     """Find the documents nearest in meaning."""
     from ..as_json import hit_from_json
     from ..commands import Search
+    from ..search.request import SearchRequest
+    from ..search.reranking import CrossEncoder
     from . import answers, console
     from .performing import Index
     from .queries import Queries
-    from .rerank import Rerank
 
-    least = answers.least_score(min_score)
     asked = Queries.asked(words, query, queries, query_vector)
-    again = Rerank.asked(rerank, rerank_depth, asked, trust_remote_code=trust_remote_code)
-    command = Search(
+    request = SearchRequest(
         asked.texts,
         asked.vectors,
-        again.hits(n) if again else n,
-        where,
-        candidates,
-        per,
-        hybrid,
-        least,
-        excerpts=not as_json and not again,
-        columns=show or [],
+        limit=n,
+        where=where,
+        candidates=candidates,
+        per=per,
+        hybrid=hybrid,
+        min_score=min_score,
+        rerank_depth=rerank_depth,
     )
+    if rerank is not None:
+        reranker = CrossEncoder(rerank, trust_remote_code=trust_remote_code)
+        request = replace(request, rerank=reranker)
+    excerpts = not as_json and rerank is None
     at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
-    answer = at.do(command)
-    if again:
-        answer = again.reordered(answer, n)
-    if as_json:
-        by_query = answers.as_json(asked, answer["hits"])
-        console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
-        return
+    answer = at.do(Search(request.first_stage, excerpts, show or []))
     found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
-    excerpts = answer["excerpts"] or [None] * len(found)
-    for name, hits, parts in zip(asked.names, found, excerpts, strict=True):
-        is_text = asked.texts is not None
+    with console.progress() as progress:
+        found = request.reranked(found, progress)
+    chance = answer["chance_score"] if rerank is None else None
+    if as_json:
+        by_query = answers.as_json(request.names, asked.ids, found)
+        console.print_json({"queries": by_query, "chance_score": chance})
+        return
+    texts = answer["excerpts"] or [None] * len(found)
+    for name, hits, parts in zip(request.names, found, texts, strict=True):
+        is_text = request.texts is not None
         answers.show_hits(name, hits, parts, answer["columns"], is_text=is_text)
-    for said in answers.by_chance(asked.names, found, answer["chance_score"]):
+    for said in answers.by_chance(request.names, found, chance):
         console.note(said)
 
 

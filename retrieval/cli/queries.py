@@ -18,15 +18,9 @@ WAYS = "QUERY, --query, --queries or --query-vector"
 
 @dataclass(frozen=True)
 class Queries:
-    """Texts, or vectors in place of them.
+    """Texts, or vectors in place of them; those from a file have ids."""
 
-    Attributes
-    ----------
-    names : how each is named in the answers: the text itself, or the vector's number.
-    ids : of queries from a file.
-    """
-
-    names: Sequence[str]
+    texts: Sequence[str] | None = None
     vectors: Matrix | None = None
     ids: Sequence[str] | None = None
 
@@ -50,8 +44,7 @@ class Queries:
         if len(ways) != 1:
             raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
         if vectors:
-            matrix = read_query_vectors(vectors)
-            return cls([f"vector {i + 1}" for i in range(len(matrix))], matrix)
+            return cls(vectors=read_query_vectors(vectors))
         if not file:
             queries = [" ".join(words)] if words else list(texts or ())
             if any(not query.strip() for query in queries):
@@ -61,13 +54,3 @@ class Queries:
         if not pairs:
             raise InputError(f"{file}: no queries; expected at least one")
         return cls([text for _, text in pairs], ids=[id for id, _ in pairs])
-
-    @property
-    def asked_for(self) -> Sequence[str] | Matrix:
-        """What is to be searched for: texts or vectors."""
-        return self.names if self.vectors is None else self.vectors
-
-    @property
-    def texts(self) -> Sequence[str] | None:
-        """What is to be encoded."""
-        return self.names if self.vectors is None else None

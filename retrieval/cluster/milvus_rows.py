@@ -17,10 +17,10 @@ from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Rescorer
 
 from ..collection.collection import Collection
-from ..collection.document_search import hit_of
 from ..collection.snapshot import Snapshot
 from ..document_lines import UnwritableError, line_of, values_of
 from ..documents import Document, Hit
+from ..search.document_search import hit_of
 from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
 

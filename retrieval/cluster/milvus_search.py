@@ -7,6 +7,7 @@ is at hand, or by those in Milvus; or their order by the reduced vectors is fina
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,19 +17,19 @@ import numpy as np
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
 from slimdex.indexes.choices import usual_candidates
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.ranking import top_k
+from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Metric
 
-from ..collection.asked_queries import encoded_by, one_query
 from ..collection.collection import Collection
-from ..collection.document_search import nearest_documents
 from ..collection.snapshot import Snapshot
-from ..collection.view import DOCUMENT, PASSAGE, PER
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opened import encoder_from_spec
+from ..search.document_search import nearest_documents
+from ..search.request import PASSAGE, Hits, SearchRequest
+from ..search.searchable import Searchable
 from ..sources.given_vectors import GIVEN, GivenEncoder
 from .milvus_columns import FULL, HIT, ID, ID_FIELD, KEY, VECTOR
 from .milvus_filter import UntranslatedError, translated
@@ -42,7 +43,7 @@ MORE = 4
 """So many times as many rows are asked for, where they were of too few documents."""
 
 
-class MilvusCollection:
+class MilvusCollection(Searchable):
     """Documents that are searched by meaning, in Milvus.
 
     Parameters
@@ -161,65 +162,43 @@ class MilvusCollection:
         """How many passages Milvus has, or how many of them a condition holds for."""
         return self._server.count(self._target, self._filter(where))
 
-    def search(
-        self,
-        query: str | Matrix,
-        limit: int = 10,
-        where: str | None = None,
-        *,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-    ) -> list[Hit]:
-        """The documents nearest in meaning to a query, best first, as `Collection.search`."""
-        return self.search_many(one_query(query), limit, where, candidates=candidates, per=per)[0]
-
-    def search_many(
-        self,
-        queries: str | Sequence[str] | Matrix,
-        limit: int = 10,
-        where: str | None = None,
-        *,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-    ) -> list[list[Hit]]:
-        """What `search` finds for each of many queries.
+    def _found(self, request: SearchRequest) -> Hits:
+        """As `Collection` finds them.
 
         Raises
         ------
         InputError
-            As `Collection.search_many`; if the server does not answer; or if the condition has no
-            counterpart in Milvus and holds for more than `MOST_IDS` documents.
+            As `Collection.search_many`; if words are to count, which are not pushed; if the server
+            does not answer; or if the condition has no counterpart in Milvus and holds for more
+            than `MOST_IDS` documents.
         """
-        if per not in PER:
-            raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
-        if not 1 <= limit <= MOST_HITS:
-            raise InputError(f"limit={limit}; expected 1 to {MOST_HITS:,}, as Milvus gives")
-        if candidates is not None and not 0 <= candidates <= MOST_HITS:
-            raise InputError(f"candidates={candidates}; expected 0 to {MOST_HITS:,}")
-        encoded = encoded_by(lambda: self.encoder, queries)
-        encoded = as_matrix(encoded, dim=self._pushed.dim, name="queries", largest=LARGEST)
+        if request.limit > MOST_HITS:
+            raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, as Milvus gives")
+        if request.candidates is not None and request.candidates > MOST_HITS:
+            raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
+        if request.fusion(auto=None) is not None:
+            raise InputError(f"hybrid={request.hybrid!r}: Milvus has no words' index; expected off")
+        request = request.encoded(lambda: self.encoder)
+        dim = self._pushed.dim
+        vectors = as_matrix(request.vectors, dim=dim, name="queries", largest=LARGEST)
+        request = replace(request, vectors=vectors)
         try:
-            return self._found(encoded, limit, where, candidates, per)
+            return self._found_now(request)
         except RefusedError:
             if self._server.collection_of(self._names.alias) == self._target:
                 raise
             self._open()  # it was pushed anew meanwhile, and the old collection is gone
-            return self._found(encoded, limit, where, candidates, per)
+            return self._found_now(request)
 
-    def _found(
-        self, queries: Matrix, limit: int, where: str | None, candidates: int | None, per: str
-    ) -> list[list[Hit]]:
-        if not len(queries):
+    def _found_now(self, request: SearchRequest) -> Hits:
+        if not len(request):
             return []
-        filter = self._filter(where)
-        if self._folder is None:
-            asked = self._candidates(candidates)
-            return [self._found_there(query[None], limit, filter, asked, per) for query in queries]
-        folder = self._folder
+        filter, folder = self._filter(request.where), self._folder
+        request = replace(request, candidates=self._candidates(request.candidates))
+        if folder is None:
+            return [self._found_there(v[None], request, filter) for v in request.query_vectors]
         return folder._current.read(
-            lambda snapshot: self._found_here(
-                folder, snapshot, queries, limit, filter, candidates, per
-            )
+            lambda snapshot: self._found_here(folder, snapshot, request, filter)
         )
 
     def _candidates(self, asked: int | None) -> int:
@@ -250,17 +229,10 @@ class MilvusCollection:
         )
 
     def _found_here(
-        self,
-        folder: Collection,
-        snapshot: Snapshot,
-        queries: Matrix,
-        limit: int,
-        filter: str,
-        asked: int | None,
-        per: str,
-    ) -> list[list[Hit]]:
+        self, folder: Collection, snapshot: Snapshot, request: SearchRequest, filter: str
+    ) -> Hits:
         live, rows = self._live_rows(folder, snapshot), snapshot.document_rows
-        metric, candidates = snapshot.index.metric, self._candidates(asked)
+        metric, candidates = snapshot.index.metric, request.candidates or 0
         if candidates and metric is None:
             raise InputError(
                 f"candidates={candidates}: this index was made with candidates=0 and rescores none"
@@ -272,15 +244,12 @@ class MilvusCollection:
             count = min(max(k, candidates), MOST_HITS)
             found = self._nearest(queries, count, filter)
             each = [_best(*pair, live, metric, k) for pair in zip(queries, found, strict=True)]
-            return (
-                _padded([scores for scores, _ in each], -np.inf, np.float32),
-                _padded([own for _, own in each], -1, np.int64),
-            )
+            return stacked(each, max(own.shape[1] for _, own in each))
 
-        if per == PASSAGE or rows.is_one_each:
+        queries, limit, total = request.query_vectors, request.limit, snapshot.state.rows
+        if request.per == PASSAGE:
             scores, found = search(queries, limit)
         else:
-            total = snapshot.state.rows
             scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
         return folder._view(snapshot).shown(scores, found)
 
@@ -290,13 +259,12 @@ class MilvusCollection:
             self._live = snapshot, LiveRows.of(folder, snapshot)
         return self._live[1]
 
-    def _found_there(
-        self, query: Matrix, limit: int, filter: str, candidates: int, per: str
-    ) -> list[Hit]:
+    def _found_there(self, query: Matrix, request: SearchRequest, filter: str) -> list[Hit]:
+        limit, candidates = request.limit, request.candidates or 0
         ask = limit
         while True:
             rows = self._ranked_there(query, min(ask, MOST_HITS), filter, candidates)
-            best = rows if per == PASSAGE else _best_of_documents(rows)
+            best = rows if request.per == PASSAGE else _best_of_documents(rows)
             if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
                 return [
                     hit_from(row["entity"][ID], float(row["distance"]), row["entity"][HIT])
@@ -305,13 +273,13 @@ class MilvusCollection:
             ask *= MORE
 
     def _ranked_there(
-        self, query: Matrix, count: int, filter: str, candidates: int
+        self, query: Matrix, count: int, filter: str, rescored: int
     ) -> list[dict[str, Any]]:
         """The best rows of a query, best first, by the vectors that Milvus has."""
-        if not candidates:
+        if not rescored:
             return self._nearest(query, count, filter, [ID, HIT])[0]
         assert self._full is not None
-        near = self._nearest(query, min(max(count, candidates), MOST_HITS), filter)[0]
+        near = self._nearest(query, min(max(count, rescored), MOST_HITS), filter)[0]
         if not near:
             return []
         dtype = np.float16 if self._server.can.float16 else np.float32
@@ -354,19 +322,10 @@ class MilvusCollection:
         return f"{KEY} in [{', '.join(map(str, keys.tolist()))}]"
 
 
-def _padded(lists: Sequence[Any], empty: float, dtype: Any) -> Any:
-    """Lists of different lengths as one array, filled up."""
-    width = max((len(each) for each in lists), default=0)
-    out = np.full((len(lists), width), empty, dtype=dtype)
-    for own, each in zip(out, lists, strict=True):
-        own[: len(each)] = each
-    return out
-
-
 def _best(
     query: Matrix, found: list[dict[str, Any]], live: LiveRows, metric: Metric | None, k: int
 ) -> tuple[Matrix, Rows]:
-    """Scores and rows (k,) of the best that Milvus has found: rescored, or as it has scored them.
+    """Scores and rows (1, k) of the best that Milvus has found: rescored, or as it has scored them.
 
     What the index has no more is left out.
     """
@@ -374,10 +333,9 @@ def _best(
     scores = np.array([hit["distance"] for hit in found], dtype=np.float32)[rows >= 0]
     rows = rows[rows >= 0]
     if metric is None or not len(rows):
-        return scores[:k], rows[:k]
+        return scores[None, :k], rows[None, :k]
     rows = np.sort(rows)  # in the order they lie on disk
-    best, order = top_k(metric.scores(metric.probes(query[None]), rows), rows, k)
-    return best[0], order[0]
+    return top_k(metric.scores(metric.probes(query[None]), rows), rows, k)
 
 
 def _best_of_documents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@
 `current` says which, and `view` answers.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
 derived_words, refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, encoding,
-snapshot, asked_queries, document_search, hybrid_search, view, chance_scores, recall_trials,
-query_pools, metric_choice, hybrid_choice, current, verification, info, reencoding, writer,
-fit_drift, certified_recall, refitting, health, targets, settings_search, tuning, collection,
-repair.
+snapshot, view, chance_scores, recall_trials, query_pools, metric_choice, hybrid_choice, current,
+verification, info, reencoding, writer, fit_drift, certified_recall, refitting, health, targets,
+settings_search, tuning, collection, repair.
 """

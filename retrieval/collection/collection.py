@@ -30,7 +30,7 @@ from ..catalog.folder_lock import waiting
 from ..catalog.metadata_columns import widened
 from ..catalog.state import Certificate, State
 from ..catalog.store import DocumentStore
-from ..documents import Document, Hit, id_text
+from ..documents import Document, id_text
 from ..encoders.adapters import as_encoder
 from ..encoders.base import (
     PLACE,
@@ -41,15 +41,15 @@ from ..encoders.base import (
 )
 from ..encoders.opened import encoder_from_spec, is_loadable
 from ..encoders.transformer import TransformerEncoder
+from ..search.request import Hits, SearchRequest
+from ..search.searchable import Searchable
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
 from ..words.fusion import OFF
 from . import encoding, health, reencoding, refitting, staging, tuning, writer
-from .asked_queries import encoded_by, one_query
 from .chance_scores import chance_score
 from .current import Current
 from .cutting import AUTO, passage_tokens
-from .hybrid_search import worded
 from .info import facts
 from .ledger import Ledger
 from .query_pools import document_pool
@@ -58,7 +58,7 @@ from .snapshot import Snapshot, first_snapshot
 from .targets import Target, Tuning
 from .tuning import Asked
 from .verification import index_faults
-from .view import DOCUMENT, PER, View
+from .view import View
 from .writer import Added
 
 LOG = logging.getLogger("slimdex")
@@ -68,7 +68,7 @@ READ_AT_ONCE = 1024
 """Documents read at a time by who goes through all of them."""
 
 
-class Collection:
+class Collection(Searchable):
     """Documents that can be searched by meaning.
 
     One process writes to a collection, or any number of processes read it. In one process any
@@ -323,75 +323,14 @@ class Collection:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         return self._snapshot.hidden
 
-    def search(
-        self,
-        query: str | Matrix,
-        limit: int = 10,
-        where: str | None = None,
-        *,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-        hybrid: str | float = OFF,
-    ) -> list[Hit]:
-        """The documents nearest in meaning to a query, best first; fewer if there are no more.
-
-        Each comes once, with the passage of it that is nearest.
-
-        Parameters
-        ----------
-        query : a text, or a vector (dim,) that was encoded elsewhere.
-        limit : how many documents, 1 or more.
-        where : a DuckDB expression on the documents' columns; the search is among the documents
-            that it holds for, and exactly as if there were no others.
-        candidates : rescored, in place of what the index was built with; 0 takes the order of the
-            codes.
-        per : "document", or "passage": then `limit` passages, of which several may be of one.
-        hybrid : whether the query's words count beside its meaning, once there is a words' index
-            (`index_words`): "off"; a weight of the words, 0 to 1; "rrf", which fuses by ranks; or
-            "auto", as `tune` found by labels, if anything is better than "off". Scores are then
-            no cosines.
-
-        Raises
-        ------
-        InputError
-            If the query is neither, there are no documents yet, or `where` is no such expression.
-        """
-        return self.search_many(
-            one_query(query), limit, where, candidates=candidates, per=per, hybrid=hybrid
-        )[0]
-
-    def search_many(
-        self,
-        queries: str | Sequence[str] | Matrix,
-        limit: int = 10,
-        where: str | None = None,
-        *,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-        hybrid: str | float = OFF,
-        texts: Sequence[str] | None = None,
-    ) -> list[list[Hit]]:
-        """What `search` finds for each of many queries, which are encoded and searched together.
-
-        Parameters
-        ----------
-        queries : texts, or vectors (q, dim) that were encoded elsewhere; a str is one text.
-        limit, where, candidates, per, hybrid : as for `search`.
-        texts : the queries' own, where `queries` are their vectors and `hybrid` counts words.
-        """
-        if per not in PER:
-            raise InputError(f"per={per!r}; expected {' or '.join(PER)}")
-        _ = self._index  # what is wrong with the folder should be said before a model is loaded
-        asked = queries if texts is None else texts
-        worded(self._snapshot, asked, hybrid)
-        encoded = self._encoded(queries)
-        if texts is not None and len(texts) != len(encoded):
-            raise InputError(f"{len(texts)} texts of {len(encoded)} queries; expected one of each")
-
-        def read(snapshot: Snapshot) -> list[list[Hit]]:
+    def _found(self, request: SearchRequest) -> Hits:
+        def read(snapshot: Snapshot) -> Hits:
+            nonlocal request
+            _ = snapshot.index  # a damaged folder is reported before a model is loaded
             view = self._view(snapshot)
-            words = worded(snapshot, asked, hybrid)
-            return view.shown(*view.nearest(encoded, limit, where, candidates, per, words))
+            fusion = view.fusion(request)
+            request = request.encoded(lambda: self.encoder)  # once, even if it reads again
+            return view.shown(*view.nearest(request, fusion))
 
         return self._current.read(read)
 
@@ -423,9 +362,6 @@ class Collection:
             return chance_score(snapshot, len(snapshot.document_rows.all_rows(found)))
 
         return self._current.read(read)
-
-    def _encoded(self, queries: str | Sequence[str] | Matrix) -> Matrix:
-        return encoded_by(lambda: self.encoder, queries)
 
     @overload
     def get(self, ids: Id) -> Document: ...
@@ -503,20 +439,20 @@ class Collection:
             return index_faults(self._ledger, snapshot)
 
     def _search_vectors(
-        self,
-        queries: Matrix,
-        k: int = 10,
-        where: str | None = None,
-        candidates: int | None = None,
+        self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k) for encoded queries (q, d), padded with -inf and -1.
+        """As `_nearest`, for encoded queries (q, d)."""
+        return self._nearest(SearchRequest(vectors=queries, limit=k, where=where))
+
+    def _nearest(self, request: SearchRequest) -> tuple[Matrix, Rows]:
+        """Scores and documents (q, k) for encoded queries, padded with -inf and -1.
 
         Documents are called by their first rows, which are those of the moment: `compact` gives
         them other numbers.
         """
 
         def read(snapshot: Snapshot) -> tuple[Matrix, Rows]:
-            scores, rows = self._view(snapshot).nearest(queries, k, where, candidates)
+            scores, rows = self._view(snapshot).nearest(request)
             return scores, snapshot.document_rows.documents(rows)
 
         return self._current.read(read)

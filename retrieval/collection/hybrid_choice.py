@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.progress import Progress, silent
 
+from ..search.dense import DenseSearch
+from ..search.fused import FusedSearch
 from ..words.fusion import Fusion
 from ..words.word_index import Found
-from .hybrid_search import both, with_scores_of
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 from .snapshot import Snapshot
 
@@ -107,8 +108,10 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
 
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, Found, list[Found]]:
     """Rows of an encoded query (1, d) by meaning, by words, and by each of `FUSIONS`."""
-    near, words = both(snapshot, query, text, DEPTH)
-    every = with_scores_of(words.rows, near, snapshot, query)
+    assert snapshot.words is not None
+    search = FusedSearch(DenseSearch(snapshot.index, snapshot.hidden), snapshot.words)
+    near, words = search.both(query, text, DEPTH)
+    every = search.with_scores_of(words.rows, near, query)
     fused = [fusion.fused(near if fusion.weight is None else every, words) for fusion in FUSIONS]
     return near, words, fused
 

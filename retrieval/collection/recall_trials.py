@@ -72,7 +72,7 @@ class Pool:
         return Pool(self.name, self.vectors[chosen], self.own[chosen])
 
 
-def recalls(ranks: Ranks, candidates: int) -> NDArray[np.float64]:
+def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
     """Each query's share of its neighbours that are among so many codes.
 
     Where there are fewer than ten documents to find, NaN stands for those that are not there.
@@ -81,7 +81,7 @@ def recalls(ranks: Ranks, candidates: int) -> NDArray[np.float64]:
     [0.3333333333333333]
     """
     there = ~np.isnan(ranks)
-    found = (ranks < candidates) & there
+    found = (ranks < count) & there
     shares: NDArray[np.float64] = found.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     return shares
 

@@ -9,17 +9,18 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.ranking import stacked
 from slimdex.indexes.stages import stage
 
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
-from .document_search import hit_of, nearest_documents
-from .hybrid_search import Worded, hybrid_search
+from ..search.dense import DenseSearch
+from ..search.document_search import Search, hit_of, nearest_documents
+from ..search.fused import FusedSearch
+from ..search.request import PASSAGE, SearchRequest
+from ..words.fusion import Fusion
 from .snapshot import Snapshot
-
-DOCUMENT, PASSAGE = PER = ("document", "passage")
-"""What a search gives one hit for."""
 
 
 @dataclass(frozen=True)
@@ -33,68 +34,63 @@ class View:
     store: DocumentStore
     snapshot: Snapshot
 
-    def nearest(
-        self,
-        queries: Matrix,
-        k: int,
-        where: str | None = None,
-        candidates: int | None = None,
-        per: str = DOCUMENT,
-        words: Worded | None = None,
-    ) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) of the nearest to encoded queries (q, d), padded with -inf and -1.
-
-        Parameters
-        ----------
-        words : the queries' words, where they count beside meaning.
+    def fusion(self, request: SearchRequest) -> Fusion | None:
+        """How lexical search counts in a request; None if it does not.
 
         Raises
         ------
         InputError
-            If k is less than 1, or `where` is no expression.
+            If it should and there is no index of words.
         """
-        if k < 1:
-            raise InputError(f"limit={k}; expected 1 or more")
-        snapshot, allowed = self.snapshot, None
-        rows = snapshot.document_rows
-        if where is not None:
-            with stage("filter"):
-                found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
-                allowed = rows.all_rows(found)
-        if words is not None:
-            return self._fused(queries, k, words, allowed, candidates, per)
+        fusion = request.fusion(self.snapshot.state.hybrid)
+        if fusion is not None and self.snapshot.state.words is None:
+            path = self.snapshot.path
+            raise InputError(
+                f"hybrid={request.hybrid!r}: {path} has no words' index; expected one "
+                f"(`slimdex words {path}` makes it)"
+            )
+        return fusion
 
-        def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-            return snapshot.index.search(queries, k, allowed, snapshot.hidden, candidates)
+    def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) of the nearest to encoded queries, padded with -inf and -1.
 
-        if per == PASSAGE or rows.is_one_each:
-            return search(queries, k)
-        least = 0 if allowed is not None else candidates or snapshot.index.candidates
-        return nearest_documents(search, queries, k, rows, snapshot.state.rows, least)
+        Raises
+        ------
+        InputError
+            If `where` is no expression.
+        """
+        snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
+        dense = DenseSearch(
+            snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates
+        )
 
-    def _fused(
-        self,
-        queries: Matrix,
-        k: int,
-        words: Worded,
-        allowed: Rows | None,
-        candidates: int | None,
-        per: str,
-    ) -> tuple[Matrix, Rows]:
-        """The same by meaning and words, each query by itself."""
-        rows, total = self.snapshot.document_rows, self.snapshot.state.rows
-        k = min(k, total)
-        scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-        found: Rows = np.full((len(queries), k), -1, dtype=np.int64)
-        for i, text in enumerate(words.texts):
-            query = queries[i : i + 1]
-            search = hybrid_search(self.snapshot, text, words.fusion, allowed, candidates)
-            if per == PASSAGE or rows.is_one_each:
-                own = search(query, k)
-            else:
-                own = nearest_documents(search, query, k, rows, total)
-            scores[i, : own[0].shape[1]], found[i, : own[1].shape[1]] = own[0][0], own[1][0]
-        return scores, found
+        def found(search: Search, queries: Matrix, least: int = 0) -> tuple[Matrix, Rows]:
+            if request.per == PASSAGE:
+                return search(queries, k)
+            rows, total = snapshot.document_rows, snapshot.state.rows
+            return nearest_documents(search, queries, k, rows, total, least)
+
+        if fusion is None:
+            few = dense.allowed is not None
+            return found(dense, queries, 0 if few else dense.candidates or dense.index.candidates)
+        assert snapshot.words is not None
+        fused = FusedSearch(dense, snapshot.words)
+        return stacked(
+            [
+                found(fused.of(text, fusion), queries[i : i + 1])
+                for i, text in enumerate(request.texts or ())
+            ],
+            min(k, snapshot.state.rows),
+        )
+
+    def _allowed(self, where: str | None) -> Rows | None:
+        """All rows of the documents that a condition holds for; None without one."""
+        if where is None:
+            return None
+        snapshot = self.snapshot
+        with stage("filter"):
+            found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
+            return snapshot.document_rows.all_rows(found)
 
     def shown(self, scores: Matrix, rows: Rows) -> list[list[Hit]]:
         """Hits of each query from scores and rows (q, k), padded with -1."""

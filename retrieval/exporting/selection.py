@@ -13,9 +13,9 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.reduced_index import reduced
 
 from ..collection.collection import Collection
-from ..collection.document_search import hit_of
 from ..collection.snapshot import Snapshot
 from ..documents import Hit
+from ..search.document_search import hit_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -21,6 +21,7 @@ from ..collection.collection import Collection
 from ..conditions import And, Compare, as_sql
 from ..documents import Document as OwnDocument
 from ..documents import Hit, id_text
+from ..encoders.base import encode_queries
 from .metadata import as_columns, as_metadata, column_of
 
 Filter = Mapping[str, Any] | None
@@ -193,7 +194,7 @@ class SlimdexVectorStore(VectorStore):
             return []
         encoder = self.collection.encoder
         vectors = encoder.encode([hit.text for hit in hits])
-        asked = self.collection._encoded(query)[0]
+        asked = encode_queries(encoder, [query])[0]
         chosen = maximal_marginal_relevance(asked, list(vectors), lambda_mult, k)
         return [_found(hits[i]) for i in chosen]
 

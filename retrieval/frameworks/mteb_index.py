@@ -6,12 +6,13 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches, normalize_rows
+from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex
@@ -21,6 +22,7 @@ from ..atomic_files import STORED_ENDINGS, file_name
 from ..catalog.state import State
 from ..collection.index_files import encode_rows, fit
 from ..evaluation import DEPTH
+from ..search.document_search import Search
 from ..sources.given_vectors import as_given, check_vectors
 from .mteb_records import Sizes, folder_bytes
 
@@ -34,15 +36,6 @@ GAP = 1e-3
 """Cosines that differ by less may be in any order."""
 STEP = 1e-6
 """By so much the best document that is not rescored stands below the last that is."""
-
-
-class Search(Protocol):
-    """How an index is asked."""
-
-    def __call__(self, query: Matrix, k: int, candidates: int | None) -> tuple[Matrix, Rows]:
-        """Scores and rows (1, k), best first, padded with -inf and -1; with 0 candidates in the
-        order of the codes."""
-        ...
 
 
 class SlimdexIndex:
@@ -132,12 +125,9 @@ class SlimdexIndex:
             lists = [top_ranked.get(query_idx_to_id[i]) or [] for i in range(len(queries))]
             return self._among(index, queries, top_k, lists)
 
-        def search(query: Matrix, k: int, candidates: int | None) -> tuple[Matrix, Rows]:
-            return index.search(query, k, candidates=candidates)
-
+        codes = None if index.metric is None else partial(index.search, candidates=0)
         head = max(DEPTH, index.candidates)
-        rescores = index.metric is not None
-        found = [deep(search, query[None], top_k, head, rescores) for query in queries]
+        found = [deep(index.search, codes, query[None], top_k, head) for query in queries]
         return [scores for scores, _ in found], [rows for _, rows in found]
 
     def build(self) -> ReducedIndex | None:
@@ -194,16 +184,21 @@ class SlimdexIndex:
 
 
 def deep(
-    search: Search, query: Matrix, top_k: int, head: int, rescores: bool
+    search: Search, codes: Search | None, query: Matrix, top_k: int, head: int
 ) -> tuple[list[float], list[int]]:
     """Scores and rows of the top_k nearest to a query (1, d): the first `head` are what a search
-    for so many finds, others follow in the order of the codes, with lower scores."""
-    scores, rows = search(query, min(top_k, head) if rescores else top_k, None)
+    for so many finds, others follow in the order of the codes, with lower scores.
+
+    Parameters
+    ----------
+    codes : the search without rescoring; None where `search` is that.
+    """
+    scores, rows = search(query, top_k if codes is None else min(top_k, head))
     there = rows[0] >= 0
     values, found = scores[0][there].tolist(), rows[0][there].tolist()
-    if not rescores or top_k <= head or len(found) < head:
+    if codes is None or top_k <= head or len(found) < head:
         return values, found
-    coded, others = search(query, top_k, 0)
+    coded, others = codes(query, top_k)
     is_new = (others[0] >= 0) & ~np.isin(others[0], found)
     below = coded[0][is_new].astype(np.float64)
     if len(below):

@@ -29,6 +29,7 @@ from ..encoders.hub import PACKAGED
 from ..encoders.opened import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..evaluation import DEPTH
+from ..search.request import SearchRequest
 from .mteb_index import SlimdexIndex, deep
 from .mteb_records import Place, Records, Sizes, as_experiment
 
@@ -262,11 +263,11 @@ def _answers(
         asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
         head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
-        def search(query: Matrix, k: int, candidates: int | None) -> tuple[Matrix, Rows]:
-            return collection._search_vectors(query, k, candidates=candidates)
+        def coded(query: Matrix, k: int) -> tuple[Matrix, Rows]:
+            return collection._nearest(SearchRequest(vectors=query, limit=k, candidates=0))
 
-        rescores = index.metric is not None
-        answers = [deep(search, vector[None], top_k, head, rescores) for vector in vectors]
+        search, codes = collection._search_vectors, None if index.metric is None else coded
+        answers = [deep(search, codes, vector[None], top_k, head) for vector in vectors]
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
         for name, answer in zip(names, answers, strict=True)

@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute, Route
 from slimdex.indexes.errors import SlimdexError
 
 from ..commands import Columns, Command, Fetch, Info, Search
-from ..excerpts import is_by_chance, shortened
+from ..search.excerpts import is_by_chance, shortened
+from ..search.request import SearchRequest
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
 """What does a command with the index of a name."""
@@ -102,8 +103,8 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         ] = None,
     ) -> Passages:
         """Find the passages nearest in meaning to a query."""
-        command = Search([query], limit=limit, where=where)
-        found = await done(index, command)
+        request = SearchRequest([query], limit=limit, where=where)
+        found = await done(index, Search(request))
         hits, chance = found["hits"][0], found["chance_score"]
         texts = [hits[0][name] for name in ("id", "title", "text")] if hits else []
         is_chance = bool(hits) and is_by_chance(hits[0]["score"], chance, query, *texts)

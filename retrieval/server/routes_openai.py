@@ -20,11 +20,11 @@ from slimdex.indexes.reduced_index import reduced
 
 from ..collection.collection import Collection
 from ..documents import Hit
+from ..search.request import SearchRequest
 from .bodies import Text
 from .json_requests import JsonRoute
 from .openai_filters import where_of
 from .routes_search import service_of
-from .served_index import How
 
 routes = APIRouter(prefix="/v1", route_class=JsonRoute)
 
@@ -115,13 +115,15 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
     index = service_of(request).named(name)
     texts = [body.query] if isinstance(body.query, str) else body.query
     where = where_of(body.filters or None, index.collection)
-    found = await index.search(texts, How(body.max_num_results, where))
+    options = body.ranking_options or RankingOptions()
+    least = options.score_threshold
+    found = await index.search(
+        SearchRequest(texts, limit=body.max_num_results, where=where, min_score=least)
+    )
     best: dict[str, Hit] = {}
     for hit in sorted((hit for hits in found.hits for hit in hits), key=lambda h: -h.score):
         best.setdefault(hit.id, hit)
-    options = body.ranking_options
-    least = -2.0 if options is None or options.score_threshold is None else options.score_threshold
-    hits = [hit for hit in best.values() if hit.score >= least][: body.max_num_results]
+    hits = [*best.values()][: body.max_num_results]
     return {
         "object": "vector_store.search_results.page",
         "search_query": texts,

@@ -9,15 +9,16 @@ from urllib.parse import unquote_to_bytes
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from slimdex.indexes.arrays import Matrix, as_matrix
+from slimdex.indexes.arrays import as_matrix
 from slimdex.indexes.errors import InputError
 
 from ..as_json import document_json, hit_json, json_of
 from ..collection.collection import Collection
+from ..search.request import SearchRequest
 from .bodies import FoundBody, SearchBody
 from .json_requests import JsonRoute
 from .openai_filters import where_of
-from .served_index import How, ServedIndex
+from .served_index import ServedIndex
 from .service import Service
 
 routes = APIRouter(route_class=JsonRoute)
@@ -64,21 +65,16 @@ class Json(Response):
 @routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
 async def search(index: Index, body: SearchBody) -> Response:
     """The documents nearest in meaning to a query, or to each of several."""
-    names, queries = _queries(body)
-    where = where_of(body.where, index.collection)
-    how = How(body.limit, where, body.candidates, body.per, body.hybrid)
-    found = await index.search(queries, how)
-    least = -2.0 if body.min_score is None else body.min_score
-    chance = None
-    if body.candidates != 0 and index.gives_cosines(how):
-        chance = await index.chance_score(where)
+    request = _request(body, where_of(body.where, index.collection))
+    found = await index.search(request)
+    chance = await index.chance_score(request)
 
     def answer() -> Json:
         return Json(
             {
                 "queries": [
-                    {"query": name, "hits": [hit_json(hit) for hit in hits if hit.score >= least]}
-                    for name, hits in zip(names, found.hits, strict=True)
+                    {"query": name, "hits": [hit_json(hit) for hit in hits]}
+                    for name, hits in zip(request.names, found.hits, strict=True)
                 ],
                 "chance_score": chance,
                 "milliseconds": {name: round(1000 * s, 3) for name, s in found.seconds.items()},
@@ -90,18 +86,23 @@ async def search(index: Index, body: SearchBody) -> Response:
     return await index.read(lambda _: answer())
 
 
-def _queries(body: SearchBody) -> tuple[list[str], list[str] | Matrix]:
-    """What each query is called in the answer, and what is searched for."""
+def _request(body: SearchBody, where: str | None) -> SearchRequest:
     ways = (body.query, body.queries, body.vector, body.vectors)
     if sum(way is not None for way in ways) != 1:
         raise InputError(ONE_OF)
-    if body.query is not None or body.queries is not None:
-        texts = body.queries or [body.query or ""]
-        return texts, texts
-    rows = body.vectors or [body.vector or []]
-    if len(lengths := {len(row) for row in rows}) > 1:
+    rows = body.vectors if body.vector is None else [body.vector]
+    if len(lengths := {len(row) for row in rows or ()}) > 1:
         raise InputError(f"vectors of {sorted(lengths)} dimensions; expected as many in each")
-    return [f"vector {i + 1}" for i in range(len(rows))], as_matrix(rows)
+    return SearchRequest(
+        body.queries if body.query is None else [body.query],
+        None if rows is None else as_matrix(rows),
+        body.limit,
+        where,
+        body.candidates,
+        body.per,
+        body.hybrid,
+        body.min_score,
+    )
 
 
 @routes.get("/indexes")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -18,14 +18,12 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.stages import spent
 
-from ..collection.asked_queries import encoded_by
 from ..collection.collection import Collection
-from ..collection.view import DOCUMENT
 from ..collection.writer import Added
 from ..commands import Command, Search, Talk
 from ..documents import Document, Hit
-from ..encoders.base import CountingEncoder
-from ..words.fusion import AUTO, OFF, fusion_of
+from ..encoders.base import CountingEncoder, encode_queries
+from ..search.request import SearchRequest, joined
 from .batching import Batcher
 from .conditional import Conditional
 from .limits import LimitError, Limits
@@ -36,25 +34,6 @@ READERS = 4
 """Threads for what is neither a search nor a change: documents, facts, commands that read."""
 _Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
 """Of each query, and the seconds of their batch by stage."""
-
-
-@dataclass(frozen=True)
-class How:
-    """What a search asks for beside its queries, as `Collection.search` has it."""
-
-    limit: int = 10
-    where: str | None = None
-    candidates: int | None = None
-    per: str = DOCUMENT
-    hybrid: str | float = OFF
-
-
-class _Asked(NamedTuple):
-    """Encoded queries (q, dim), their texts where they have some, and what is asked of them."""
-
-    vectors: Matrix
-    texts: Sequence[str] | None
-    how: How
 
 
 @dataclass(frozen=True)
@@ -119,7 +98,7 @@ class ServedIndex:
         """Queries that wait, or are under way."""
         return self._queries.size + self._searches.size + self._filtered
 
-    async def search(self, queries: Sequence[str] | Matrix, how: How) -> Found:
+    async def search(self, request: SearchRequest) -> Found:
         """The nearest documents of each query.
 
         Raises
@@ -129,9 +108,12 @@ class ServedIndex:
         LimitError
             If too much is asked, or waits, or it takes too long.
         """
-        self._check(queries, how.limit)
+        limits = self.limits
+        if request.limit > limits.hits:
+            raise LimitError(413, f"limit={request.limit:,}; expected {limits.hits:,} or less")
+        self._check(request.queries)
         async with self._in_time():
-            return await self._found(queries, how)
+            return await self._found(request)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -143,18 +125,16 @@ class ServedIndex:
                 504, f"no answer after {self.limits.seconds:g} s; expected one by then"
             ) from None
 
-    async def _found(self, queries: Sequence[str] | Matrix, how: How) -> Found:
-        start, encode_s = perf_counter(), 0.0
-        if isinstance(queries, np.ndarray):
-            asked = _Asked(queries, None, how)
+    async def _found(self, request: SearchRequest) -> Found:
+        start, encode_s, count = perf_counter(), 0.0, len(request)
+        if request.texts is not None:
+            vectors, encode_s = await self._queries.ask(request.texts, count)
+            request = replace(request, vectors=vectors)
+        if request.where is None:
+            hits, seconds = await self._searches.ask(request, count)
         else:
-            vectors, encode_s = await self._queries.ask(queries, len(queries))
-            asked = _Asked(vectors, queries, how)
-        if how.where is None:
-            hits, seconds = await self._searches.ask(asked, len(asked.vectors))
-        else:
-            count = len(asked.vectors)
-            ((hits, seconds),) = await self._with_condition(partial(self._search, [asked]), count)
+            search = partial(self._search, [request])
+            ((hits, seconds),) = await self._with_condition(search, count)
         seconds = {"encode": encode_s} | seconds
         wait_s = perf_counter() - start - sum(seconds.values())
         return Found(hits, {"wait": max(wait_s, 0.0)} | seconds)
@@ -170,14 +150,10 @@ class ServedIndex:
 
     async def do(self, command: Command) -> dict[str, Any]:
         """What a command that only reads gives; one with a condition has to be done in time."""
-        if not isinstance(command, Search) or command.where is None:
+        if not isinstance(command, Search) or command.request.where is None:
             return await self.read(lambda found: command.run(found, Talk()))
         async with self._in_time():
             return await self._with_condition(partial(command.run, self.collection, Talk()))
-
-    def gives_cosines(self, how: How) -> bool:
-        """Whether a search's scores are cosines, and not of meaning and words together."""
-        return fusion_of(self.collection.hybrid if how.hybrid == AUTO else how.hybrid) is None
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim) of texts as the index's encoder encodes documents.
@@ -189,16 +165,17 @@ class ServedIndex:
         LimitError
             If too much is asked, or waits.
         """
-        self._check(texts, 1)
+        self._check(texts)
         found: Matrix = await self._texts.ask(texts, len(texts))
         return found
 
-    async def chance_score(self, where: str | None) -> float | None:
+    async def chance_score(self, request: SearchRequest) -> float | None:
         """As `Collection.chance_score`; just after a change it may be that of before.
 
-        None with a condition: it would take as long as the search.
+        None with a condition: it would take as long as the search. None for scores of another kind.
         """
-        return None if where is not None else await self._chance.about_now()
+        has_some = request.where is None and request.has_chance_score(self.collection.hybrid)
+        return await self._chance.about_now() if has_some else None
 
     async def tokens(self, texts: Sequence[str]) -> int:
         """Tokens of texts, where the encoder counts them; 0 where it does not."""
@@ -215,7 +192,8 @@ class ServedIndex:
         if collection._is_empty:
             return
         if not collection._has_no_encoder:
-            await self._found(["slimdex"], How(1))  # a large model may take longer than a search
+            request = SearchRequest(["slimdex"], limit=1)
+            await self._found(request)  # a large model may take longer than a search
         else:
             await self.read(lambda collection: collection._index)
 
@@ -262,14 +240,12 @@ class ServedIndex:
         await loop.run_in_executor(None, self._reader.shutdown)
         await loop.run_in_executor(None, self.collection.close)
 
-    def _check(self, queries: Sequence[str] | Matrix, limit: int) -> None:
+    def _check(self, queries: Sequence[str] | Matrix) -> None:
         limits = self.limits
         if not len(queries):
             raise InputError("no queries; expected one or more")
         if len(queries) > limits.queries:
             raise LimitError(413, f"{len(queries):,} texts; expected {limits.queries:,} or fewer")
-        if limit > limits.hits:
-            raise LimitError(413, f"limit={limit:,}; expected {limits.hits:,} or less")
         if isinstance(queries, np.ndarray):
             return
         if any(not text.strip() for text in queries):
@@ -282,7 +258,7 @@ class ServedIndex:
     def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, float]]:
         start = perf_counter()
         texts = [text for own in asked for text in own]
-        vectors = encoded_by(lambda: self.collection.encoder, texts)
+        vectors = encode_queries(self.collection.encoder, texts)
         seconds = perf_counter() - start
         return [(own, seconds) for own in _parted(vectors, asked)]
 
@@ -294,31 +270,17 @@ class ServedIndex:
         last = {document.id: document for document in documents}  # as if one came after the other
         return [self.collection._add_given([*last.values()])] * len(documents)
 
-    def _search(self, asked: Sequence[_Asked]) -> list[_Hits]:
-        """Searches that ask for the same are one search."""
-
-        def alike(i: int) -> tuple[How, bool]:
-            return asked[i].how, asked[i].texts is None
-
-        order = sorted(range(len(asked)), key=lambda i: hash(alike(i)))
-        answers: dict[int, _Hits] = {}
-        for (how, _), group in groupby(order, key=alike):
-            numbers = list(group)
-            vectors = [asked[i].vectors for i in numbers]
-            texts = [text for i in numbers for text in asked[i].texts or ()]
+    def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
+        """Requests that differ only in their queries are one search."""
+        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, _Hits]()
+        for request in asked:
+            alike[request.manner].append(request)
+        for requests in alike.values():
             with spent() as seconds:
-                found = self.collection.search_many(
-                    np.concatenate(vectors),
-                    how.limit,
-                    how.where,
-                    candidates=how.candidates,
-                    per=how.per,
-                    hybrid=how.hybrid,
-                    texts=texts or None,
-                )
-            for i, own in zip(numbers, _parted(found, vectors), strict=True):
-                answers[i] = own, seconds
-        return [answers[i] for i in range(len(asked))]
+                found = self.collection.answer(joined(requests))
+            for request, own in zip(requests, _parted(found, requests), strict=True):
+                answers[id(request)] = own, seconds
+        return [answers[id(request)] for request in asked]
 
 
 class _Fact(Generic[T]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,8 @@ def test_every_way_is_filtering_first(
     check(*index.search(queries, k, rows, exclude), cosines, allowed)
     check(*search.metric.nearest(queries, k, allowed), cosines, allowed)
     check(*search.by_codes(queries, k, allowed), cosines, allowed)
-    for costs in (Costs(N, ALL_ROWS, 1.0, Line(0, 0)), Costs(N, ALL_ROWS, 1.0, Line(9e9, 0))):
+    for line in (Line(0, 0), Line(9e9, 0)):
+        costs = partial(Costs, N, ALL_ROWS, 1.0, line)
         check(*search.search(queries, k, allowed, costs), cosines, allowed)
 
 
@@ -169,13 +171,13 @@ def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:
 def test_the_cheaper_way_is_taken(X: Matrix, rescoring: Built) -> None:
     index, file = counting(rescoring["sq8"])
     search, rows = index.filtered(), np.arange(0, N, 2)
-    search.search(X[:1], 5, rows, Costs(N, ALL_ROWS, 1.0, Line(0.0, 0.9)))
+    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 0.9)))
     assert file.taken < len(rows)
     file.taken = 0
-    search.search(X[:1], 5, rows, Costs(N, ALL_ROWS, 1.0, Line(0.0, 1.1)))
+    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 1.1)))
     assert file.taken == len(rows)
     file.taken = 0  # for ten queries the rows are read once, which is the cheaper then
-    search.search(X[:10], 5, rows, Costs(N, ALL_ROWS, 0.1, Line(0.0, 0.9)))
+    search.search(X[:10], 5, rows, partial(Costs, N, ALL_ROWS, 0.1, Line(0.0, 0.9)))
     assert file.taken == len(rows)
 
 

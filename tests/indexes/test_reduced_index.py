@@ -176,8 +176,6 @@ def test_candidates_of_one_search_leave_the_index_as_it_is(X: Matrix, folder: Pa
     )
     with pytest.raises(InputError, match="candidates=5: this index was made with candidates=0"):
         alone.search(X[:5], 3, candidates=5)
-    with pytest.raises(InputError, match=r"candidates=-1; expected 0 \(the codes' order\) or more"):
-        index.search(X[:5], 3, candidates=-1)
 
 
 def test_extend_adds_what_the_vector_file_gained(X: Matrix, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Sequence
 
 from slimdex.retrieval.cli.app import search
-from slimdex.retrieval.collection.hybrid_search import WORDED
 from slimdex.retrieval.collection.metric_choice import FEWEST_LABELLED
+from slimdex.retrieval.search.fused import WORDED
 
 from ..links import Figure, rows
 

@@ -33,7 +33,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.reranking import CrossEncoder
+from slimdex.retrieval.search.reranking import CrossEncoder
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests import forked
 from tests.encoders import WordEncoder, make_cross_encoder
@@ -223,7 +223,7 @@ def test_what_scores_less_is_left_out(pets: Runner) -> None:
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.01", "-1.5", "60"])
 def test_a_score_that_none_can_be(pets: Runner, score: str) -> None:
     said = pets.refuses("search", "pets", "rain", "--min-score", score)
-    assert said == f"error: --min-score {score}; expected a cosine, -1 to 1\n"
+    assert said == f"error: min_score={score}; expected a cosine, -1 to 1\n"
 
 
 @pytest.mark.slow

@@ -545,13 +545,6 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
     assert (path / "notes.txt").exists()
 
 
-def test_bad_k(path: Path, encoder: WordEncoder) -> None:
-    collection = Collection.create(path, encoder)
-    collection.add(SMALL)
-    with pytest.raises(InputError, match="limit=0; expected 1 or more"):
-        collection.search_many("x", limit=0)
-
-
 def test_a_str_is_one_id_one_text_and_a_document_one_document(path: Path) -> None:
     with Collection.create(path, WordEncoder()) as collection:
         collection.add([Document(id, f"text {id}") for id in ("1", "2", "12")])

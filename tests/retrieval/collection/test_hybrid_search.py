@@ -16,6 +16,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.ledger import Ledger
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.words.fusion import Fusion
 from slimdex.retrieval.words.word_index import Found, WordIndex
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -183,10 +184,8 @@ def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> 
     with pytest.raises(InputError, match="with vectors; expected texts"):
         collection.search(vector, hybrid=0.5)
     assert len(collection.search(vector, hybrid="auto")) == 10
-    (hits,) = collection.search_many(vector[None], 3, hybrid=0.5, texts=["pkg-13"])
+    (hits,) = collection.answer(SearchRequest(["pkg-13"], vector[None], 3, hybrid=0.5))
     assert hits == collection.search("pkg-13", 3, hybrid=0.5)
-    with pytest.raises(InputError, match="2 texts of 1 queries"):
-        collection.search_many(vector[None], hybrid=0.5, texts=["one", "two"])
 
 
 @pytest.mark.slow

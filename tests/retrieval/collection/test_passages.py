@@ -18,7 +18,6 @@ from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import encoding
 from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.document_search import nearest_documents
 from slimdex.retrieval.collection.query_pools import rows_of_documents
 from slimdex.retrieval.collection.refit_advice import fit_advice
 from slimdex.retrieval.collection.repair import repair, verify
@@ -26,6 +25,7 @@ from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.evaluation import evaluate, evaluate_self
 from slimdex.retrieval.losses import losses
 from slimdex.retrieval.passages import cut
+from slimdex.retrieval.search.document_search import nearest_documents
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -279,9 +279,6 @@ def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=said):
             Collection.create(tmp_path / "wrong", encoder, passages=wrong)
         assert not (tmp_path / "wrong").exists()
-    said = "per='row'; expected document or passage"
-    with Collection.open(tmp_path / "20", reading) as made, pytest.raises(InputError, match=said):
-        made.search("x", per="row")
 
 
 def test_off_says_what_is_not_found(tmp_path: Path) -> None:

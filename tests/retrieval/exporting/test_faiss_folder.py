@@ -11,6 +11,7 @@ import pytest
 
 from slimdex import Collection, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.retrieval.encoders.base import encode_queries
 from tests.conftest import Copies
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
@@ -31,7 +32,7 @@ def read(folder: Path) -> tuple[faiss.Index, list[str]]:
 def check_answers(collection: Collection, folder: Path, k: int = 10, **options: str) -> None:
     """Ids and scores of plain FAISS, from the encoder's vectors, are those of the codes."""
     index, ids = read(folder)
-    queries = collection._encoded(QUERIES)
+    queries = encode_queries(collection.encoder, QUERIES)
     assert index.d == queries.shape[1]
     scores, rows = index.search(queries, k)
     if index.metric_type == faiss.METRIC_L2:
@@ -84,7 +85,7 @@ def test_full_vectors_are_searched_by_their_cosines(copied: Copies, tmp_path: Pa
     with Collection.open(copied(tmp_path / "i", 1200), WordEncoder()) as collection:
         export(collection, tmp_path / "x", "faiss", vectors="full")
         X: Matrix = collection._vectors.take(np.arange(1200))
-        queries = collection._encoded(QUERIES)
+        queries = encode_queries(collection.encoder, QUERIES)
         all_ids = collection._store.ids.by_row(1200)
     index, ids = read(tmp_path / "x")
     assert ids == all_ids
@@ -99,7 +100,7 @@ def test_passages_have_their_places(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", ReadingEncoder(), Settings(4)) as collection:
         collection.add([{"id": "x", "text": "A short one."}, {"id": "long", "text": text}])
         export(collection, tmp_path / "x", "faiss")
-        queries = collection._encoded(["about c"])
+        queries = encode_queries(collection.encoder, ["about c"])
         hits = collection.search_many(queries, 4, candidates=0, per="passage")[0]
     index, _ = read(tmp_path / "x")
     lines = [*map(json.loads, (tmp_path / "x" / "ids.jsonl").read_text().splitlines())]

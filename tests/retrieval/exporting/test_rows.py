@@ -20,6 +20,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.reduced_index import reduced
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.extras import install_command
 from slimdex.retrieval.sources.tables import ColumnNames
@@ -159,7 +160,7 @@ def test_an_index_of_what_was_exported_gives_the_same_answers(
     settings = Settings(8, kind="flat", candidates=20)
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as whole:
         whole.add(searched(collection))
-        asked = whole._encoded(QUERIES)
+        asked = encode_queries(whole.encoder, QUERIES)
         expected = whole.search_many(asked, 7)
         for to in ("parquet", "jsonl", "csv", "npz"):
             export(whole, tmp_path / f"x.{to}", to)

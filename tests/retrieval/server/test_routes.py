@@ -18,6 +18,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.hosts import Hosts
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
@@ -536,14 +537,14 @@ def test_a_long_condition_holds_up_nobody(
 ) -> None:
     """Other searches are answered meanwhile, and it is given up when its time is over."""
     let_go = threading.Event()
-    search_many = Collection.search_many
+    answer = Collection.answer
 
-    def slow(self: Collection, queries: Any, limit: int, where: Any, **how: Any) -> Any:
-        if where is not None:
+    def slow(self: Collection, request: SearchRequest) -> Any:
+        if request.where is not None:
             assert let_go.wait(60)
-        return search_many(self, queries, limit, where, **how)
+        return answer(self, request)
 
-    monkeypatch.setattr(Collection, "search_many", slow)
+    monkeypatch.setattr(Collection, "answer", slow)
 
     async def ask(client: httpx.AsyncClient, service: Service) -> None:
         body = {"query": "a cat", "where": "year > 1"}

@@ -12,6 +12,7 @@ import pytest
 from slimdex.indexes.errors import SlimdexError
 from slimdex.retrieval.catalog.where.condition import SlowConditionError, seconds_allowed
 from slimdex.retrieval.commands import Search
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server import conditional
 from slimdex.retrieval.server.conditional import QUICK, SLOW, Conditional
 from slimdex.retrieval.server.limits import Limits
@@ -59,7 +60,7 @@ def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
         answer = await client.post("/indexes/notes/search", json=body)
         assert (answer.status_code, answer.json()["error"]) == (504, line)
         with pytest.raises(SlimdexError, match=line):
-            await service.do("notes", Search(["a cat"], where=REGEXES))
+            await service.do("notes", Search(SearchRequest(["a cat"], where=REGEXES)))
         with pytest.raises(SlowConditionError, match="it took more than 0"):
             await Conditional().run(lambda: index.collection.count(REGEXES), 0.3)
 

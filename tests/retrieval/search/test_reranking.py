@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.reranking import CrossEncoder
+from slimdex.retrieval.search.reranking import CrossEncoder
 from tests.encoders import make_cross_encoder, make_tiny_bert
 
 

@@ -30,7 +30,7 @@ Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
 def nearest_documents(
     search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int, least: int = 0
 ) -> tuple[Matrix, Rows]:
-    """Scores and rows (q, k) of the best passages of the k nearest documents, a row of each.
+    """Scores and rows (q, k or fewer) of the best passage of each of the k nearest documents.
 
     Parameters
     ----------
@@ -38,6 +38,8 @@ def nearest_documents(
     total : how many rows there are; k is cut to that.
     least : rows to ask for at first, if `FIRST` times k is less: so many are rescored anyway.
     """
+    if rows.is_one_each:
+        return search(queries, k)
     k = min(k, total)
     best = np.full((len(queries), k), -np.inf, dtype=np.float32)
     out: Rows = np.full((len(queries), k), -1, dtype=np.int64)

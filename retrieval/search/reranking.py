@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, SlimdexError
 
-from .documents import Hit, content
-from .encoders.hub import find_model
+from ..documents import Hit, content
+from ..encoders.hub import find_model
 
 BATCH = 32
 """Pairs that are read together."""

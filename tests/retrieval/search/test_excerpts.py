@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.excerpts import LENGTH, beginning, nearest_passages, on_one_line, parts
+from slimdex.retrieval.search.excerpts import (
+    LENGTH,
+    beginning,
+    nearest_passages,
+    on_one_line,
+    parts,
+)
 from tests.encoders import WordEncoder
 
 FILLER = "Nothing in this sentence is of any interest to whoever reads about other matters. "

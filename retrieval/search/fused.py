@@ -1,0 +1,60 @@
+"""Fused search: the nearest rows by dense and by lexical search, in one order.
+
+Rows that only lexical search has found are scored by their vectors, too, so that each has both
+scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, without
+from slimdex.indexes.stages import stage
+
+from ..words.fusion import Fusion
+from ..words.word_index import Found, WordIndex
+from .dense import DenseSearch
+from .document_search import Search
+
+WORDED = 200
+"""Rows that lexical search finds, if no more are asked for."""
+
+
+@dataclass(frozen=True)
+class FusedSearch:
+    """Dense and lexical search of the same rows."""
+
+    dense: DenseSearch
+    words: WordIndex
+
+    def of(self, text: str, fusion: Fusion) -> Search:
+        """The search for one query (1, d), which is the encoded text."""
+
+        def search(query: Matrix, k: int) -> tuple[Matrix, Rows]:
+            near, found = self.both(query, text, k)
+            if fusion.weight is not None:
+                near = self.with_scores_of(found.rows, near, query)
+            fused = fusion.fused(near, found)
+            return fused.scores[None, :k], fused.rows[None, :k]
+
+        return search
+
+    def both(self, query: Matrix, text: str, k: int) -> tuple[Found, Found]:
+        """The rows that dense search and lexical search find for an encoded query (1, d)."""
+        scores, rows = self.dense(query, max(k, self.dense.rescored))
+        there = rows[0] >= 0
+        with stage("words"):
+            found = self.words.search(text, max(k, WORDED), self.dense.allowed, self.dense.hidden)
+        return Found(scores[0][there], rows[0][there]), found
+
+    def with_scores_of(self, rows: Rows, near: Found, query: Matrix) -> Found:
+        """What dense search has found, with the scores of some more rows (n,)."""
+        missing = without(np.sort(rows), np.sort(near.rows))
+        if not len(missing):
+            return near
+        (scores,), (others,) = self.dense.among(missing, query)
+        scores, others = np.append(near.scores, scores), np.append(near.rows, others)
+        order = np.lexsort((others, -scores))
+        return Found(scores[order], others[order])

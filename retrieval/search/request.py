@@ -1,0 +1,199 @@
+"""SearchRequest: one search, validated once and passed down as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, as_matrix
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.progress import Progress, silent
+
+from ..documents import Hit
+from ..encoders.base import Encoder, encode_queries
+from ..words.fusion import AUTO, OFF, Fusion, fusion_of
+from .reranking import CrossEncoder
+
+DOCUMENT, PASSAGE = PER = ("document", "passage")
+"""What a hit is."""
+Hits = list[list[Hit]]
+"""Of each query, best first."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchRequest:
+    """A search for one or several queries.
+
+    Parameters
+    ----------
+    texts : str or sequence of str, optional
+        The queries.
+    vectors : (q, dim), optional
+        The queries' vectors, in place of texts or beside them, so that they need no encoding.
+    limit : int, default 10
+        Documents to find for each query.
+    where : str, optional
+        A DuckDB expression on the documents' columns.
+    candidates : int, optional
+        Rows to rescore instead of the index's own number; 0: none.
+    per : {"document", "passage"}
+    hybrid : {"off", "auto", "rrf"} or float, default "off"
+        How lexical search counts beside semantic search; a float is its weight, 0 to 1.
+    min_score : float, optional
+        Leave out hits below this cosine, -1 to 1.
+    rerank : CrossEncoder, optional
+        Reorders the first hits of each query.
+    rerank_depth : int, default 50
+        Hits to rerank; more if `limit` is more.
+
+    Raises
+    ------
+    InputError
+        If a value is not one of these.
+
+    >>> SearchRequest("a pet", limit=0)
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: limit=0; expected 1 or more
+    """
+
+    texts: Sequence[str] | None = None
+    vectors: Matrix | None = None
+    limit: int = 10
+    where: str | None = None
+    candidates: int | None = None
+    per: str = DOCUMENT
+    hybrid: str | float = OFF
+    min_score: float | None = None
+    rerank: CrossEncoder | None = None
+    rerank_depth: int = 50
+
+    def __post_init__(self) -> None:
+        self._check_queries()
+        if not _is_whole(self.limit, least=1):
+            raise InputError(f"limit={self.limit}; expected 1 or more")
+        if self.candidates is not None and not _is_whole(self.candidates, least=0):
+            raise InputError(f"candidates={self.candidates}; expected 0 (the codes' order) or more")
+        if self.per not in PER:
+            raise InputError(f"per={self.per!r}; expected {' or '.join(PER)}")
+        if self.hybrid != AUTO and fusion_of(self.hybrid) is not None and self.texts is None:
+            raise InputError(
+                f"hybrid={self.hybrid!r} with vectors; expected texts, which have words"
+            )
+        if self.min_score is not None and not -1 <= self.min_score <= 1:  # also refuses NaN
+            raise InputError(f"min_score={self.min_score:g}; expected a cosine, -1 to 1")
+        if not _is_whole(self.rerank_depth, least=1):
+            raise InputError(f"rerank_depth={self.rerank_depth}; expected 1 or more")
+        if self.rerank is not None and self.texts is None:
+            raise InputError("rerank with vectors; expected texts")
+
+    def _check_queries(self) -> None:
+        texts, vectors = self.texts, self.vectors
+        if isinstance(texts, str):
+            texts = [texts]
+            object.__setattr__(self, "texts", texts)
+        if vectors is not None and not isinstance(vectors, np.ndarray):
+            vectors = as_matrix(vectors)
+            object.__setattr__(self, "vectors", vectors)
+        if texts is None:
+            if vectors is None:
+                raise InputError("neither texts nor vectors; expected one of them")
+            return
+        if not isinstance(texts, Sequence) or isinstance(texts, bytes):
+            raise InputError(f"queries {shown(texts)}; expected texts or vectors (q, dim)")
+        if wrong := [text for text in texts if not isinstance(text, str)]:
+            raise InputError(f"query {shown(wrong[0])}; expected texts or vectors (q, dim)")
+        if vectors is not None and len(texts) != len(vectors):
+            raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return len(self.queries)
+
+    @property
+    def queries(self) -> Sequence[str] | Matrix:
+        """The texts, or else the vectors."""
+        return self.query_vectors if self.texts is None else self.texts
+
+    @property
+    def query_vectors(self) -> Matrix:
+        """The vectors of a request that is encoded."""
+        assert self.vectors is not None
+        return self.vectors
+
+    @property
+    def names(self) -> Sequence[str]:
+        """How answers name the queries: by their texts, or by the vectors' numbers."""
+        if self.texts is not None:
+            return self.texts
+        return [f"vector {i + 1}" for i in range(len(self))]
+
+    @property
+    def first_stage(self) -> Self:
+        """The search whose hits are reranked; itself, if none are."""
+        if self.rerank is None:
+            return self
+        return replace(self, limit=max(self.limit, self.rerank_depth), rerank=None)
+
+    @property
+    def manner(self) -> tuple[object, ...]:
+        """All but the queries: requests with the same can be joined."""
+        options = [getattr(self, field.name) for field in fields(self)]
+        return (self.texts is None, *options[2:])
+
+    def encoded(self, encoder: Callable[[], Encoder]) -> Self:
+        """The same request with vectors; the encoder is only called for if it has none."""
+        if self.vectors is not None or self.texts is None:
+            return self
+        return replace(self, vectors=encode_queries(encoder(), self.texts))
+
+    def fusion(self, auto: str | None) -> Fusion | None:
+        """How lexical search counts; None if it does not.
+
+        Parameters
+        ----------
+        auto : the index's own choice, which `hybrid="auto"` stands for.
+        """
+        if self.hybrid != AUTO:
+            return fusion_of(self.hybrid)
+        return None if self.texts is None else fusion_of(auto or OFF)
+
+    def has_chance_score(self, auto: str | None) -> bool:
+        """Whether scores compare with those of random documents: cosines at full dimension."""
+        return self.candidates != 0 and self.fusion(auto) is None
+
+    def kept(self, found: Hits) -> Hits:
+        """The hits that score enough."""
+        least = self.min_score
+        if least is None:
+            return found
+        return [[hit for hit in hits if hit.score >= least] for hits in found]
+
+    def reranked(self, found: Hits, progress: Progress = silent) -> Hits:
+        """The hits of the first stage in their final order."""
+        if self.rerank is None:
+            return found
+        ordered = Hits()
+        for text, hits in zip(self.queries, found, strict=True):
+            ordered.append(self.rerank.reranked(str(text), hits, self.limit))
+            progress("reranking", len(ordered), len(found))
+        return ordered
+
+
+def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
+    """One request with the queries of several, which have vectors and the same `manner`."""
+    texts = [text for one in requests for text in one.texts or ()]
+    vectors = np.concatenate([one.query_vectors for one in requests])
+    return replace(requests[0], texts=texts or None, vectors=vectors)
+
+
+def _is_whole(value: Any, *, least: int) -> bool:
+    return isinstance(value, int | np.integer) and int(value) >= least
+
+
+def shown(value: Any) -> str:
+    """The beginning of a value of the wrong type."""
+    return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)

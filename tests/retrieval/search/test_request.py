@@ -1,0 +1,82 @@
+"""Requests: what is refused, and which searches are one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.search.request import SearchRequest, joined
+from slimdex.retrieval.words.fusion import Fusion
+from tests.encoders import WordEncoder
+
+TWO = np.eye(2, 48, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "neither texts nor vectors; expected one of them"),
+        ({"texts": 5}, r"queries 5; expected texts or vectors \(q, dim\)"),
+        ({"texts": ["a", None]}, r"query None; expected texts or vectors \(q, dim\)"),
+        ({"texts": ["a"], "vectors": TWO}, "1 texts of 2 queries; expected one of each"),
+        ({"texts": "a", "limit": 2.5}, "limit=2.5; expected 1 or more"),
+        ({"texts": "a", "candidates": -1}, r"candidates=-1; expected 0 \(the codes' order\)"),
+        ({"texts": "a", "per": "line"}, "per='line'; expected document or passage"),
+        ({"texts": "a", "hybrid": 1.5}, "hybrid=1.5; expected off, auto, rrf, or a weight"),
+        ({"vectors": TWO, "hybrid": "rrf"}, "hybrid='rrf' with vectors; expected texts"),
+        ({"texts": "a", "min_score": float("nan")}, "min_score=nan; expected a cosine, -1 to 1"),
+        ({"texts": "a", "rerank_depth": 0}, "rerank_depth=0; expected 1 or more"),
+        ({"vectors": TWO, "rerank": object()}, "rerank with vectors; expected texts"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_was_expected(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        SearchRequest(**given)
+
+
+def test_texts_are_encoded_unless_they_come_with_vectors() -> None:
+    request = SearchRequest("a cat", limit=3)
+    assert (request.texts, request.names, len(request)) == (["a cat"], ["a cat"], 1)
+    encoded = request.encoded(WordEncoder)
+    np.testing.assert_array_equal(encoded.query_vectors, WordEncoder().encode(["a cat"]))
+    assert encoded.limit == 3
+    assert encoded.encoded(lambda: pytest.fail("encoded twice")) is encoded
+    assert SearchRequest(vectors=TWO).names == ["vector 1", "vector 2"]
+
+
+def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
+    first, second = SearchRequest("a", TWO[:1], where="n > 1"), SearchRequest("b", TWO[1:])
+    assert first.manner != second.manner
+    assert first.manner == replace(second, where="n > 1").manner
+    assert first.manner != SearchRequest(vectors=TWO, where="n > 1").manner
+    both = joined([first, second])
+    assert (both.texts, both.where, both.query_vectors.tolist()) == (
+        ["a", "b"],
+        "n > 1",
+        TWO.tolist(),
+    )
+
+
+def test_auto_is_the_indexs_choice() -> None:
+    auto = SearchRequest("a", hybrid="auto")
+    assert [auto.fusion(choice) for choice in (None, "rrf", "0.3")] == [
+        None,
+        Fusion(None),
+        Fusion(0.3),
+    ]
+    assert (auto.has_chance_score(None), auto.has_chance_score("rrf")) == (True, False)
+    assert SearchRequest(vectors=TWO, hybrid="auto").fusion("rrf") is None
+    assert not SearchRequest("a", candidates=0).has_chance_score(None)
+
+
+def test_hits_below_the_least_score_are_left_out() -> None:
+    near, far = Hit("a", 0.5, ""), Hit("b", 0.2, "")
+    assert SearchRequest("a", min_score=0.3).kept([[near, far], [far]]) == [[near], []]
+    assert SearchRequest("a").kept([[near, far]]) == [[near, far]]
