@@ -25,7 +25,7 @@ from .collection.view import DOCUMENT
 from .collection.writer import Added
 from .conditions import compared
 from .excerpts import beginning, nearest_passages
-from .words.fusion import AUTO, OFF, fusion_of
+from .lexical.fusion import AUTO, OFF, fusion_of
 
 if TYPE_CHECKING:
     from .building import Sources

@@ -198,7 +198,7 @@ class Bench:
         vectors, kind = self._task.vectors, trial.kind(reducer.n_features)
         runs = kind.subquantizers(reducer.n_components, len(vectors))
         if not trial.ideal and not trial.making:
-            reducer.deal(runs)
+            reducer.balance_subspaces(runs)
             return trained(kind, reducer, vectors)
         rows = training_sample(reducer, vectors, kind.max_rows)
         if trial.making:

@@ -42,9 +42,9 @@ from ..encoders.base import (
 )
 from ..encoders.opened import encoder_from_spec, is_loadable
 from ..encoders.transformer import TransformerEncoder
+from ..lexical.fusion import OFF
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from ..words.fusion import OFF
 from . import encoding, health, reencoding, refitting, staging, tuning, writer
 from .asked_queries import encoded_by, one_query
 from .chance_scores import chance_score

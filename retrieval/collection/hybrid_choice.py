@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.progress import Progress, silent
 
-from ..words.fusion import Fusion
-from ..words.word_index import Found
+from ..lexical.fusion import Fusion
+from ..lexical.word_index import Found
 from .hybrid_search import both, with_scores_of
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 from .snapshot import Snapshot

@@ -13,10 +13,10 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, without
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.stages import stage
+from slimdex.indexes.timing import stage
 
-from ..words.fusion import AUTO, Fusion, fusion_of
-from ..words.word_index import Found
+from ..lexical.fusion import AUTO, Fusion, fusion_of
+from ..lexical.word_index import Found
 from .snapshot import Snapshot
 
 WORDED = 200

@@ -9,7 +9,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.stages import stage
+from slimdex.indexes.timing import stage
 
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore

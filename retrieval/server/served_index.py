@@ -16,7 +16,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.stages import spent
+from slimdex.indexes.timing import spent
 
 from ..collection.asked_queries import encoded_by
 from ..collection.collection import Collection
@@ -25,7 +25,7 @@ from ..collection.writer import Added
 from ..commands import Command, Search, Talk
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder
-from ..words.fusion import AUTO, OFF, fusion_of
+from ..lexical.fusion import AUTO, OFF, fusion_of
 from .batching import Batcher
 from .conditional import Conditional
 from .limits import LimitError, Limits
