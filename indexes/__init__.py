@@ -2,9 +2,9 @@
 
 This package has never heard of text, DuckDB or a model.
 Files import only what is above them: errors, bounds, progress, workers, forks, json_text, choices,
-kinds, locks, arrays, half_precision, int8_rows, tensors, ranking, search_costs, stages,
+kinds, locks, arrays, half_precision, int8_rows, tensors, ranking, search_costs, timing,
 vector_file, moments, score_aware, vector_index, reducer, linear, training_rows, autoencoder, flow,
-rescoring, registry, filtered_search, settings, reduced_index, layers, drift, loss_ladder.
+rescoring, registry, filtered_search, settings, reduced_index, layers, drift, ablation.
 """
 
 import os

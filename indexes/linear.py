@@ -182,7 +182,7 @@ class Whitening(Linear):
         self.components_ = (axes[:, :k] * scales[:k]).astype(np.float32)
         return self
 
-    def deal(self, groups: int) -> Self:
+    def balance_subspaces(self, groups: int) -> Self:
         """Reorder the fitted axes so that every run of k/groups of them carries a like variance.
 
         Product quantisation spends the same bits on each run. Axes come sorted by variance, so

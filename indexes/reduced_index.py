@@ -18,7 +18,7 @@ from .ranking import best_of, compacted, stacked, top_k
 from .reducer import Reducer
 from .rescoring import Metric, Probes, Rescorer
 from .search_costs import Costs
-from .stages import stage
+from .timing import stage
 from .vector_file import VectorFile
 from .vector_index import FaissIndex, VectorIndex
 from .workers import HERE, Workers

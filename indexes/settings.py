@@ -146,7 +146,7 @@ class Settings(Choices):
         reducer = self._reducer.configured(self.k, self.beta, self.gamma)
         reducer = reducer.fit_vectors(vectors, moments, progress)
         if isinstance(reducer, Whitening):
-            reducer.deal(kind_named(self.kind).subquantizers(self.k, moments.n))
+            reducer.balance_subspaces(kind_named(self.kind).subquantizers(self.k, moments.n))
         return reducer
 
     @property

@@ -2,7 +2,7 @@
 
 `commands` are done by whoever has an index open; `address` and `holder` find who has.
 Files and folders import only what is above them: extras, atomic_files, documents, as_json,
-passages, document_lines, words, sql, conditions, encoders, column_types, catalog, sources,
+passages, document_lines, lexical, sql, conditions, encoders, column_types, catalog, sources,
 search, collection, building, syncing, watching, commands, address, holder,
 exact_search, evaluation, losses, exporting, cluster, server, frameworks, cli.
 """

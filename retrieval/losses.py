@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.loss_ladder import (
+from slimdex.indexes.ablation import (
     CODES,
     CUT,
     ENCODER,
@@ -32,6 +30,8 @@ from slimdex.indexes.loss_ladder import (
     ladder,
     own_step,
 )
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement, compacted
 from slimdex.indexes.vector_file import VectorFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slimdex.indexes.ablation import CODES, CUT, ENCODER, INDEX, WHITENED
 from slimdex.indexes.choices import AUTO
-from slimdex.indexes.loss_ladder import CODES, CUT, ENCODER, INDEX, WHITENED
 
 from ..losses import SAID
 

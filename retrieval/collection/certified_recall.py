@@ -9,9 +9,9 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.indexes.ablation import exact_orders, own_step
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.loss_ladder import exact_orders, own_step
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reduced_index import ReducedIndex

@@ -45,7 +45,6 @@ from ..search.request import Hits, SearchRequest
 from ..search.searchable import Searchable
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
 from ..sources.records import as_documents
-from ..words.fusion import OFF
 from . import encoding, health, reencoding, refitting, staging, tuning, writer
 from .chance_scores import chance_score
 from .current import Current

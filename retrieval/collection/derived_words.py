@@ -16,7 +16,7 @@ from slimdex.indexes.progress import Progress, silent
 
 from ..atomic_files import sync
 from ..catalog.state import State
-from ..words.word_index import WordIndex
+from ..lexical.word_index import WordIndex
 from .ledger import Ledger
 
 READ_AT_ONCE = 1024

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.progress import Progress, silent
 
+from ..lexical.fusion import Fusion
+from ..lexical.word_index import Found
 from ..search.dense import DenseSearch
 from ..search.fused import FusedSearch
-from ..words.fusion import Fusion
-from ..words.word_index import Found
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 from .snapshot import Snapshot
 

@@ -16,7 +16,7 @@ from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
-from ..words.word_index import WordIndex
+from ..lexical.word_index import WordIndex
 from .document_file import DocumentFile
 from .index_files import load_index
 from .ledger import Ledger

@@ -10,16 +10,16 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import stacked
-from slimdex.indexes.stages import stage
+from slimdex.indexes.timing import stage
 
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
+from ..lexical.fusion import Fusion
 from ..search.dense import DenseSearch
 from ..search.document_search import Search, hit_of, nearest_documents
 from ..search.fused import FusedSearch
 from ..search.request import PASSAGE, SearchRequest
-from ..words.fusion import Fusion
 from .snapshot import Snapshot
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, without
-from slimdex.indexes.stages import stage
+from slimdex.indexes.timing import stage
 
-from ..words.fusion import Fusion
-from ..words.word_index import Found, WordIndex
+from ..lexical.fusion import Fusion
+from ..lexical.word_index import Found, WordIndex
 from .dense import DenseSearch
 from .document_search import Search
 

@@ -14,7 +14,7 @@ from slimdex.indexes.progress import Progress, silent
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
-from ..words.fusion import AUTO, OFF, Fusion, fusion_of
+from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from .reranking import CrossEncoder
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")

@@ -11,7 +11,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 from ..documents import Hit
-from ..words.fusion import OFF
+from ..lexical.fusion import OFF
 from .request import DOCUMENT, Hits, SearchRequest, shown
 
 

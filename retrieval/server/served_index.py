@@ -16,7 +16,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.stages import spent
+from slimdex.indexes.timing import spent
 
 from ..collection.collection import Collection
 from ..collection.writer import Added

@@ -188,7 +188,7 @@ def test_controls_refuse_what_they_cannot_keep(
 def test_dealt_axes_are_the_same_and_every_group_has_a_like_share(X: Matrix) -> None:
     plain = Whitening(12, 1.0, 0.0).fit(X)
     sorted_rows, axes = plain.transform(X), plain.components_.copy()
-    dealt = plain.deal(4).transform(X)
+    dealt = plain.balance_subspaces(4).transform(X)
     assert sorted(map(tuple, plain.components_.T)) == sorted(map(tuple, axes.T))
     np.testing.assert_allclose(cosines(dealt), cosines(sorted_rows), atol=1e-6)
     # Three rounds of dealing to four groups: 0 1 2 3, then 7 6 5 4, then 8 9 10 11.
@@ -196,9 +196,11 @@ def test_dealt_axes_are_the_same_and_every_group_has_a_like_share(X: Matrix) -> 
     np.testing.assert_array_equal(plain.components_, axes[:, order])
 
 
-def test_dealing_to_one_group_changes_nothing(X: Matrix) -> None:
+def test_balancing_one_subspace_changes_nothing(X: Matrix) -> None:
     plain = Whitening(6).fit(X)
-    np.testing.assert_array_equal(Whitening(6).fit(X).deal(1).components_, plain.components_)
+    np.testing.assert_array_equal(
+        Whitening(6).fit(X).balance_subspaces(1).components_, plain.components_
+    )
 
 
 def test_pca_is_scikit_learn_s(X: Matrix) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slimdex.indexes.ablation import Found
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.loss_ladder import Found
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document

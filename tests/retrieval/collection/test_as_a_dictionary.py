@@ -33,9 +33,9 @@ from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.lexical.tokens import name_words, words_of
+from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.passages import cut
-from slimdex.retrieval.words.tokens import name_words, words_of
-from slimdex.retrieval.words.word_index import WordIndex
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder
 

@@ -16,9 +16,9 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.ledger import Ledger
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.lexical.fusion import Fusion
+from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.words.fusion import Fusion
-from slimdex.retrieval.words.word_index import Found, WordIndex
 from tests.encoders import ReadingEncoder, WordEncoder
 
 EXACT = Settings(kind="flat", reducer="identity", gamma=0.0, beta=0.0)

@@ -10,8 +10,8 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.search.request import SearchRequest, joined
-from slimdex.retrieval.words.fusion import Fusion
 from tests.encoders import WordEncoder
 
 TWO = np.eye(2, 48, dtype=np.float32)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slimdex.indexes import loss_ladder
+from slimdex.indexes import ablation
+from slimdex.indexes.ablation import Found, exact_orders, in_reach, int8_reach, ladder
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.int8_rows import packed, unpacked
 from slimdex.indexes.kinds import kind_named
-from slimdex.indexes.loss_ladder import Found, exact_orders, in_reach, int8_reach, ladder
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
@@ -100,7 +100,7 @@ def test_blocks_and_many_queries_change_nothing(
     index = made(tmp_path, rows, Settings(k=8, kind="flat", candidates=20))
     steps = ["float16", "whitened", "cut to k"]
     whole = exact_orders(index, rows[:70], 5, steps)
-    monkeypatch.setattr(loss_ladder, "SCORES_AT_ONCE", 70 * 64)
+    monkeypatch.setattr(ablation, "SCORES_AT_ONCE", 70 * 64)
     pieces = exact_orders(index, rows[:70], 5, steps)
     for step in steps:
         assert np.array_equal(whole[step].rows, pieces[step].rows)
@@ -113,8 +113,7 @@ def test_an_index_of_codes_alone_has_no_metric_and_no_rescoring(
     index = made(tmp_path, rows, Settings(k=8, kind="sq8", candidates=0))
     found = ladder(index, rows[:9], 10)
     assert list(found) == ["float16", "cut to k", "codes"]
-    assert loss_ladder.own_step(index) == "cut to k"
-    assert loss_ladder.last_step(index) == "codes"
+    assert ablation.own_step(index) == "cut to k"
 
 
 def test_fewer_rows_than_are_asked_for(tmp_path: Path, rng: np.random.Generator) -> None:

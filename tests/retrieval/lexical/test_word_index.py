@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.retrieval.words import segment_folder, word_index
-from slimdex.retrieval.words.fusion import Fusion
-from slimdex.retrieval.words.tokens import LONGEST, name_words, words_of
-from slimdex.retrieval.words.word_index import Found, WordIndex
+from slimdex.retrieval.lexical import segment_folder, word_index
+from slimdex.retrieval.lexical.fusion import Fusion
+from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
+from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from tests.chance import CHANCE
 
 WORDS = ["red", "green", "blue", "os.path", "naïve", "北京"]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.words.fusion import Fusion, fusion_of
-from slimdex.retrieval.words.word_index import Found
+from slimdex.retrieval.lexical.fusion import Fusion, fusion_of
+from slimdex.retrieval.lexical.word_index import Found
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
 COSINES = st.dictionaries(st.integers(0, 30), st.floats(-0.875, 1, width=16), max_size=12)
