@@ -41,6 +41,7 @@ from ..encoders.base import (
 )
 from ..encoders.opened import encoder_from_spec, is_loadable
 from ..encoders.transformer import TransformerEncoder
+from ..lexical.fusion import OFF
 from ..search.request import Hits, SearchRequest
 from ..search.searchable import Searchable
 from ..sources.given_vectors import GIVEN, GivenEncoder, GivenVectors, as_given
