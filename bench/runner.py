@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slimdex.indexes.progress import Progress
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
 from slimdex.retrieval.extras import install_command
@@ -70,8 +69,8 @@ class Runner:
         note_absent(self.absent)
         about = provenance(self.packages) | self.more
         for job in self._jobs(options, chosen, about):
-            with console.progress() as progress:
-                failed = self.measure(job, progress)
+            with console.progress():
+                failed = self.measure(job)
             for line in failed or ():
                 console.note(line)
             tell(job.results, self.line(list(job.results.rows.values())))
@@ -84,8 +83,8 @@ class Runner:
             again = partial(how, encoder.spec()["model"], precision=encoder.precision)
             for dataset in chosen:
                 small = dataset.quick() if options.quick else dataset
-                with console.progress() as progress:
-                    task = Task.encoded(small, encoder, options.cache, progress)
+                with console.progress():
+                    task = Task.encoded(small, encoder, options.cache)
                 results = results_file(task, self.name, options.out)
                 yield Job(task, encoder, again, results, about)
 

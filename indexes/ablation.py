@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, normalize_rows
 from .int8_rows import BLOCK, STEPS
-from .progress import Progress, silent
+from .progress import progress
 from .ranking import Best
 from .reduced_index import NO_ROWS, ReducedIndex, reduced
 
@@ -47,12 +47,7 @@ class Found(NamedTuple):
 
 
 def exact_orders(
-    index: ReducedIndex,
-    queries: Matrix,
-    k: int,
-    steps: Sequence[str],
-    hidden: Rows = NO_ROWS,
-    progress: Progress = silent,
+    index: ReducedIndex, queries: Matrix, k: int, steps: Sequence[str], hidden: Rows = NO_ROWS
 ) -> dict[str, Found]:
     """Exact searches of several kinds in one pass over the vectors.
 
@@ -91,13 +86,7 @@ def exact_orders(
 
 
 def ladder(
-    index: ReducedIndex,
-    queries: Matrix,
-    k: int,
-    hidden: Rows = NO_ROWS,
-    progress: Progress = silent,
-    *,
-    deep: int = 0,
+    index: ReducedIndex, queries: Matrix, k: int, hidden: Rows = NO_ROWS, *, deep: int = 0
 ) -> dict[str, Found]:
     """What every step finds, from the encoder's vectors to the index, in that order.
 
@@ -108,7 +97,7 @@ def ladder(
     deep : how many the exact searches find, if more than k.
     """
     steps = [ENCODER, WHITENED, CUT] if index.metric else [ENCODER, CUT]
-    found = exact_orders(index, queries, max(k, deep), steps, hidden, progress)
+    found = exact_orders(index, queries, max(k, deep), steps, hidden)
     found[CODES] = Found(*index.search(queries, k, exclude=hidden, candidates=0))
     if index.metric:
         found[INDEX] = Found(*index.search(queries, k, exclude=hidden))

@@ -11,7 +11,7 @@ from .arrays import Matrix, as_matrix, batches, normalize_rows
 from .errors import CorruptError, InputError
 from .linear import check_components, principal_axes
 from .moments import Moments
-from .progress import Progress, silent
+from .progress import progress
 from .reducer import RowFile
 from .tensors import check_tensor, load_tensors, save_tensors
 from .training_rows import held_out, sample_of, sample_of_file, shuffled
@@ -103,13 +103,13 @@ class TiedAutoencoder:
         """Resident bytes once fitted."""
         return sum(weights.nbytes for weights in self.weights_)
 
-    def fit(self, X: Matrix, progress: Progress = silent) -> Self:
+    def fit(self, X: Matrix) -> Self:
         """Learn from rows (n, d), of which a sample is read, so `X` may be memory-mapped."""
-        return self._fit(sample_of(X, self.random_state), progress)
+        return self._fit(sample_of(X, self.random_state))
 
-    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
         """Learn from a sample of the rows on disk."""
-        return self._fit(sample_of_file(vectors, self.random_state), progress)
+        return self._fit(sample_of_file(vectors, self.random_state))
 
     def transform(self, X: Matrix) -> Matrix:
         """Rows (n, d) to rows of unit length (n, n_components)."""
@@ -149,7 +149,7 @@ class TiedAutoencoder:
         reducer.weights_ = (arrays["weights0"], arrays["weights1"])
         return reducer
 
-    def _fit(self, X: Matrix, progress: Progress) -> Self:
+    def _fit(self, X: Matrix) -> Self:
         n, d = X.shape
         self.check_components(self.n_components, d)
         if n < self.min_rows:
@@ -162,7 +162,7 @@ class TiedAutoencoder:
         parameters = self._initial(X, generator)
         rows = torch.from_numpy(X)[torch.randperm(n, generator=generator)]
         held = held_out(n)
-        first, second = self._train(rows[held:], rows[:held], parameters, generator, progress)
+        first, second = self._train(rows[held:], rows[:held], parameters, generator)
         self.weights_ = (first.numpy().copy(), second.numpy().copy())
         return self
 
@@ -172,7 +172,6 @@ class TiedAutoencoder:
         held: torch.Tensor,
         parameters: list[torch.Tensor],
         generator: torch.Generator,
-        progress: Progress,
     ) -> list[torch.Tensor]:
         """Both weights as they were when the held-out error was least."""
         import torch

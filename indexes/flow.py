@@ -14,7 +14,7 @@ from .arrays import Matrix, as_matrix, batches
 from .errors import CorruptError, InputError
 from .linear import Pca, check_components
 from .moments import Moments
-from .progress import Progress, silent
+from .progress import progress
 from .reducer import RowFile
 from .tensors import check_tensor, load_tensors, save_tensors
 from .training_rows import held_out, sample_of, sample_of_file, shuffled
@@ -166,7 +166,7 @@ class Flow:
         own: int = sum(array.nbytes for step in self.steps_ for array in vars(step).values())
         return own + (self.cut_.nbytes if self.cut_ else 0)
 
-    def fit(self, X: Matrix, progress: Progress = silent) -> Self:
+    def fit(self, X: Matrix) -> Self:
         """Learn from rows (n, d), of which a sample is read, so `X` may be memory-mapped.
 
         Raises
@@ -174,11 +174,11 @@ class Flow:
         InputError
             For fewer than 2 rows, n_components beyond d, or levels, depth or width below 1.
         """
-        return self._fit(sample_of(X, self.random_state), progress)
+        return self._fit(sample_of(X, self.random_state))
 
-    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
         """Learn from a sample of the rows on disk."""
-        return self._fit(sample_of_file(vectors, self.random_state), progress)
+        return self._fit(sample_of_file(vectors, self.random_state))
 
     def transform(self, X: Matrix) -> Matrix:
         """Rows (n, d) to z (n, n_components), not of unit length."""
@@ -285,7 +285,7 @@ class Flow:
             x[:, :m] = step.back(x[:, :m])
         return x
 
-    def _fit(self, X: Matrix, progress: Progress) -> Self:
+    def _fit(self, X: Matrix) -> Self:
         n, d = X.shape
         self.check_components(self.n_components, d)
         if n < self.min_rows:
@@ -309,7 +309,7 @@ class Flow:
         # that others use, too, training took ten times as long with two.
         torch.set_num_threads(1)
         try:
-            best = self._train(rows[held:], rows[:held], parameters, generator, progress)
+            best = self._train(rows[held:], rows[:held], parameters, generator)
         finally:
             torch.set_num_threads(threads)
         self.steps_ = [_step(tensors) for tensors in best]
@@ -333,7 +333,6 @@ class Flow:
         held: torch.Tensor,
         parameters: list[dict[str, torch.Tensor]],
         generator: torch.Generator,
-        progress: Progress,
     ) -> list[dict[str, torch.Tensor]]:
         """The parameters as they were when the rows held out were likeliest."""
         import torch

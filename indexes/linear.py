@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from .errors import CorruptError, InputError
 from .moments import Moments
-from .progress import Progress
 from .reducer import RowFile
 from .tensors import check_tensor, load_tensors, save_tensors
 
@@ -93,7 +92,7 @@ class Linear:
         """Learn from the rows that `moments` has seen."""
         raise NotImplementedError
 
-    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
         """Learn from the moments; the rows themselves are not read."""
         return self.fit_moments(moments)
 

@@ -13,7 +13,7 @@ from .choices import usual_candidates
 from .errors import InputError
 from .filtered_search import FilteredSearch
 from .kinds import Kind
-from .progress import Progress, silent
+from .progress import progress
 from .ranking import best_of, compacted, stacked, top_k
 from .reducer import Reducer
 from .rescoring import Metric, Probes, Rescorer
@@ -74,7 +74,7 @@ class ReducedIndex:
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
 
-    def grown(self, vectors: VectorFile, progress: Progress = silent) -> ReducedIndex:
+    def grown(self, vectors: VectorFile) -> ReducedIndex:
         """An index of the same vector file with more rows; this one keeps to its own."""
         few = len(vectors) - len(self) <= SHARED_ROWS
         index = self.index if few else self.index.copy()
@@ -83,7 +83,7 @@ class ReducedIndex:
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
         grown._costs = self._costs
-        grown.extend(progress)
+        grown.extend()
         return grown
 
     def kept(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
@@ -98,7 +98,7 @@ class ReducedIndex:
         kept._costs = self._costs
         return kept
 
-    def extend(self, progress: Progress = silent, workers: Workers = HERE) -> None:
+    def extend(self, workers: Workers = HERE) -> None:
         """Add the rows that the vector file has and the codes or the norms have not.
 
         Workers reduce chunks of rows; the codebooks, which they would have to be sent, are here.

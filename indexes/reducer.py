@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol, Self
 
 from .arrays import Matrix, Rows
 from .moments import Moments
-from .progress import Progress
 
 
 class RowFile(Protocol):
@@ -64,7 +63,7 @@ class Reducer(Protocol):
         """Learn from rows (n, d)."""
         ...
 
-    def fit_vectors(self, vectors: RowFile, moments: Moments, progress: Progress) -> Self:
+    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
         """Learn from rows on disk, or from their moments, which are known already."""
         ...
 

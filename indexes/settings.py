@@ -12,7 +12,6 @@ from .errors import InputError
 from .kinds import FLAT, by_size, kind_named
 from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
-from .progress import Progress, silent
 from .reducer import Reducer, RowFile
 from .registry import REDUCERS
 from .vector_index import FaissIndex
@@ -138,13 +137,11 @@ class Settings(Choices):
             wanted = replace(wanted, kind=settings.kind)
         return settings == wanted
 
-    def fit_reducer(
-        self, vectors: RowFile, moments: Moments, progress: Progress = silent
-    ) -> Reducer:
+    def fit_reducer(self, vectors: RowFile, moments: Moments) -> Reducer:
         """The reducer for these vectors, its axes dealt out as the kind likes them; k is known."""
         assert self.k is not None
         reducer = self._reducer.configured(self.k, self.beta, self.gamma)
-        reducer = reducer.fit_vectors(vectors, moments, progress)
+        reducer = reducer.fit_vectors(vectors, moments)
         if isinstance(reducer, Whitening):
             reducer.balance_subspaces(kind_named(self.kind).subquantizers(self.k, moments.n))
         return reducer

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.workers import HERE, Workers
 
@@ -94,9 +93,7 @@ class Sources:
             prints += self.vectors.fingerprint()
         return hashlib.sha256(prints.encode()).hexdigest()
 
-    def documents(
-        self, readings: Sequence[Reading] = (), progress: Progress = silent
-    ) -> Iterator[Document]:
+    def documents(self, readings: Sequence[Reading] = ()) -> Iterator[Document]:
         """Those of all sources, each read as its own of the readings says.
 
         Raises
@@ -107,7 +104,7 @@ class Sources:
         found = chain.from_iterable(
             batch
             for source, reading in self._read_as(readings)
-            for batch in _batches(source, reading, progress)
+            for batch in _batches(source, reading)
         )
         return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
 
@@ -174,12 +171,10 @@ def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[D
         yield document
 
 
-def _batches(
-    source: Source, reading: Reading, progress: Progress = silent
-) -> Iterator[list[Document]]:
+def _batches(source: Source, reading: Reading) -> Iterator[list[Document]]:
     """A source's documents; none of a source all of which is known."""
     if isinstance(source, FileSource):
-        return source.batches(reading, progress)
+        return source.batches(reading)
     return iter(()) if reading.has(source.stamp) else source.batches(reading)
 
 
@@ -188,7 +183,6 @@ def build(
     sources: Sources,
     make_encoder: Callable[[], Encoder],
     settings: Settings,
-    progress: Progress = silent,
     *,
     wait: float = 0.0,
     stored: str = "fp16",
@@ -218,19 +212,17 @@ def build(
         with _closed_on_error(collection):
             collection._request(settings)
             collection._ledger.workers = workers
-            added = add(collection, sources, progress)
+            added = add(collection, sources)
             notes = [*_own_precision(collection, encoder), *_own_storage(collection, stored)]
             notes += _own_passages(collection, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
     collection = Collection.create(path, make_encoder(), settings, stored=stored, passages=passages)
     collection._ledger.workers = workers
     with _closed_on_error(collection, remove=True):
-        return collection, add(collection, sources, progress)
+        return collection, add(collection, sources)
 
 
-def prove(
-    collection: Collection, target: Target | None = None, progress: Progress = silent
-) -> list[str]:
+def prove(collection: Collection, target: Target | None = None) -> list[str]:
     """What a build ends with: settings for a target, or what is proved of the defaults.
 
     A raw encoder's vectors are compared by another metric than the default, unless the user chose
@@ -244,32 +236,24 @@ def prove(
         return []
     if target is not None:
         try:
-            return collection.tune(target, apply=True, progress=progress).said
+            return collection.tune(target, apply=True).said
         except InputError as error:  # the documents are in: they are not to be lost for that
             notes.append(f"{error}; the settings stay as they are")
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
     if is_free and state.encoder.get("type") != GIVEN:
-        choice = chosen_metric(
-            collection._ledger, collection._snapshot, collection.encoder, progress=progress
-        )
+        choice = chosen_metric(collection._ledger, collection._snapshot, collection.encoder)
         if choice.cell != default:
             beta, gamma = choice.cell
-            collection.reduce(replace(requested, beta=beta, gamma=gamma), progress=progress)
+            collection.reduce(replace(requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
-    certificate = collection.certify(progress=progress)
+    certificate = collection.certify()
     noun = collection._snapshot.noun
     said = certificate.said(collection._state.settings, certificate.rows, noun)
     return [*notes, *([said] if said else [])]
 
 
-def add(
-    collection: Collection,
-    sources: Sources,
-    progress: Progress = silent,
-    *,
-    refit: str = "auto",
-) -> Added:
+def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
     """Add documents; if that was interrupted before, go on where it stopped.
 
     `refit` is as for `Collection.add`.
@@ -279,12 +263,12 @@ def add(
     if _is_being_added(collection, sources):
         kept = _encoded_documents(collection)
         with _places_told(collection, sources):
-            added = collection._resume(progress, sources.vectors, refit=refit)
+            added = collection._resume(sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(collection._store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
-    added = add_read(collection, sources, ids, progress, refit=refit)
+    added = add_read(collection, sources, ids, refit=refit)
     return replace(added, notes=[*notes, *added.notes])
 
 
@@ -292,7 +276,6 @@ def add_read(
     collection: Collection,
     sources: Sources,
     ids: MadeUpIds,
-    progress: Progress = silent,
     *,
     refit: str = "auto",
     missing: Missing | None = None,
@@ -304,13 +287,12 @@ def add_read(
     try:
         with _places_told(collection, sources):
             added = collection._add(
-                sources.documents(ids.readings, progress),
+                sources.documents(ids.readings),
                 vectors=sources.vectors,
                 columns=sources.columns(collection._store),
                 source=sources.fingerprint(),
                 origins=ids.origins,
                 refit=refit,
-                progress=progress,
                 missing=missing,
             )
     except TwiceError as error:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 
 from .as_json import document_json, hit_json
 from .collection.collection import Collection
@@ -129,7 +128,7 @@ class Add:
 
         check_refit(self.refit)
         opened = self.sources.opened(talk.note)
-        added = add_sources(collection, opened, talk.progress, refit=self.refit)
+        added = add_sources(collection, opened, refit=self.refit)
         return with_addition(collection, added, talk)
 
 
@@ -167,7 +166,7 @@ class Sync:
         check_refit(self.refit)
         notes = list[str]()
         opened = self.sources.opened(notes.append)
-        added = sync_sources(collection, opened, talk.progress, refit=self.refit)
+        added = sync_sources(collection, opened, refit=self.refit)
         documents, gone = len(collection), collection._snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
@@ -201,7 +200,7 @@ class Compact:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """How many rows were freed, and how many documents there are."""
-        freed = collection.compact(progress=talk.progress)
+        freed = collection.compact()
         return {"freed": freed, "documents": len(collection)}
 
 
@@ -216,7 +215,7 @@ class Reduce:
         """What the index holds then, as `Collection.info` has it."""
         state = collection._state
         wanted = state.requested.changed(self.settings, state.dim)
-        for line in collection.reduce(wanted, progress=talk.progress):
+        for line in collection.reduce(wanted):
             talk.note(line)
         return collection.info()
 
@@ -230,7 +229,7 @@ class IndexWords:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """How many documents there are, and what their words take, None of none."""
-        collection.index_words(self.wanted, progress=talk.progress)
+        collection.index_words(self.wanted)
         return {"documents": len(collection), "words": collection.info()["words"]}
 
 
@@ -329,7 +328,7 @@ class Health:
 
     def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
         """As `Collection.health`, and what it counts, as "noun"."""
-        report = collection.health(sample=self.sample, progress=talk.progress)
+        report = collection.health(sample=self.sample)
         return report | {"noun": collection._snapshot.noun}
 
 

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement, compacted
 
 from .catalog.passages_table import DocumentRows
@@ -77,7 +76,6 @@ def evaluate(
     qrels: Qrels,
     *,
     drop_self: bool = False,
-    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measure an index and the uncompressed exact search over the same vectors.
 
@@ -101,7 +99,7 @@ def evaluate(
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
     own = collection._snapshot.document_rows.documents(own)
     texts = [text for _, text in judged]
-    vectors = encoded(collection.encoder, texts, progress)
+    vectors = encoded(collection.encoder, texts)
     report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
@@ -129,9 +127,7 @@ def labelled(
     return judged, ids
 
 
-def evaluate_self(
-    collection: Collection, *, sample: int = 500, seed: int = 0, progress: Progress = silent
-) -> dict[str, Any]:
+def evaluate_self(collection: Collection, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
     """Measure an index without labels: does it find what the uncompressed search finds?
 
     The queries are made of documents, which are held out of their answers: see `query_pools`. What
@@ -142,9 +138,7 @@ def evaluate_self(
     _check_not_empty(collection)
     snapshot = collection._snapshot
     rng = np.random.default_rng(seed)
-    pool = document_pool(
-        snapshot, collection._store, collection._for_queries, sample, rng, progress
-    )
+    pool = document_pool(snapshot, collection._store, collection._for_queries, sample, rng)
     texts = list(pool.texts)[: len(pool)] or None
     own = _own_documents(snapshot.document_rows, pool.own)
     report, agreed = _side_by_side(collection, texts, pool.vectors, own, depth=10)[::2]

@@ -32,7 +32,6 @@ from slimdex.indexes.ablation import (
 )
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement, compacted
 from slimdex.indexes.vector_file import VectorFile
 
@@ -70,7 +69,6 @@ def losses(
     *,
     drop_self: bool = False,
     sample: int = SAMPLE,
-    progress: Progress = silent,
 ) -> dict[str, Any]:
     """What every step finds, and how that differs from the step before it.
 
@@ -99,9 +97,9 @@ def losses(
         raise InputError(f"sample={sample}; expected 1 or more queries")
     report: dict[str, Any] = {"documents": len(collection)}
     if queries is None or qrels is None:
-        pool = collection._pool(collection._snapshot, sample, progress)
+        pool = collection._pool(collection._snapshot, sample)
         asked = {"queries": len(pool.vectors), "pool": pool.name}
-        found = _found(collection, pool.vectors, pool.own, AT, progress)
+        found = _found(collection, pool.vectors, pool.own, AT)
         first = found[ENCODER]
         ranks = rank_bounds(first, _reach(first, collection._vectors))
         steps = _unlabelled(found, own_step(collection._index), ranks)
@@ -112,8 +110,8 @@ def losses(
         rows = collection._snapshot.document_rows
         own = rows_of_documents(rows, own)
         asked = {"queries": len(judged), "pool": "labelled"}
-        vectors = encoded(collection.encoder, [text for _, text in judged], progress)
-        found = _found(collection, vectors, own, AT if rows.is_one_each else DEEP, progress)
+        vectors = encoded(collection.encoder, [text for _, text in judged])
+        found = _found(collection, vectors, own, AT if rows.is_one_each else DEEP)
         first = found[ENCODER]
         reach = _reach(first, collection._vectors)
         if not rows.is_one_each:
@@ -125,12 +123,10 @@ def losses(
     return _as_stored(report, collection._state.stored)
 
 
-def _found(
-    collection: Collection, vectors: Matrix, own: Rows, k: int, progress: Progress
-) -> dict[str, Found]:
+def _found(collection: Collection, vectors: Matrix, own: Rows, k: int) -> dict[str, Found]:
     """The k rows that each step finds without the queries' own; exact searches find `DEEP`."""
     index, width = collection._index, own.shape[1]
-    found = ladder(index, vectors, k + width, collection._hidden, progress, deep=DEEP + width)
+    found = ladder(index, vectors, k + width, collection._hidden, deep=DEEP + width)
     return {step: dropped(answers, own) for step, answers in found.items()}
 
 

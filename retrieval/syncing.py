@@ -9,7 +9,6 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 
 from .building import Sources, add_read
 from .collection.collection import Collection
@@ -20,9 +19,7 @@ from .sources.files.file_source import FileSource
 from .sources.text_files import STANDARD_INPUT
 
 
-def sync(
-    collection: Collection, sources: Sources, progress: Progress = silent, *, refit: str = "auto"
-) -> Added:
+def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files whose place, size and times are those of the last time are not read. Of what is read, a
@@ -45,7 +42,7 @@ def sync(
     if collection._has_no_encoder:
         raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
     store = collection._store
-    went_on = _finished(collection, sources, progress)
+    went_on = _finished(collection, sources)
     notes = agree_with(store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection._state, store)
     known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
@@ -57,7 +54,7 @@ def sync(
         gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 
-    added = add_read(collection, sources, ids, progress, refit=refit, missing=missing)
+    added = add_read(collection, sources, ids, refit=refit, missing=missing)
     return replace(
         added,
         documents=went_on.documents + added.documents,
@@ -67,7 +64,7 @@ def sync(
     )
 
 
-def _finished(collection: Collection, sources: Sources, progress: Progress) -> Added:
+def _finished(collection: Collection, sources: Sources) -> Added:
     """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
     state, store = collection._state, collection._store
     if not state.unfinished or state.given:
@@ -75,7 +72,7 @@ def _finished(collection: Collection, sources: Sources, progress: Progress) -> A
     ids = MadeUpIds.of(sources.opened, state, store)
     if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
         return Added(0, 0, [])
-    added = collection._resume(progress, refit="never")
+    added = collection._resume(refit="never")
     count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
     return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
 

@@ -42,8 +42,8 @@ def encode(
         for contender, reason in missing_contenders(full_name).items():
             console.note(f"{contender} is missing: {reason}")
         results = ResultsFile(out / f"encode-{Path(full_name).name}.jsonl")
-        with console.progress() as progress:
-            failed = measure_encoders(full_name, place, texts, results, about, progress)
+        with console.progress():
+            failed = measure_encoders(full_name, place, texts, results, about)
         for line in failed:
             console.note(line)
         tell(results, encode_line(list(results.rows.values())))

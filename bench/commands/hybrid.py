@@ -25,13 +25,7 @@ def hybrid(
     Runner(
         "hybrid",
         lambda job, progress: measure_hybrid(
-            job.task,
-            job.encoder,
-            options.cache,
-            job.results,
-            job.about,
-            names=names,
-            progress=progress,
+            job.task, job.encoder, options.cache, job.results, job.about, names=names
         ),
         hybrid_line,
         ["tantivy", "faiss-cpu", "numpy"],

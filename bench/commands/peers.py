@@ -18,7 +18,6 @@ def peers(
     only: Annotated[str, typer.Option(help="Peers to measure, separated by commas.")] = "",
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
-    from slimdex.indexes.progress import Progress
 
     from ..engines.engine_specs import PEERS, missing_peers, packages_of
     from ..experiments.peer_study import contenders, measure_peers
@@ -27,9 +26,9 @@ def peers(
 
     names = chosen("--only", only, list(PEERS))
 
-    def measure(job: Job, progress: Progress) -> list[str]:
+    def measure(job: Job) -> list[str]:
         methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
-        return measure_peers(job.task, methods, job.results, job.about, progress=progress)
+        return measure_peers(job.task, methods, job.results, job.about)
 
     missing = missing_peers()
     absent = [name for name in names if name in missing]

@@ -24,7 +24,7 @@ def report(
     from ..reporting.page import write_report
 
     rows = read_all(results)
-    with console.progress() as progress:
-        paths = write_report(out, rows, progress)
+    with console.progress():
+        paths = write_report(out, rows)
     for path in paths:
         console.out.print(str(path), soft_wrap=True)

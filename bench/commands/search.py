@@ -78,7 +78,6 @@ def _stores(options: SetOptions, only: str) -> None:
             job.about,
             folder=options.cache,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
-            progress=progress,
         ),
         search_line,
         sorted({"duckdb", "openvino"} | packages),
@@ -109,13 +108,7 @@ def _cold(options: SetOptions, limit: int) -> None:
     Runner(
         "cold",
         lambda job, progress: measure_cold(
-            job.task,
-            job.open_encoder,
-            job.results,
-            job.about,
-            folder=options.cache,
-            limit=most,
-            progress=progress,
+            job.task, job.open_encoder, job.results, job.about, folder=options.cache, limit=most
         ),
         cold_line,
         ["duckdb", "openvino"],
@@ -137,8 +130,8 @@ def _index(path: Path, candidates: str, queries: int, *, as_json: bool) -> None:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     if queries < 1:
         raise InputError(f"queries={queries}; expected 1 or more")
-    with console.progress() as progress:
-        report = measure_path(path, numbers, queries, progress)
+    with console.progress():
+        report = measure_path(path, numbers, queries)
     if as_json:
         console.print_json(report | provenance())
         return

@@ -38,6 +38,6 @@ def serve(
     texts = [text for _, text in read_pairs(str(queries))]
     about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
     results = ResultsFile(out / "serve-load.jsonl")
-    with console.progress() as progress:
-        measure_serve(path, texts, counts, seconds, results, about, progress)
+    with console.progress():
+        measure_serve(path, texts, counts, seconds, results, about)
     tell(results)

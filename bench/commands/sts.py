@@ -42,7 +42,7 @@ def sts(
     sentences = Sentences.read(data, language, quick=quick)
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
-        with console.progress() as progress:
+        with console.progress():
             results, rows = measure_model(
                 model,
                 sentences,
@@ -51,6 +51,5 @@ def sts(
                 (out, cache),
                 about,
                 curves=not no_curves,
-                progress=progress,
             )
         tell(results, sts_line(rows))

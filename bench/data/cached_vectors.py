@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
@@ -23,7 +23,6 @@ def encoded(
     encoder: Encoder,
     texts: Sequence[str],
     folder: Path,
-    progress: Progress = silent,
     stage: str = "encoding",
     *,
     queries: bool = False,

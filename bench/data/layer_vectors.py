@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, batches
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import VectorFile
 from slimdex.retrieval.encoders.opened import OpenedEncoder
 from slimdex.retrieval.encoders.pooling import WK
@@ -58,11 +58,7 @@ class Layers:
 
 
 def encoded_layers(
-    encoder: OpenedEncoder,
-    sentences: Sequence[str],
-    mode: str,
-    folder: Path,
-    progress: Progress = silent,
+    encoder: OpenedEncoder, sentences: Sequence[str], mode: str, folder: Path
 ) -> Layers:
     """Every layer of every sentence, pooled by `mode`; if that is `WHOLE`, by the encoder.
 

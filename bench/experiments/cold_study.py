@@ -18,7 +18,7 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.evaluation import latency
@@ -64,7 +64,6 @@ def measure_cold(
     *,
     folder: Path,
     limit: int | None = None,
-    progress: Progress = silent,
 ) -> list[str]:
     """Write a row for each way; a run replaces all rows of the one before. Returns what failed.
 
@@ -90,7 +89,7 @@ def measure_cold(
         for most in dict.fromkeys((None, limit)):
             facts = task.facts() | {"limit_bytes": most}
             try:
-                columns = _in_turns(task, open_encoder, path, most, progress)
+                columns = _in_turns(task, open_encoder, path, most)
             except WorkerError as error:
                 failed.append(f"{'unlimited' if most is None else f'{most:,} bytes'}: {error}")
                 columns = {way: {"error": str(error)} for way in WAYS}
@@ -102,11 +101,7 @@ def measure_cold(
 
 
 def _in_turns(
-    task: Task,
-    open_encoder: Callable[[], Encoder],
-    path: Path,
-    most: int | None,
-    progress: Progress,
+    task: Task, open_encoder: Callable[[], Encoder], path: Path, most: int | None
 ) -> dict[str, Row]:
     """Columns of each way: the ways are asked some queries in turn, round after round."""
     timed: dict[str, list[Timed]] = defaultdict(list)

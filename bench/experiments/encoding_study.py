@@ -18,7 +18,7 @@ from time import perf_counter
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.retrieval.encoders.opened import open_encoder
 from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.evaluation import latency
@@ -154,12 +154,7 @@ class _Products:
 
 
 def measure_encoders(
-    model: str,
-    folder: Path,
-    texts: Texts,
-    results: ResultsFile,
-    about: Row,
-    progress: Progress = silent,
+    model: str, folder: Path, texts: Texts, results: ResultsFile, about: Row
 ) -> list[str]:
     """Write a row for each encoder; returns what failed.
 
@@ -179,7 +174,7 @@ def measure_encoders(
             c.name: stack.enter_context(Subprocess(_Process, c.make, str(folder))) for c in chosen
         }
         products = stack.enter_context(Subprocess(_Products, reference.dim))
-        seconds, rates = _timed(processes, products, texts, failed, progress)
+        seconds, rates = _timed(processes, products, texts, failed)
         rows = []
         for done, contender in enumerate(chosen, start=1):
             process = processes[contender.name]
@@ -203,11 +198,7 @@ def measure_encoders(
 
 
 def _timed(
-    processes: dict[str, Subprocess],
-    products: Subprocess,
-    texts: Texts,
-    failed: dict[str, str],
-    progress: Progress,
+    processes: dict[str, Subprocess], products: Subprocess, texts: Texts, failed: dict[str, str]
 ) -> tuple[dict[str, dict[str, list[float]]], dict[str, float]]:
     """Seconds of each encoder by what it did, and the rates of matrix products by precision."""
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.hybrid_choice import (
@@ -76,10 +76,9 @@ def measure_hybrid(
     about: Row,
     *,
     names: bool = False,
-    progress: Progress = silent,
 ) -> None:
     """Rows for each way of a set, of its own queries and of names; they replace earlier ones."""
-    questions = _questions(task, encoder, cache, names, progress)
+    questions = _questions(task, encoder, cache, names)
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST_TUNING])
     judging = questions.part(order[1::2][:MOST_JUDGING])
@@ -95,15 +94,13 @@ def measure_hybrid(
             collection.index_words()
             seconds["words_s"] = perf_counter() - start
             snapshot = collection._snapshot
-            choice = by_labels(snapshot, tuning.vectors, tuning.judged, progress)
+            choice = by_labels(snapshot, tuning.vectors, tuning.judged)
             costs: Row = seconds | _costs(collection, snapshot, judging)
-            rows = list(_rows(task, snapshot, judging, choice.hybrid or "off", progress))
+            rows = list(_rows(task, snapshot, judging, choice.hybrid or "off"))
     results.replace([row | costs | about for row in rows])
 
 
-def _questions(
-    task: Task, encoder: Encoder, cache: Path, names: bool, progress: Progress
-) -> Questions:
+def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questions:
     data = task.dataset
     place = {id: row for row, id in enumerate(data.ids)}
     judged = [
@@ -115,7 +112,7 @@ def _questions(
         return Questions(judged, vectors, np.zeros(len(judged), dtype=bool))
     chosen = np.random.default_rng(1).permutation(len(data.ids))[:NAMES]
     texts = [data.ids[row] for row in chosen]
-    named = encoded(encoder, texts, cache, progress, "encoding names", queries=True)
+    named = encoded(encoder, texts, cache, "encoding names", queries=True)
     few = np.random.default_rng(2).permutation(len(judged))[:NAMES]
     judged = [judged[i] for i in few.tolist()]
     judged += [Judged(text, {int(row): 1}) for text, row in zip(texts, chosen, strict=True)]
@@ -126,9 +123,7 @@ def _questions(
     )
 
 
-def _rows(
-    task: Task, snapshot: Snapshot, judging: Questions, chosen: str, progress: Progress
-) -> Iterator[Row]:
+def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Of the set's own queries, and of names if there are any: a row for each way."""
     ways = ["meaning", "words", *map(str, FUSIONS)]
     found = np.empty((len(ways), 2, len(judging.judged)))

@@ -17,7 +17,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import without
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.query_pools import ASKED, encoded
 from slimdex.retrieval.collection.recall_trials import NEAREST, Pool, Trials, recalls
@@ -36,12 +36,7 @@ PARTS = ("search", "encode", "hits", "text")
 
 
 def measure_index(
-    collection: Collection,
-    numbers: Sequence[int | None],
-    *,
-    queries: int = QUERIES,
-    seed: int = 0,
-    progress: Progress = silent,
+    collection: Collection, numbers: Sequence[int | None], *, queries: int = QUERIES, seed: int = 0
 ) -> list[Row]:
     """A row for each number of candidates, by the same queries.
 
@@ -65,9 +60,9 @@ def measure_index(
     if index.metric is None:
         raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
     texts = half_remembered(collection, queries, np.random.default_rng(seed))
-    pool = Pool.asked(ASKED, encoded(collection.encoder, texts, progress))
+    pool = Pool.asked(ASKED, encoded(collection.encoder, texts))
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        trials = Trials(collection._snapshot, collection._moments, Path(folder), progress)
+        trials = Trials(collection._snapshot, collection._moments, Path(folder))
         truth = trials.exact(pool, index.metric.rescorer)
         counts = [index.candidates if count is None else count for count in numbers]
         ranks = trials.ranks(index, pool, truth, max(counts))
@@ -95,15 +90,13 @@ def measure_index(
     return rows
 
 
-def measure_path(
-    path: Path, candidates: Sequence[int | None], queries: int, progress: Progress = silent
-) -> Row:
+def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> Row:
     """Sizes and settings of an index, the memory that opening it took, and `measure_index`."""
     before = Resident.now()
     with Collection.open(path, read_only=True) as collection:
         rows = len(collection._index.index)
         opened = Resident.now().since(before)
-        measured = measure_index(collection, candidates, queries=queries, progress=progress)
+        measured = measure_index(collection, candidates, queries=queries)
         facts = collection.info()
     return {
         "documents": facts["documents"],

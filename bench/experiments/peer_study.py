@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.evaluation import latency
 
@@ -70,13 +70,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
 
 
 def measure_peers(
-    task: Task,
-    methods: Sequence[Method],
-    results: ResultsFile,
-    about: Row,
-    *,
-    seed: int = 0,
-    progress: Progress = silent,
+    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, *, seed: int = 0
 ) -> list[str]:
     """Write a row for each effort of each method, unless all are there; returns what failed.
 
@@ -86,13 +80,13 @@ def measure_peers(
     if results.rows.keys() == set(keys.values()):
         return []
     with ExitStack() as stack:
-        built = _built(task, methods, stack, progress)
+        built = _built(task, methods, stack)
         judge = _judge(task, built[0], seed)
         for done, contender in enumerate(built, start=1):
             contender.ask(lambda c, _: _quality(c, task, judge))
             progress("answers", done, len(built))
         for name, threads in (("one", 1), ("all", None)):
-            _interleave(built, task, name, threads, progress)
+            _interleave(built, task, name, threads)
         for contender in built:
             contender.ask(lambda c, _: _rate_and_size(c, task))
     rows = []
@@ -111,9 +105,7 @@ def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, see
     return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": seed})
 
 
-def _built(
-    task: Task, methods: Sequence[Method], stack: ExitStack, progress: Progress
-) -> list[_Contender]:
+def _built(task: Task, methods: Sequence[Method], stack: ExitStack) -> list[_Contender]:
     """All methods built in turn, the short builds again in further rounds; medians are kept."""
     built: list[_Contender] = []
     seconds: dict[Method, list[Seconds]] = defaultdict(list)
@@ -156,9 +148,7 @@ def _quality(contender: _Contender, task: Task, judge: Judge) -> Row:
     return {name: v for name, v in columns.items() if not name.startswith("recall@100")}
 
 
-def _interleave(
-    built: Sequence[_Contender], task: Task, name: str, threads: int | None, progress: Progress
-) -> None:
+def _interleave(built: Sequence[_Contender], task: Task, name: str, threads: int | None) -> None:
     """Single queries: each contender gets a few of them in turn, round after round."""
     seconds: dict[tuple[Method, int], list[float]] = defaultdict(list)
     count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)

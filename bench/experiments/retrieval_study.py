@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import VectorFile
 from slimdex.retrieval.encoders.opened import OpenedEncoder
 from slimdex.retrieval.evaluation import latency
@@ -42,16 +42,14 @@ class Task:
     queries: VectorFile
 
     @classmethod
-    def encoded(
-        cls, dataset: Dataset, encoder: OpenedEncoder, cache: Path, progress: Progress = silent
-    ) -> Task:
+    def encoded(cls, dataset: Dataset, encoder: OpenedEncoder, cache: Path) -> Task:
         """Encode what is not in the cache yet."""
         model = Path(encoder.spec()["model"]).name
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
-        vectors = encoded(encoder, dataset.texts, cache, progress, "encoding documents")
+        vectors = encoded(encoder, dataset.texts, cache, "encoding documents")
         asked = dataset.query_texts
-        queries = encoded(encoder, asked, cache, progress, "encoding queries", queries=True)
+        queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
         return cls(dataset, model, vectors, queries)
 
     def facts(self) -> Row:
@@ -67,13 +65,7 @@ class Task:
 
 
 def measure_grid(
-    task: Task,
-    results: ResultsFile,
-    about: Row,
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress = silent,
+    task: Task, results: ResultsFile, about: Row, *, quick: bool = False, seed: int = 0
 ) -> None:
     """Append the rows of the grid that are not in the results yet.
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.evaluation import latency
@@ -87,7 +87,6 @@ def measure_search(
     *,
     folder: Path,
     rounds: int = ROUNDS,
-    progress: Progress = silent,
 ) -> list[str]:
     """Write a row for each store at its own effort, and at the least that finds enough.
 

@@ -24,7 +24,7 @@ import psutil
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.evaluation import latency
@@ -47,7 +47,6 @@ def measure_serve(
     seconds: float,
     results: ResultsFile,
     about: Row,
-    progress: Progress = silent,
 ) -> None:
     """Write a row for each way of asking, and each number of callers.
 

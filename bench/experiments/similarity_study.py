@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.linear import Whitening, principal_axes
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.reducer import Reducer
 from slimdex.indexes.registry import REDUCERS
 from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
@@ -107,11 +107,7 @@ class Sentences:
         return cls(language, sets, nli, quick)
 
     def encoded(
-        self,
-        by_mode: Callable[[str], OpenedEncoder],
-        ways: Sequence[Way],
-        cache: Path,
-        progress: Progress,
+        self, by_mode: Callable[[str], OpenedEncoder], ways: Sequence[Way], cache: Path
     ) -> dict[str, Layers]:
         """Mode -> vectors of all sentences that its ways need."""
         fitted = {way.mode for way in ways if way.fit}
@@ -120,7 +116,7 @@ class Sentences:
         found = {}
         for mode in dict.fromkeys(way.mode for way in ways):
             needed = list(dict.fromkeys([*others, *self.nli] if mode in fitted else judged))
-            found[mode] = encoded_layers(by_mode(mode), needed, mode, cache, progress)
+            found[mode] = encoded_layers(by_mode(mode), needed, mode, cache)
         return found
 
 
@@ -133,7 +129,6 @@ def measure_model(
     about: Row,
     *,
     curves: bool = True,
-    progress: Progress = silent,
 ) -> tuple[ResultsFile, list[Row]]:
     """Measure all ways of a model; returns its file of rows, and the rows of these sets.
 
@@ -167,10 +162,8 @@ def measure_model(
             return encoder
         return TransformerEncoder(model, pooling=WK, precision="fp32", max_length=max_length)
 
-    layers = sentences.encoded(by_mode, ways, folders[1], progress)
-    measure_study(
-        ways, layers, sentences.sets, sentences.nli, results, facts, about, progress=progress
-    )
+    layers = sentences.encoded(by_mode, ways, folders[1])
+    measure_study(ways, layers, sentences.sets, sentences.nli, results, facts, about)
     rows = results.rows.values()
     return results, [row for row in rows if all(row[name] == facts[name] for name in facts)]
 
@@ -261,8 +254,6 @@ def measure_study(
     results: ResultsFile,
     facts: Row,
     about: Row,
-    *,
-    progress: Progress = silent,
 ) -> None:
     """Append a row for each way that has none yet: every set's correlation and their average.
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.kinds import kind_named
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
@@ -144,7 +144,6 @@ def measure_tuning(
     about: Row,
     parts: Sequence[str] = PARTS,
     settings: Settings = DEFAULTS,
-    progress: Progress = silent,
 ) -> None:
     """Write the rows of these parts that are not in the results yet."""
     measures: dict[str, Callable[[Subject, Progress], Iterator[Row]]] = {
@@ -161,14 +160,14 @@ def measure_tuning(
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
         subject = Subject(task, encoder, Path(folder), settings)
         for part in missing:
-            for row in list(measures[part](subject, progress)):
+            for row in list(measures[part](subject)):
                 known = task.facts() | {"what": part, "queries": len(subject.real)} | row
                 named = ("way", "k", "candidates") if part == "coverage" else ("way",)
                 key = {name: known[name] for name in ("vectors", "what", *named)}
                 results.append({"key": key_of(key)} | known | about)
 
 
-def measure_metric(subject: Subject, progress: Progress) -> Iterator[Row]:
+def measure_metric(subject: Subject) -> Iterator[Row]:
     """Exact search in the metric that each way chooses, judged by half of the queries."""
     order = np.random.default_rng(subject.seed).permutation(len(subject.real))
     choosing, judging = np.sort(order[::2]), np.sort(order[1::2])
@@ -194,11 +193,9 @@ def measure_metric(subject: Subject, progress: Progress) -> Iterator[Row]:
         yield row | {f"{MEASURE}_low": float(low[i]), f"{MEASURE}_high": float(high[i])}
 
 
-def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
+def measure_target(subject: Subject) -> Iterator[Row]:
     """The default, what `tune` chooses for the agreement, and the least that real queries need."""
-    tuned = tune(
-        subject.ledger, subject.snapshot, subject.encoder, Target(AGREEMENT), progress=progress
-    )
+    tuned = tune(subject.ledger, subject.snapshot, subject.encoder, Target(AGREEMENT))
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
     assert settings is not None
@@ -225,7 +222,7 @@ def measure_target(subject: Subject, progress: Progress) -> Iterator[Row]:
     fewest = _fewest(subject, index, truth, search.counts[-1])
     least = replace(chosen.settings, candidates=fewest)
     yield _reached(subject, "oracle's candidates", least, index)
-    if (smallest := _smallest(subject, search, truth, progress)) is not None:
+    if (smallest := _smallest(subject, search, truth)) is not None:
         yield _reached(subject, "oracle", *smallest)
 
 
@@ -258,7 +255,7 @@ def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> in
 
 
 def _smallest(
-    subject: Subject, search: SettingsSearch, truth: Rows, progress: Progress
+    subject: Subject, search: SettingsSearch, truth: Rows
 ) -> tuple[Settings, ReducedIndex] | None:
     """Of the grid that `tune` has, the least of bytes with which real queries find the target."""
     options, most = search.options(), search.counts[-1]
@@ -272,11 +269,11 @@ def _smallest(
     return None
 
 
-def measure_coverage(subject: Subject, progress: Progress) -> Iterator[Row]:
+def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Bounds by queries made of documents, beside what real ones find with the same settings."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
     store, encoder = subject.collection._store, subject.encoder
-    pool = document_pool(subject.snapshot, store, encoder, POOL, rng, progress)
+    pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)
     multiple = kind_named("pq").multiple

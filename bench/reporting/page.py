@@ -12,7 +12,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..rows import Row
 from .charts.panels import Figure
@@ -49,13 +49,13 @@ class Part:
     table: Table
 
 
-def write_report(out: Path, rows: Measured, progress: Progress = silent) -> list[Path]:
+def write_report(out: Path, rows: Measured) -> list[Path]:
     """Write `index.html` and a PNG for each figure into a folder; returns their paths.
 
     The page holds its data and scripts, and asks no network for anything.
     """
     page = write_page(out, rows)
-    return [page, *_pictures(out, _figures(rows), progress)]
+    return [page, *_pictures(out, _figures(rows))]
 
 
 def write_page(out: Path, rows: Measured) -> Path:
@@ -70,7 +70,7 @@ def write_pictures(out: Path, rows: Measured, names: Sequence[str]) -> list[Path
     """Write the PNGs of these names into a folder, those that the rows allow."""
     out.mkdir(parents=True, exist_ok=True)
     figures = _figures(rows)
-    return _pictures(out, {name: figures[name] for name in names if name in figures}, silent)
+    return _pictures(out, {name: figures[name] for name in names if name in figures})
 
 
 def _figures(rows: Measured) -> dict[str, Figure]:
@@ -78,7 +78,7 @@ def _figures(rows: Measured) -> dict[str, Figure]:
     return search | study_charts(rows.get("sts", ()))
 
 
-def _pictures(out: Path, figures: Mapping[str, Figure], progress: Progress) -> list[Path]:
+def _pictures(out: Path, figures: Mapping[str, Figure]) -> list[Path]:
     paths = []
     for done, (name, figure) in enumerate(figures.items(), start=1):
         picture = vl_convert.vegalite_to_png(figure.picture().to_dict(), scale=PICTURE_SCALE)

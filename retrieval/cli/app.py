@@ -98,10 +98,10 @@ def demo(
     from . import demo as demonstration
 
     if not _is_complete(out):
-        with console.progress() as progress:
+        with console.progress():
             sources = Sources.open([demonstration.SOURCE])
             collection, added = build_index(
-                out, sources, TransformerEncoder, Settings(), progress, passages="off"
+                out, sources, TransformerEncoder, Settings(), passages="off"
             )
             collection.close()
         for line in added.notes:
@@ -112,8 +112,8 @@ def demo(
             demonstration.QUERIES, demonstration.answers(collection), strict=True
         ):
             answers.show_hits(query, hits)
-        with console.progress() as progress:
-            table = demonstration.comparison(collection, progress)
+        with console.progress():
+            table = demonstration.comparison(collection)
         console.out.print()
         console.show_measures(table)
         console.out.print()
@@ -208,21 +208,20 @@ def build(
             trust_remote_code=trust_remote_code,
         )
 
-    with workers_asked(ray, workers) as computing, console.progress() as progress:
+    with workers_asked(ray, workers) as computing, console.progress():
         collection, added = build_index(
             out,
             opened,
             make_encoder,
             settings,
-            progress,
             wait=wait,
             stored=stored,
             passages=passages_asked(passages),
             workers=computing,
         )
     with collection:
-        with console.progress() as progress:
-            added.notes.extend(prove(collection, target, progress))
+        with console.progress():
+            added.notes.extend(prove(collection, target))
         console.show_index(with_addition(collection, added, Talk(note=console.note)), as_json)
 
 
@@ -297,8 +296,8 @@ def search(
     at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
     answer = at.do(Search(request.first_stage, excerpts, show or []))
     found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
-    with console.progress() as progress:
-        found = request.reranked(found, progress)
+    with console.progress():
+        found = request.reranked(found)
     chance = answer["chance_score"] if rerank is None else None
     if as_json:
         by_query = answers.as_json(request.names, asked.ids, found)
@@ -386,8 +385,8 @@ def repair(
     from ..collection.repair import repair as mend
     from . import console
 
-    with console.progress() as progress:
-        mended = mend(index, progress, untrusted=untrusted, encode=encode, model=model, wait=wait)
+    with console.progress():
+        mended = mend(index, untrusted=untrusted, encode=encode, model=model, wait=wait)
     if as_json:
         console.print_json({"mended": mended})
     else:
@@ -485,7 +484,7 @@ def distill(
     if corpus:
         opened = open_sources(corpus, column_names(text, None, None, None))
         texts = (document.content for document in opened.documents())
-    with console.progress() as progress:
+    with console.progress():
         encoder = distilled(
             model,
             out,
@@ -493,7 +492,6 @@ def distill(
             texts=texts,
             frequencies=frequencies,
             trust_remote_code=trust_remote_code,
-            progress=progress,
         )
     facts = {"tokens": encoder.vectors.tokens, "dimensions": encoder.dim, "folder": str(out)}
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement
 
 from ..collection.collection import Collection
@@ -28,7 +27,7 @@ def answers(collection: Collection) -> list[list[Hit]]:
     return collection.search_many(QUERIES, limit=3)
 
 
-def comparison(collection: Collection, progress: Progress = silent) -> dict[str, dict[str, float]]:
+def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     """Bytes a vector and agreement of the first ten answers with exact search, for both.
 
     Which is faster depends on the processor at so few documents, and is left to `slimdex eval`.
@@ -38,7 +37,7 @@ def comparison(collection: Collection, progress: Progress = silent) -> dict[str,
     step = max(collection._state.rows // MEASURED, 1)
     stored = collection._store.documents.read(range(0, collection._state.rows, step))
     texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
-    vectors = encoded(collection.encoder, texts, progress)
+    vectors = encoded(collection.encoder, texts)
     exact_search = ExactSearch(collection)
     ours = timed(collection._search_vectors, vectors, 10)
     exact = timed(exact_search, vectors, 10)

@@ -46,8 +46,8 @@ def export(
         index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
     with opened as collection:
-        with console.progress() as progress:
-            done = write(collection, out, to, vectors=vectors, where=where, progress=progress)
+        with console.progress():
+            done = write(collection, out, to, vectors=vectors, where=where)
         for text in done.notes:
             console.note(text)
         if as_json:

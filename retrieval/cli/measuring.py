@@ -138,10 +138,8 @@ def tune(
     opened = Collection.open(
         index, read_only=not apply, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
-    with opened as collection, console.progress() as progress:
-        tuning = collection.tune(
-            target, queries=asked, labels=labels, apply=apply, progress=progress
-        )
+    with opened as collection, console.progress():
+        tuning = collection.tune(target, queries=asked, labels=labels, apply=apply)
     if as_json:
         console.print_json(tuning.as_dict())
         return
@@ -189,11 +187,11 @@ def evaluate(
     opened = Collection.open(
         index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
     )
-    with opened as collection, console.progress() as progress:
+    with opened as collection, console.progress():
         if labelled:
-            report = measure(collection, *labelled, drop_self=drop_self, progress=progress)
+            report = measure(collection, *labelled, drop_self=drop_self)
         else:
-            report = evaluate_self(collection, sample=sample, progress=progress)
+            report = evaluate_self(collection, sample=sample)
     if as_json:
         console.print_json(report)
     else:
@@ -235,8 +233,8 @@ def _losses(
     from .reports import loss_explanations, loss_heads, loss_rows
 
     asked = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else (None, None)
-    with console.progress() as progress:
-        report = losses(collection, *asked, drop_self=drop_self, sample=sample, progress=progress)
+    with console.progress():
+        report = losses(collection, *asked, drop_self=drop_self, sample=sample)
     if as_json:
         console.print_json(report)
         return

@@ -46,8 +46,8 @@ class Index:
         from ..commands import Talk
         from ..holder import done_by_holder
 
-        with _own_input(self.path, command) as sent, console.progress() as progress:
-            talk = Talk(progress, note)
+        with _own_input(self.path, command) as sent, console.progress():
+            talk = Talk(note)
             found = done_by_holder(self.path, sent, talk)
             if found is not None:
                 return found

@@ -72,10 +72,10 @@ def push(
     with (
         Collection.open(index, read_only=True, wait=wait) as collection,
         Server(milvus, token, insecure=insecure) as server,
-        console.progress() as progress,
+        console.progress(),
     ):
         options = PushOptions(kind, rescore, leave_out or ())
-        done = push_rows(collection, server, name, options, progress)
+        done = push_rows(collection, server, name, options)
     if as_json:
         console.print_json(asdict(done))
         return
@@ -90,8 +90,8 @@ def verify_pushed(
     """Say in what Milvus differs from an index; exit code 2 if it does."""
     from ..cluster.milvus_verification import pushed_faults
 
-    with console.progress() as progress:
-        faults = pushed_faults(index, milvus, name, token, progress, insecure=insecure)
+    with console.progress():
+        faults = pushed_faults(index, milvus, name, token, insecure=insecure)
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:

@@ -15,7 +15,7 @@ from typing import Any
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
@@ -81,7 +81,6 @@ def push(
     server: Server,
     name: str | None = None,
     options: PushOptions | None = None,
-    progress: Progress = silent,
 ) -> PushResult:
     """Bring what Milvus has under a name in step with an index.
 
@@ -100,17 +99,12 @@ def push(
     names = Names.asked(name) if name is not None else Names.of_folder(collection.path)
     asked = options or PushOptions()
     return collection._current.read(
-        lambda snapshot: _push(collection, snapshot, server, names, asked, progress)
+        lambda snapshot: _push(collection, snapshot, server, names, asked)
     )
 
 
 def _push(
-    collection: Collection,
-    snapshot: Snapshot,
-    server: Server,
-    names: Names,
-    options: PushOptions,
-    progress: Progress,
+    collection: Collection, snapshot: Snapshot, server: Server, names: Names, options: PushOptions
 ) -> PushResult:
     pushed, fitted = described(collection, snapshot, server, options)
     before = _current(server, names)
@@ -121,7 +115,7 @@ def _push(
         pushed = _made(server, table, names, pushed)
         keep(table, pushed, fitted)
         source = RowSource(collection, snapshot, pushed, fitted)
-        sent, removed = _step(server, target, source, lease, progress)
+        sent, removed = _step(server, target, source, lease)
         server.settle(target, _vector_fields(pushed))
         if before != target:
             server.reload(target)  # nobody searches it yet
@@ -250,9 +244,7 @@ def _vector_fields(pushed: Pushed) -> list[str]:
     return [VECTOR, FULL] if pushed.rescored == THERE else [VECTOR]
 
 
-def _step(
-    server: Server, target: str, source: RowSource, lease: Lease, progress: Progress
-) -> tuple[int, int]:
+def _step(server: Server, target: str, source: RowSource, lease: Lease) -> tuple[int, int]:
     """Send what is new or changed, remove what is gone; how many of each."""
     known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
     gone, sent, done = set(known), 0, 0

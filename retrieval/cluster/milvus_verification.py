@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
@@ -28,13 +28,7 @@ SHOWN = 3
 
 
 def pushed_faults(
-    folder: Path,
-    uri: str,
-    name: str | None = None,
-    token: str = "",
-    progress: Progress = silent,
-    *,
-    insecure: bool = False,
+    folder: Path, uri: str, name: str | None = None, token: str = "", *, insecure: bool = False
 ) -> list[str]:
     """A line for each difference between an index and what Milvus has of it; none if all is well.
 
@@ -47,29 +41,23 @@ def pushed_faults(
         pushed._server.consistency = STRONG
         collection = pushed._folder
         assert collection is not None
-        return collection._current.read(
-            lambda snapshot: [*_faults(pushed, collection, snapshot, progress)]
-        )
+        return collection._current.read(lambda snapshot: [*_faults(pushed, collection, snapshot)])
 
 
-def _faults(
-    pushed: MilvusCollection, collection: Collection, snapshot: Snapshot, progress: Progress
-) -> Iterator[str]:
+def _faults(pushed: MilvusCollection, collection: Collection, snapshot: Snapshot) -> Iterator[str]:
     files = pushed._pushed.sha256
     if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
         yield f"{pushed!r}: the index was reduced anew since; push it again"
         return
     source = RowSource(collection, snapshot, pushed._pushed, pushed._fitted)
     ids = collection._store.ids.by_row(snapshot.state.rows)
-    found = list(_row_faults(pushed, source, ids, progress))
+    found = list(_row_faults(pushed, source, ids))
     yield from found
     if not found and len(source):
         yield from _answer_faults(pushed, collection, snapshot, source)
 
 
-def _row_faults(
-    pushed: MilvusCollection, source: RowSource, ids: list[str], progress: Progress
-) -> Iterator[str]:
+def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> Iterator[str]:
     server, target = pushed._server, pushed._target
     known, count = dict[int, int](), 0
     for part in server.every(target, [KEY, DIGEST]):

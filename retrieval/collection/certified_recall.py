@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from slimdex.indexes.ablation import exact_orders, own_step
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reduced_index import ReducedIndex
 
@@ -54,13 +53,11 @@ class Measured:
         return betting_bound(self.shares, ERROR)
 
 
-def measured(
-    index: ReducedIndex, pool: Pool, hidden: Rows, progress: Progress = silent
-) -> Measured:
+def measured(index: ReducedIndex, pool: Pool, hidden: Rows) -> Measured:
     """The agreement of an index by a pool of queries, each with its own documents held out."""
     step, own = own_step(index), pool.own
     deep = NEAREST + own.shape[1]
-    exact = exact_orders(index, pool.vectors, deep, [step], hidden, progress)[step]
+    exact = exact_orders(index, pool.vectors, deep, [step], hidden)[step]
     truth = _first(without_own(exact.rows, own))
     found = np.full_like(truth, -1)
     for i, query in enumerate(pool.vectors):

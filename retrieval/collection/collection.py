@@ -19,7 +19,6 @@ from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
@@ -467,7 +466,6 @@ class Collection(Searchable):
         *,
         vectors: GivenVectors | NDArray[Any] | None = None,
         refit: str = "auto",
-        progress: Progress = silent,
     ) -> Added:
         """Add documents, or one; one with the id of an older one takes its place.
 
@@ -487,7 +485,6 @@ class Collection(Searchable):
             fits them anew if that takes less than the addition did, and else advises it; "never"
             advises it; "always" fits them anew after any addition. The documents are committed
             before, and searched meanwhile.
-        progress : called as `progress(name, done, total)` now and then.
 
         Raises
         ------
@@ -496,7 +493,7 @@ class Collection(Searchable):
             be stored; if the vectors are not one for each document, of the right dimensions, and
             finite.
         """
-        added = self._add_given(documents, vectors=vectors, refit=refit, progress=progress)
+        added = self._add_given(documents, vectors=vectors, refit=refit)
         for note in added.notes:
             LOG.warning("%s: %s", self.path.name, note)
         return added
@@ -507,12 +504,11 @@ class Collection(Searchable):
         *,
         vectors: GivenVectors | NDArray[Any] | None = None,
         refit: str = "auto",
-        progress: Progress = silent,
     ) -> Added:
         """As `add`, whose notes the caller reports in a way of its own."""
         read, columns = as_documents(documents)
         new = [self._store.columns.new(types) for types in columns]
-        return self._add(read, new, vectors=vectors, refit=refit, progress=progress)
+        return self._add(read, new, vectors=vectors, refit=refit)
 
     def _add(
         self,
@@ -523,7 +519,6 @@ class Collection(Searchable):
         source: str = "",
         origins: Mapping[str, str] | None = None,
         refit: str = "auto",
-        progress: Progress = silent,
         missing: staging.Missing | None = None,
     ) -> Added:
         """Add documents whose columns' types and source are known.
@@ -551,13 +546,12 @@ class Collection(Searchable):
                 given,
                 origins,
                 lambda: self.encoder,
-                progress,
                 missing=missing,
             )
             notes = widened(before, self._store.columns.committed)
             self._current.shown = self._snapshot.with_columns(self._store.columns.committed)
             if self._state.unfinished:
-                added = self._resume(progress, given, refit=refit, start=start, gone=staged.gone)
+                added = self._resume(given, refit=refit, start=start, gone=staged.gone)
             else:
                 self._delete_rows(staged.gone)
                 added = Added(0, 0, [], deleted=len(staged.gone))
@@ -566,7 +560,6 @@ class Collection(Searchable):
 
     def _resume(
         self,
-        progress: Progress = silent,
         vectors: GivenVectors | NDArray[Any] | None = None,
         *,
         refit: str = "auto",
@@ -589,20 +582,16 @@ class Collection(Searchable):
             if not self._state.unfinished:
                 raise InputError(f"{self.path}: nothing to resume; expected an unfinished addition")
             given = None if vectors is None else as_given(vectors)
-            encoded = encoding.encode_pending(self._ledger, self.encoder, progress, given, gone)
-            self._current.shown, added = writer.add_pending(
-                self._ledger, self._snapshot, progress, gone
-            )
+            encoded = encoding.encode_pending(self._ledger, self.encoder, given, gone)
+            self._current.shown, added = writer.add_pending(self._ledger, self._snapshot, gone)
             settled = refitting.after_addition(
-                self._ledger, self._snapshot, self._pool, perf_counter() - start, refit, progress
+                self._ledger, self._snapshot, self._pool, perf_counter() - start, refit
             )
             self._current.shown = settled.snapshot
             notes = [*added.notes, *settled.notes]
             return replace(added, notes=notes, refitted=settled.refitted, encoded=encoded)
 
-    def health(
-        self, *, sample: int = health.QUERIES, progress: Progress = silent
-    ) -> dict[str, Any]:
+    def health(self, *, sample: int = health.QUERIES) -> dict[str, Any]:
         """How far today's documents are from those that the index was fitted on, and what it costs.
 
         Agreement with exact search in the metric that the index approximates is measured by queries
@@ -612,7 +601,6 @@ class Collection(Searchable):
         Parameters
         ----------
         sample : how many queries are made, 1 or more.
-        progress : called as `progress(name, done, total)` now and then.
 
         Returns
         -------
@@ -638,21 +626,21 @@ class Collection(Searchable):
             If there are fewer than three documents to find, or `sample` is less than 1.
         """
         return self._current.read(
-            lambda snapshot: health.health(self._ledger, snapshot, self._pool, sample, progress)
+            lambda snapshot: health.health(self._ledger, snapshot, self._pool, sample)
         )
 
-    def _pool(self, snapshot: Snapshot, count: int, progress: Progress = silent) -> Pool:
+    def _pool(self, snapshot: Snapshot, count: int) -> Pool:
         """Queries made of a snapshot's documents, the same ones whenever it is asked for them."""
         encoder = None if self._has_no_encoder else self.encoder
         rng = np.random.default_rng(0)
-        return document_pool(snapshot, self._store, encoder, count, rng, progress)
+        return document_pool(snapshot, self._store, encoder, count, rng)
 
     @property
     def hybrid(self) -> str:
         """How a search with `hybrid="auto"` fuses meaning and words: "off", "rrf", or a weight."""
         return self._state.hybrid or OFF
 
-    def index_words(self, wanted: bool = True, *, progress: Progress = silent) -> None:
+    def index_words(self, wanted: bool = True) -> None:
         """Index the documents' words, for `hybrid` searches, or (`wanted=False`) no longer.
 
         From then on it is kept in step with every change.
@@ -665,7 +653,7 @@ class Collection(Searchable):
         with self._current.change():
             if self._is_empty:
                 raise InputError(f"{self.path} holds no documents; expected some to index words of")
-            self._current.shown = writer.index_words(self._ledger, self._snapshot, wanted, progress)
+            self._current.shown = writer.index_words(self._ledger, self._snapshot, wanted)
 
     def _request(self, settings: Settings) -> None:
         """Ask for other settings while no document is in yet; later on, `reduce` does it."""
@@ -701,7 +689,7 @@ class Collection(Searchable):
             every = self._snapshot.document_rows.all_rows(documents)
             self._current.shown = writer.delete(self._ledger, self._snapshot, every)
 
-    def compact(self, *, progress: Progress = silent) -> int:
+    def compact(self) -> int:
         """Free what deleted and replaced documents take on disk and in memory; returns how many.
 
         Answers stay the same, since codes are not trained again (but for graphs, kind hnsw,
@@ -715,17 +703,15 @@ class Collection(Searchable):
         with self._current.change():
             gone = self._snapshot.deleted_count
             if gone:
-                self._current.shown = writer.compact(self._ledger, self._snapshot, progress)
+                self._current.shown = writer.compact(self._ledger, self._snapshot)
             return gone
 
-    def reduce(self, settings: Settings, *, progress: Progress = silent) -> list[str]:
+    def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors anew, without encoding; returns what the user should know."""
         with self._current.change():
             if not len(self):
                 raise InputError(f"{self.path} holds no documents; expected some to fit on")
-            self._current.shown, notes = writer.refit(
-                self._ledger, self._snapshot, settings, progress
-            )
+            self._current.shown, notes = writer.refit(self._ledger, self._snapshot, settings)
             return notes
 
     def tune(
@@ -735,7 +721,6 @@ class Collection(Searchable):
         queries: Sequence[str] | Sequence[tuple[str, str]] | None = None,
         labels: Mapping[str, Mapping[str, int]] | None = None,
         apply: bool = False,
-        progress: Progress = silent,
     ) -> Tuning:
         """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
 
@@ -765,13 +750,11 @@ class Collection(Searchable):
         def tune(snapshot: Snapshot) -> Tuning:
             if not len(self):
                 raise InputError(f"{self.path} holds no documents; expected some to tune by")
-            return tuning.tune(self._ledger, snapshot, encoder, wanted, asked, progress=progress)
+            return tuning.tune(self._ledger, snapshot, encoder, wanted, asked)
 
         def with_words(found: Tuning) -> Tuning:
             choice = self._current.read(
-                lambda snapshot: tuning.chosen_hybrid(
-                    self._ledger, snapshot, encoder, asked, progress=progress
-                )
+                lambda snapshot: tuning.chosen_hybrid(self._ledger, snapshot, encoder, asked)
             )
             if choice is None:
                 return found
@@ -785,14 +768,14 @@ class Collection(Searchable):
             if found.chosen is None or found.certificate is None:
                 raise InputError(found.lacking or "nothing reaches the target")
             if found.chosen.settings != self._state.settings:
-                self.reduce(found.chosen.settings, progress=progress)
+                self.reduce(found.chosen.settings)
             self._certify(found.certificate)
             found = with_words(found)
             if found.words and found.hybrid != self._state.hybrid:
                 self._current.shown = writer.fuse(self._ledger, self._snapshot, found.hybrid)
             return replace(found, applied=True)
 
-    def certify(self, *, progress: Progress = silent) -> Certificate:
+    def certify(self) -> Certificate:
         """Measure the agreement of the settings in force, by queries made of documents; keep it.
 
         Raises
@@ -803,7 +786,7 @@ class Collection(Searchable):
         encoder = self._for_queries
         with self._current.change():
             certificate = self._current.read(
-                lambda snapshot: tuning.certify(self._ledger, snapshot, encoder, progress=progress)
+                lambda snapshot: tuning.certify(self._ledger, snapshot, encoder)
             )
             self._certify(certificate)
             return certificate
@@ -816,7 +799,7 @@ class Collection(Searchable):
         """The encoder, None where vectors were given."""
         return None if self._has_no_encoder else self.encoder
 
-    def _rebuild(self, progress: Progress = silent, *, fit_anew: bool = False) -> None:
+    def _rebuild(self, *, fit_anew: bool = False) -> None:
         """Make the derived files anew; the reducer and the metric only if they are at fault.
 
         Parameters
@@ -824,9 +807,9 @@ class Collection(Searchable):
         fit_anew : reducer and metric, too, whatever the files that there are.
         """
         with self._current.change():
-            self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress, fit_anew)
+            self._current.shown = writer.rebuild(self._ledger, self._snapshot, fit_anew)
 
-    def encode_lost(self, progress: Progress = silent) -> None:
+    def encode_lost(self) -> None:
         """Encode the documents whose vectors are missing or damaged, then rebuild what is derived.
 
         Raises
@@ -841,9 +824,9 @@ class Collection(Searchable):
             )
         encoder = self.encoder
         with self._current.change():
-            reencoding.encode_lost(self._ledger, encoder, progress)
+            reencoding.encode_lost(self._ledger, encoder)
             self._current.shown = first_snapshot(self._ledger)
-            self._current.shown = writer.rebuild(self._ledger, self._snapshot, progress)
+            self._current.shown = writer.rebuild(self._ledger, self._snapshot)
 
 
 def _by_ids(labels: Mapping[Any, Mapping[Any, int]]) -> dict[str, dict[str, int]]:

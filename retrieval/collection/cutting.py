@@ -12,7 +12,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..catalog.passages_table import Cut, DocumentRows
 from ..documents import content
@@ -60,11 +60,7 @@ def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
 
 
 def cut_staged(
-    ledger: Ledger,
-    first: int,
-    staged: int,
-    encoder: Callable[[], Encoder] | None,
-    progress: Progress = silent,
+    ledger: Ledger, first: int, staged: int, encoder: Callable[[], Encoder] | None
 ) -> int:
     """Cut the documents of the rows first .. staged, each of one row so far, if the index cuts any.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import BLOCK_BYTES
 
 from ..atomic_files import CATALOG, sync
@@ -21,9 +21,7 @@ READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, that are read from the catalog at a time."""
 
 
-def with_documents(
-    ledger: Ledger, state: State, progress: Progress = silent
-) -> tuple[State, list[Grown]]:
+def with_documents(ledger: Ledger, state: State) -> tuple[State, list[Grown]]:
     """The state with lines of all its documents: those that are missing are appended.
 
     Should a column have another type by now, all are written anew: its older values are others,
@@ -36,17 +34,17 @@ def with_documents(
     """
     lines, there = ledger.state.lines, ledger.state.rows
     if lines is None or not lines.fit(ledger.store.columns.committed):
-        return with_new_documents(ledger, state, progress)
+        return with_new_documents(ledger, state)
     if state.rows == there:
         return state, []
     file = DocumentFile(ledger.path, lines, there)
     for part in file.parts:
         ledger.check_tail(part)
-    return _appended(ledger, state, file, _values(ledger, there, state.rows, progress))
+    return _appended(ledger, state, file, _values(ledger, there, state.rows))
 
 
 def with_new_documents(
-    ledger: Ledger, state: State, progress: Progress = silent, *, live: bool = False
+    ledger: Ledger, state: State, *, live: bool = False
 ) -> tuple[State, list[Grown]]:
     """The state with lines of all its documents, in new files.
 
@@ -59,7 +57,7 @@ def with_new_documents(
     try:
         for name in lines.names:
             (ledger.path / name).unlink(missing_ok=True)  # of a commit that failed
-        values = _values(ledger, 0, stop, progress, live=live)
+        values = _values(ledger, 0, stop, live=live)
         return _appended(ledger, state, DocumentFile(ledger.path, lines, 0), values)
     except BaseException:
         for name in lines.names:
@@ -85,7 +83,7 @@ def _appended(
 
 
 def _values(
-    ledger: Ledger, start: int, stop: int, progress: Progress, *, live: bool = False
+    ledger: Ledger, start: int, stop: int, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
     columns = max(len(ledger.store.columns.committed), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..atomic_files import sync
 from ..catalog.state import State
@@ -24,7 +24,7 @@ READ_AT_ONCE = 1024
 
 
 def with_words(
-    ledger: Ledger, words: WordIndex | None, state: State, progress: Progress = silent
+    ledger: Ledger, words: WordIndex | None, state: State
 ) -> tuple[State, WordIndex | None]:
     """The state with the words of the rows, too, that the committed one has not; and these.
 
@@ -36,14 +36,12 @@ def with_words(
     if words is None or state.rows == there:
         return state, words
     name = state.new_name("words")
-    words = words.extended(ledger.path / name, _rows(ledger, there, state.rows, progress))
+    words = words.extended(ledger.path / name, _rows(ledger, there, state.rows))
     sync(ledger.path)
     return replace(state, words=name), words
 
 
-def with_new_words(
-    ledger: Ledger, state: State, progress: Progress = silent, *, live: bool = False
-) -> State:
+def with_new_words(ledger: Ledger, state: State, *, live: bool = False) -> State:
     """The state with the words of all its rows in a new folder, if it has any.
 
     Parameters
@@ -53,7 +51,7 @@ def with_new_words(
     if state.words is None:
         return state
     name, stop = state.new_name("words"), ledger.state.rows if live else state.rows
-    WordIndex.create(ledger.path / name, _rows(ledger, 0, stop, progress, live=live))
+    WordIndex.create(ledger.path / name, _rows(ledger, 0, stop, live=live))
     sync(ledger.path)
     return replace(state, words=name)
 
@@ -69,7 +67,7 @@ def word_faults(path: Path, rows: int) -> list[str]:
 
 
 def _rows(
-    ledger: Ledger, start: int, stop: int, progress: Progress, *, live: bool = False
+    ledger: Ledger, start: int, stop: int, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row; where a text is cut, of its passages."""
     for part in batches(stop, READ_AT_ONCE, start):

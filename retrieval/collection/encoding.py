@@ -14,7 +14,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.vector_file import BLOCK_BYTES
 from slimdex.indexes.workers import PartError
@@ -45,11 +45,7 @@ class EncodingError(InputError):
 
 
 def encode_pending(
-    ledger: Ledger,
-    encoder: Encoder,
-    progress: Progress,
-    given: GivenVectors | None = None,
-    gone: Rows = NO_ROWS,
+    ledger: Ledger, encoder: Encoder, given: GivenVectors | None = None, gone: Rows = NO_ROWS
 ) -> int:
     """Vectors of the staged documents that have none yet: the given ones, or the encoder's.
 
@@ -66,9 +62,9 @@ def encode_pending(
     vectors = ledger.vectors(state.encoded)
     ledger.check_tail(vectors)
     if given is not None:
-        windows = _given_windows(ledger, given, progress)
+        windows = _given_windows(ledger, given)
     else:
-        windows = _encoded_windows(ledger, encoder, progress, gone)
+        windows = _encoded_windows(ledger, encoder, gone)
     done = 0
     for found in windows:
         first_block = vectors.nbytes // BLOCK_BYTES
@@ -105,7 +101,7 @@ class _Found:
     encoded: int
 
 
-def _given_windows(ledger: Ledger, given: GivenVectors, progress: Progress) -> Iterator[_Found]:
+def _given_windows(ledger: Ledger, given: GivenVectors) -> Iterator[_Found]:
     state = ledger.state
     for rows in batches(state.staged, WINDOW, state.encoded):
         vectors = given.rows(rows.start - state.rows, rows.stop - state.rows)
@@ -157,15 +153,13 @@ class Encoding:
         return Encoding, (self.encoder, self.dim)
 
 
-def _encoded_windows(
-    ledger: Ledger, encoder: Encoder, progress: Progress, gone: Rows
-) -> Iterator[_Found]:
+def _encoded_windows(ledger: Ledger, encoder: Encoder, gone: Rows) -> Iterator[_Found]:
     """The windows from the first one on that is not encoded, in order."""
     state = ledger.state
     known = KeptVectors(np.array([], DIGEST), NO_ROWS)
     if state.rows:
         known = KeptVectors.of(ledger, gone)
-    work = _Work(ledger, encoder, progress)
+    work = _Work(ledger, encoder)
     work.did([])  # what was encoded before counts as done, and not towards the rate
     encoding = Encoding(encoder, state.dim, work.did)
     windows = (
@@ -221,7 +215,7 @@ class _Work:
     most : characters of a text that count.
     """
 
-    def __init__(self, ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
+    def __init__(self, ledger: Ledger, encoder: Encoder) -> None:
         state = ledger.state
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens

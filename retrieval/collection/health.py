@@ -16,7 +16,6 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.linear import Linear
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.ranking import agreement
 
 from .certified_recall import (
@@ -42,11 +41,7 @@ GAIN = 0.005
 
 
 def health(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    make_pool: MakePool,
-    sample: int = QUERIES,
-    progress: Progress = silent,
+    ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, sample: int = QUERIES
 ) -> dict[str, Any]:
     """The report that `Collection.health` gives; see there."""
     if sample < 1:
@@ -54,11 +49,11 @@ def health(
     state, index, hidden = snapshot.state, snapshot.index, snapshot.hidden
     moments = ledger.moments()
     figures, certificate = drift(state, index, moments, hidden), in_force(state)
-    pool = make_pool(snapshot, sample, progress)
-    now = measured(index, pool, hidden, progress)
+    pool = make_pool(snapshot, sample)
+    now = measured(index, pool, hidden)
     refitted = None
     if figures.since and isinstance(index.reducer, Linear):
-        refitted = _refitted(snapshot, moments, pool, now, progress)
+        refitted = _refitted(snapshot, moments, pool, now)
     report = figures.as_dict()
     report["agreement"] = {
         "estimate": now.estimate,
@@ -75,7 +70,7 @@ def health(
 
 
 def _refitted(
-    snapshot: Snapshot, moments: Moments, pool: Pool, now: Measured, progress: Progress
+    snapshot: Snapshot, moments: Moments, pool: Pool, now: Measured
 ) -> dict[str, Any] | None:
     """What a fit of today would find, and what it takes; None if there can be none."""
     try:
@@ -85,9 +80,9 @@ def _refitted(
     with TemporaryDirectory() as folder:
         start = perf_counter()
         vectors = snapshot.index.vectors
-        index = built(vectors, settings, moments, Path(folder) / "norms", progress)
+        index = built(vectors, settings, moments, Path(folder) / "norms")
         seconds = perf_counter() - start
-        then = measured(index, pool, snapshot.hidden, progress)
+        then = measured(index, pool, snapshot.hidden)
         return {
             "estimate": then.estimate,
             "bound": then.bound,

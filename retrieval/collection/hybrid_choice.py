@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..lexical.fusion import Fusion
 from ..lexical.word_index import Found
@@ -61,9 +61,7 @@ class HybridChoice:
     is_told: bool = True
 
 
-def by_labels(
-    snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged], progress: Progress = silent
-) -> HybridChoice:
+def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
     """The fusion that is better than meaning alone, if one surely is.
 
     Parameters

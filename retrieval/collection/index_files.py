@@ -12,7 +12,6 @@ from slimdex.indexes.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.reducer import Reducer
 from slimdex.indexes.registry import load_reducer
@@ -32,12 +31,7 @@ TAIL_SHARE = 20
 
 
 def fit(
-    folder: Path,
-    state: State,
-    vectors: VectorFile,
-    moments: Moments,
-    settings: Settings,
-    progress: Progress = silent,
+    folder: Path, state: State, vectors: VectorFile, moments: Moments, settings: Settings
 ) -> State:
     """Fit the reducer and, for rescoring, the metric, under new file names.
 
@@ -45,7 +39,7 @@ def fit(
     What was proved of the old ones is not proved of these. What they are fitted on is kept in a few
     numbers: those of `indexes.drift`, which say how far later documents are from it.
     """
-    reducer = settings.fit_reducer(vectors, moments, progress)
+    reducer = settings.fit_reducer(vectors, moments)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
     files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
     if settings.rescores:
@@ -64,11 +58,7 @@ def fit(
 
 
 def encode_rows(
-    folder: Path,
-    state: State,
-    vectors: VectorFile,
-    progress: Progress = silent,
-    workers: Workers = HERE,
+    folder: Path, state: State, vectors: VectorFile, workers: Workers = HERE
 ) -> tuple[ReducedIndex, State]:
     """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
     settings = state.settings
@@ -82,7 +72,7 @@ def encode_rows(
         metric=_metric(folder, state, vectors, norms, rows=0),
         candidates=settings.candidates,
     )
-    index.extend(progress, workers)
+    index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes}, norms=norms)
     return index, replace(state, fit=_with_code_error(state.fit, index))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.rescoring import Probes, Rescorer
 from slimdex.indexes.vector_file import VectorFile
@@ -82,7 +82,7 @@ def keywords(texts: Sequence[str]) -> list[str]:
 
 
 def by_keywords(
-    moments: Moments, X: Matrix, queries: Matrix, targets: Rows, progress: Progress = silent
+    moments: Moments, X: Matrix, queries: Matrix, targets: Rows
 ) -> tuple[Cell, float, float]:
     """The best cell at finding documents by their keywords, its gain, and the gain's lower end.
 
@@ -107,12 +107,7 @@ def by_keywords(
 
 
 def by_labels(
-    moments: Moments,
-    X: Matrix,
-    queries: Matrix,
-    labels: Sequence[Mapping[int, int]],
-    own: Rows,
-    progress: Progress = silent,
+    moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
 ) -> tuple[Cell, float, float]:
     """The best cell by nDCG@10, its gain, and where the gain's one-sided interval begins.
 

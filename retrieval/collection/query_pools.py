@@ -23,7 +23,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..catalog.passages_table import DocumentRows
 from ..catalog.store import DocumentStore
@@ -55,7 +55,6 @@ def document_pool(
     encoder: Encoder | None,
     count: int,
     rng: np.random.Generator,
-    progress: Progress = silent,
 ) -> Pool:
     """So many queries, made of the documents in the way that suits them.
 
@@ -89,7 +88,7 @@ def document_pool(
 
         def words(rows: Rows) -> Matrix:
             asked.extend(dropped(text, rng) for text in texts(rows))
-            return encoded(encoder, asked, progress)
+            return encoded(encoder, asked)
 
         return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
     own = list[int]()
@@ -99,7 +98,7 @@ def document_pool(
             if len(sentences(text)) > 1:
                 own.append(row)
                 asked.append(dropped(text, rng))
-    vectors = encoded(encoder, asked[:count], progress)
+    vectors = encoded(encoder, asked[:count])
     made_of = np.array(own[:count], dtype=np.int64)[:, None]
     return Pool(CLOZE, vectors, rows_of_documents(snapshot.document_rows, made_of), asked[:count])
 
@@ -160,7 +159,7 @@ def dropped(text: str, rng: np.random.Generator) -> str:
     return " ".join(kept or words[:1])
 
 
-def encoded(encoder: Encoder, texts: Sequence[str], progress: Progress = silent) -> Matrix:
+def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     """Vectors (n, d) of queries, with progress."""
     parts = []
     for low in range(0, len(texts), ENCODED_AT_ONCE):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
 from slimdex.indexes.kinds import FLAT, kind_named
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
@@ -95,9 +95,7 @@ class Trials:
     folder : for files that are needed meanwhile: 4 bytes a row for each metric.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, moments: Moments, folder: Path, progress: Progress = silent
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, moments: Moments, folder: Path) -> None:
         self.snapshot, self.moments = snapshot, moments
         self.vectors: VectorFile = snapshot.index.vectors
         self.hidden = snapshot.hidden
@@ -113,7 +111,7 @@ class Trials:
     def exact(self, pool: Pool, rescorer: Rescorer, rows: Rows | None = None) -> Rows:
         """Rows (q, 10) of the nearest of all live rows, or some, in a metric; -1 if fewer."""
         rows = self.live if rows is None else rows
-        return exact_nearest(self.vectors, rescorer, pool, rows, self._progress)
+        return exact_nearest(self.vectors, rescorer, pool, rows)
 
     def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by the codes of a sample of the rows, in proportion; exact if it is all of them.
@@ -141,7 +139,7 @@ class Trials:
     def built(self, settings: Settings) -> ReducedIndex:
         """An index of all rows as `reduce` would make it, its codes in memory alone."""
         path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
-        return built(self.vectors, settings, self.moments, path, self._progress)
+        return built(self.vectors, settings, self.moments, path)
 
     def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by all codes of an index."""
@@ -178,13 +176,7 @@ class Trials:
         return self._sample
 
 
-def built(
-    vectors: VectorFile,
-    settings: Settings,
-    moments: Moments,
-    norms: Path,
-    progress: Progress = silent,
-) -> ReducedIndex:
+def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path) -> ReducedIndex:
     """An index of all rows as `reduce` would fit and code it, in memory.
 
     Parameters
@@ -192,7 +184,7 @@ def built(
     settings : with k, as they suit these moments.
     norms : a file of 4 bytes a row, whose rows, if it is there, are those of this metric.
     """
-    reducer = settings.fit_reducer(vectors, moments, progress)
+    reducer = settings.fit_reducer(vectors, moments)
     metric = None
     if settings.rescores:
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
@@ -200,13 +192,11 @@ def built(
         metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
     codes = trained(kind_named(settings.kind), reducer, vectors)
     index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
-    index.extend(progress)
+    index.extend()
     return index
 
 
-def exact_nearest(
-    vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows, progress: Progress = silent
-) -> Rows:
+def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows) -> Rows:
     """Rows (q, 10) of the nearest of some rows in a metric, own ones left out; -1 if fewer.
 
     With the shift b of a probe a, its score ``(a . x - b) / |x|`` is the product of (a, -b) and

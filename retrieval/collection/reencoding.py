@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import sync
@@ -19,7 +19,7 @@ from .encoding import encoded_steps
 from .ledger import Ledger
 
 
-def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
+def encode_lost(ledger: Ledger, encoder: Encoder) -> None:
     """Encode the documents of all blocks of vectors that are missing or damaged."""
     state = ledger.state
     path, dtype = ledger.path / state.vectors, STORED[state.stored]
@@ -31,7 +31,7 @@ def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
     done = 0
     for block in lost:
         rows = file.rows_of_block(block)
-        vectors, partly = _encoded(ledger, encoder, rows, done, total, progress)
+        vectors, partly = _encoded(ledger, encoder, rows, done, total)
         digest = file.overwrite(block, vectors)
         with ledger.transaction():
             ledger.store.blocks.replace(state.vectors, block, digest)
@@ -40,7 +40,7 @@ def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
 
 
 def _encoded(
-    ledger: Ledger, encoder: Encoder, rows: range, done: int, total: int, progress: Progress
+    ledger: Ledger, encoder: Encoder, rows: range, done: int, total: int
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors of some rows' documents, and the rows whose text was not read to its end."""
     contents = ledger.store.documents.contents(rows.start, rows.stop)

@@ -7,7 +7,6 @@ from pathlib import Path
 from time import perf_counter
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import ReducedIndex
 
 from ..catalog.state import Certificate
@@ -65,12 +64,7 @@ class Settled:
 
 
 def after_addition(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    make_pool: MakePool,
-    seconds: float,
-    refit: str = "auto",
-    progress: Progress = silent,
+    ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, seconds: float, refit: str = "auto"
 ) -> Settled:
     """Measure again what was certified, if an addition may have changed it; refit, or advise to.
 
@@ -95,14 +89,14 @@ def after_addition(
         return Settled(snapshot, kind)
     figures = drift(state, index, ledger.moments(), snapshot.hidden)
     if certificate is not None and may_have_changed(certificate, figures):
-        pool = make_pool(snapshot, certificate.queries, progress)
-        now = measured(index, pool, snapshot.hidden, progress)
+        pool = make_pool(snapshot, certificate.queries)
+        now = measured(index, pool, snapshot.hidden)
         certificate = _renewed(certificate, now, pool, figures.documents)
         snapshot = writer.certify(ledger, snapshot, certificate)
     said = _alarm(ledger.path, figures, certificate, now, snapshot)
     is_sure = bool(said) and figures.is_large
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
-        return _refit(ledger, snapshot, make_pool, figures, certificate, now, progress)
+        return _refit(ledger, snapshot, make_pool, figures, certificate, now)
     return Settled(snapshot, said + kind)
 
 
@@ -156,10 +150,9 @@ def _refit(
     figures: Drift,
     certificate: Certificate | None,
     now: Measured | None,
-    progress: Progress,
 ) -> Settled:
     start = perf_counter()
-    snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested, progress)
+    snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested)
     seconds = perf_counter() - start
     why = f"fitted on {figures.fitted:,} of {figures.documents:,} {snapshot.noun}"
     if certificate is not None and now is not None and verdict(certificate, now) == "broken":
@@ -171,8 +164,8 @@ def _refit(
         )
     said = f"{why}; fitted anew in {seconds:.1f} s"
     if certificate is not None:  # a fit is another index: what was proved of the old one is gone
-        pool = make_pool(snapshot, certificate.queries, progress)
-        then = measured(snapshot.index, pool, snapshot.hidden, progress)
+        pool = make_pool(snapshot, certificate.queries)
+        then = measured(snapshot.index, pool, snapshot.hidden)
         state = snapshot.state
         assert state.settings is not None
         certificate = replace(

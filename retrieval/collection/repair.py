@@ -7,7 +7,6 @@ from pathlib import Path
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.kinds import KINDS
-from slimdex.indexes.progress import Progress, silent
 
 from ..sources.given_vectors import GIVEN
 from .collection import Collection
@@ -27,7 +26,6 @@ def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
 
 def repair(
     path: str | Path,
-    progress: Progress = silent,
     *,
     untrusted: bool = False,
     encode: bool = False,
@@ -63,12 +61,12 @@ def repair(
         if lost and not encode:
             raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
         if lost:
-            collection.encode_lost(progress)
+            collection.encode_lost()
         if untrusted:
-            return lost + _replaced(collection, progress)
+            return lost + _replaced(collection)
         faults = derived_faults(collection._ledger, collection._snapshot)
         if faults:
-            collection._rebuild(progress)
+            collection._rebuild()
         return lost + faults
 
 
@@ -78,7 +76,7 @@ def _way_out(collection: Collection) -> str:
     return f"`slimdex repair {collection.path} --encode` encodes these documents anew"
 
 
-def _replaced(collection: Collection, progress: Progress) -> list[str]:
+def _replaced(collection: Collection) -> list[str]:
     """Make all derived files anew; returns a line for each that was there."""
     state = collection._state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
@@ -89,6 +87,6 @@ def _replaced(collection: Collection, progress: Progress) -> list[str]:
         )
     if state.settings is None:
         return []
-    collection._rebuild(progress, fit_anew=True)
+    collection._rebuild(fit_anew=True)
     names = sorted(state.file_names - {state.vectors})
     return [f"{collection.path / name}: untrusted" for name in names]

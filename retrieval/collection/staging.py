@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import NO_ROWS
 
 from ..catalog.passages_table import part_fault
@@ -60,7 +59,6 @@ def stage(
     vectors: GivenVectors | None = None,
     origins: Mapping[str, str] | None = None,
     encoder: Callable[[], Encoder] | None = None,
-    progress: Progress = silent,
     *,
     missing: Missing | None = None,
 ) -> Staged:
@@ -95,7 +93,7 @@ def stage(
         moved = store.origins.moved(first, gone) if len(gone) else 0
         unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
         staged -= unchanged
-        staged = cut_staged(ledger, first, staged, encoder if vectors is None else None, progress)
+        staged = cut_staged(ledger, first, staged, encoder if vectors is None else None)
         pending = source if staged > first else None
         state = replace(ledger.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)

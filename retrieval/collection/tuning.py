@@ -19,7 +19,6 @@ import numpy as np
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
 
 from ..catalog.state import Certificate
 from ..encoders.base import Encoder
@@ -63,7 +62,6 @@ def tune(
     target: Target,
     asked: Asked | None = None,
     *,
-    progress: Progress = silent,
     seed: int = 0,
 ) -> Tuning:
     """Settings for a target, tried on a snapshot that stays as it is.
@@ -83,25 +81,20 @@ def tune(
     few = _too_few(target, asked)
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
-        trials = Trials(snapshot, ledger.moments(), Path(folder), progress)
+        trials = Trials(snapshot, ledger.moments(), Path(folder))
         proof = None if few else asked
-        choosing, proving = _pools(ledger, snapshot, encoder, proof, rng, progress)
+        choosing, proving = _pools(ledger, snapshot, encoder, proof, rng)
         if len(trials.live) < FEWEST_A_DIMENSION * trials.dim:
             choice = Choice(_cell(snapshot), _few(trials))
             found = SettingsSearch(ledger, trials, target, choice, choosing, proving).as_it_is()
         else:
-            choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng, progress)
+            choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng)
             found = SettingsSearch(ledger, trials, target, choice, choosing, proving).run()
         return replace(found, asked=few)
 
 
 def certify(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    *,
-    progress: Progress = silent,
-    seed: int = 0,
+    ledger: Ledger, snapshot: Snapshot, encoder: Encoder | None, *, seed: int = 0
 ) -> Certificate:
     """What queries made of the documents prove of the settings in force, which rescore.
 
@@ -110,21 +103,17 @@ def certify(
     InputError
         If the index does not rescore, or there are too few documents.
     """
-    pool = document_pool(
-        snapshot, ledger.store, encoder, CERTIFIED, np.random.default_rng(seed), progress
-    )
-    return certified(snapshot, ledger.moments(), pool, progress=progress)
+    pool = document_pool(snapshot, ledger.store, encoder, CERTIFIED, np.random.default_rng(seed))
+    return certified(snapshot, ledger.moments(), pool)
 
 
-def certified(
-    snapshot: Snapshot, moments: Moments, pool: Pool, *, progress: Progress = silent
-) -> Certificate:
+def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
     """What a pool proves of the settings in force."""
     settings, metric = snapshot.state.settings, snapshot.index.metric
     if settings is None or metric is None:
         raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
-        trials = Trials(snapshot, moments, Path(folder), progress)
+        trials = Trials(snapshot, moments, Path(folder))
         truth = trials.exact(pool, metric.rescorer)
         shares, _ = trials.found(snapshot.index, pool, truth)
         return certificate_of(settings, shares, ERROR, pool, len(trials.live))
@@ -136,12 +125,11 @@ def chosen_metric(
     encoder: Encoder,
     asked: Asked | None = None,
     *,
-    progress: Progress = silent,
     seed: int = 0,
 ) -> Choice:
     """The rule's (beta, gamma): without labels it is the default for all but raw encoders."""
     rng = np.random.default_rng(seed)
-    return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng, progress)
+    return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng)
 
 
 def chosen_hybrid(
@@ -150,7 +138,6 @@ def chosen_hybrid(
     encoder: Encoder | None,
     asked: Asked | None,
     *,
-    progress: Progress = silent,
     seed: int = 0,
 ) -> HybridChoice | None:
     """Whether words beside meaning help, by labelled queries; None where nothing can tell."""
@@ -159,8 +146,8 @@ def chosen_hybrid(
     labelled = _labelled(ledger, snapshot, asked)
     order = np.random.default_rng(seed).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
     judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
-    vectors = encoded(encoder, [query.text for query in judged], progress)
-    return hybrid_choice.by_labels(snapshot, vectors, judged, progress)
+    vectors = encoded(encoder, [query.text for query in judged])
+    return hybrid_choice.by_labels(snapshot, vectors, judged)
 
 
 def _pools(
@@ -169,17 +156,16 @@ def _pools(
     encoder: Encoder | None,
     asked: Asked | None,
     rng: np.random.Generator,
-    progress: Progress,
 ) -> tuple[Pool, Pool]:
     """Queries to choose by and queries to prove on, which are drawn apart."""
     if asked is None:
         count = CHOOSING + targets.PROVING
-        pool = document_pool(snapshot, ledger.store, encoder, count, rng, progress)
+        pool = document_pool(snapshot, ledger.store, encoder, count, rng)
         return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
     assert encoder is not None
     choosing, proving = _parts(len(asked.queries))
     order = rng.permutation(len(asked.queries))[: choosing + proving]
-    vectors = encoded(encoder, [asked.queries[i][1] for i in order], progress)
+    vectors = encoded(encoder, [asked.queries[i][1] for i in order])
     pool = Pool.asked(ASKED, vectors)
     return pool.part(slice(choosing)), pool.part(slice(choosing, None))
 
@@ -224,7 +210,6 @@ def _metric(
     asked: Asked | None,
     moments: Moments,
     rng: np.random.Generator,
-    progress: Progress,
 ) -> Choice:
     """(beta, gamma) by labels where there are enough, else by what can be seen of the encoder."""
     rule, default = metric_choice, metric_choice.DEFAULT
@@ -242,10 +227,9 @@ def _metric(
             cell, gain, low = rule.by_labels(
                 moments,
                 vectors.take(rows),
-                encoded(encoder, [text for text, _, _ in labelled], progress),
+                encoded(encoder, [text for text, _, _ in labelled]),
                 labels,
                 np.array([place.get(row, -1) for row in own.tolist()]),
-                progress,
             )
             by = f"{len(labelled):,} queries with labels"
             if cell != default and low > 0:
@@ -261,8 +245,8 @@ def _metric(
     words = rule.keywords(row_texts(snapshot, ledger.store, sample))
     targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]])
-    queries = encoded(encoder, [words[target] for target in targets.tolist()], progress)
-    cell, gain, low = rule.by_keywords(moments, X, queries, targets, progress)
+    queries = encoded(encoder, [words[target] for target in targets.tolist()])
+    cell, gain, low = rule.by_keywords(moments, X, queries, targets)
     if gain < rule.LEAST_GAIN or low <= 0:
         return Choice(default, f"{kept}: mean cosine {cosine:.2f}, but no other is surely better")
     return Choice(

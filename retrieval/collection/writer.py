@@ -14,7 +14,6 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import BLOCK_BYTES, VectorFile
@@ -60,9 +59,7 @@ def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
     return snapshot.without(rows, ledger)
 
 
-def add_pending(
-    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, gone: Rows = NO_ROWS
-) -> tuple[Snapshot, Added]:
+def add_pending(ledger: Ledger, snapshot: Snapshot, gone: Rows = NO_ROWS) -> tuple[Snapshot, Added]:
     """Staged documents, all encoded, become visible; those go whose ids they have, and `gone`."""
     old, store = ledger.state, ledger.store
     vectors, replaced_documents = ledger.vectors(old.staged), store.ids.replaced(old.rows)
@@ -74,13 +71,13 @@ def add_pending(
     notes += _unread(ledger)
     state = replace(ledger.next_state(), rows=old.staged, source=None)
     state = ledger.with_moments(state, moments)
-    state, grown = with_documents(ledger, state, progress)
-    state, words = with_words(ledger, snapshot.words, state, progress)
+    state, grown = with_documents(ledger, state)
+    state, words = with_words(ledger, snapshot.words, state)
     if settings is None:
-        loaded = _extend(ledger, snapshot, state, vectors, replaced, grown, progress)
+        loaded = _extend(ledger, snapshot, state, vectors, replaced, grown)
     else:
-        state = fit(ledger.path, state, vectors, moments, settings, progress)
-        loaded = _encode(ledger, state, progress, grown, replaced)
+        state = fit(ledger.path, state, vectors, moments, settings)
+        loaded = _encode(ledger, state, grown, replaced)
     deleted = np.union1d(snapshot.deleted, replaced)
     there = rows.number_before(old.rows)
     count = rows.number_before(old.staged) - there
@@ -88,16 +85,14 @@ def add_pending(
     return Snapshot.of(ledger, deleted, loaded, words), added
 
 
-def refit(
-    ledger: Ledger, snapshot: Snapshot, settings: Settings, progress: Progress = silent
-) -> tuple[Snapshot, list[str]]:
+def refit(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, list[str]]:
     """Reducer, metric and codes anew by other settings; also what the user should know."""
     requested, moments = settings.checked(ledger.state.dim), ledger.moments()
     fitted, notes = requested.fitted(moments)
     state = replace(ledger.next_state(), requested=requested)
-    state, grown = with_documents(ledger, state, progress)
-    state = fit(ledger.path, state, ledger.vectors(), moments, fitted, progress)
-    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown)), notes
+    state, grown = with_documents(ledger, state)
+    state = fit(ledger.path, state, ledger.vectors(), moments, fitted)
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown)), notes
 
 
 def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Snapshot:
@@ -106,13 +101,11 @@ def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Sna
     return replace(snapshot, state=ledger.state)
 
 
-def index_words(
-    ledger: Ledger, snapshot: Snapshot, wanted: bool, progress: Progress = silent
-) -> Snapshot:
+def index_words(ledger: Ledger, snapshot: Snapshot, wanted: bool) -> Snapshot:
     """The words of all documents are indexed, or not any more, which ends what `auto` was."""
     state = ledger.next_state()
     if wanted:
-        state = with_new_words(ledger, replace(state, words=state.new_name("words")), progress)
+        state = with_new_words(ledger, replace(state, words=state.new_name("words")))
     else:
         state = replace(state, words=None, hybrid=None)
     ledger.commit(state)
@@ -125,34 +118,32 @@ def fuse(ledger: Ledger, snapshot: Snapshot, hybrid: str | None) -> Snapshot:
     return replace(snapshot, state=ledger.state)
 
 
-def rebuild(
-    ledger: Ledger, snapshot: Snapshot, progress: Progress = silent, fit_anew: bool = False
-) -> Snapshot:
+def rebuild(ledger: Ledger, snapshot: Snapshot, fit_anew: bool = False) -> Snapshot:
     """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
     settings = ledger.state.settings
     if settings is None:
         return snapshot
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
-        state = with_new_words(ledger, state, progress)
+        state = with_new_words(ledger, state)
         state = replace(state, certificate=None, fit={})
         ledger.commit(state)
         return Snapshot.of(ledger, snapshot.deleted)
     moments = ledger.moments_of(ledger.live_rows())
     state = ledger.with_moments(ledger.next_state(), moments)
-    state, grown = with_new_documents(ledger, state, progress)
-    state = with_new_words(ledger, state, progress)
+    state, grown = with_new_documents(ledger, state)
+    state = with_new_words(ledger, state)
     if fit_anew or not _fitted_files_are_whole(ledger):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_anew:
             settings = fitted
         elif fitted != settings or not moments.n:  # what they were fitted on is still there
             moments = ledger.moments_from(0, ledger.vectors())
-        state = fit(ledger.path, state, ledger.vectors(), moments, settings, progress)
-    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, progress, grown))
+        state = fit(ledger.path, state, ledger.vectors(), moments, settings)
+    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown))
 
 
-def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> Snapshot:
+def compact(ledger: Ledger, snapshot: Snapshot) -> Snapshot:
     """Files without the deleted rows take the place of those with them; answers stay the same.
 
     The reducer, the metric and the codebooks are kept, so that each row's code is what it was.
@@ -163,7 +154,7 @@ def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> 
         If a block of vectors or norms is damaged: its copy would get a checksum of its own.
     """
     try:
-        state, files, loaded = _compacted(ledger, snapshot, progress)
+        state, files, loaded = _compacted(ledger, snapshot)
     except BaseException:
         ledger.remove_strays()
         raise
@@ -171,9 +162,7 @@ def compact(ledger: Ledger, snapshot: Snapshot, progress: Progress = silent) -> 
     return Snapshot.of(ledger, NO_ROWS, loaded)
 
 
-def _compacted(
-    ledger: Ledger, snapshot: Snapshot, progress: Progress
-) -> tuple[State, list[BlockFile], Loaded | None]:
+def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFile], Loaded | None]:
     """The state that `compact` makes, its files that grow, and its index."""
     old, live = ledger.state, ledger.live_rows()
     gone, state = old.rows - len(live), ledger.next_state()
@@ -191,8 +180,8 @@ def _compacted(
     )
     if old.settings is None:
         return state, [vectors], None
-    state, grown = with_new_documents(ledger, state, progress, live=True)
-    state = with_new_words(ledger, state, progress, live=True)
+    state, grown = with_new_documents(ledger, state, live=True)
+    state = with_new_words(ledger, state, live=True)
     files = [vectors, *(each.file for each in grown)]
     norms, before = None, snapshot.index
     if before.metric is not None:
@@ -202,7 +191,7 @@ def _compacted(
         state = replace(state, norms=norms.path.name)
         files.append(norms)
     index = before.kept(state.vector_file(ledger.path, len(live)), norms)
-    index.extend(progress)
+    index.extend()
     codes = publish(ledger.path / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
     return state, files, Loaded(index, len(live))
@@ -260,7 +249,6 @@ def _extend(
     vectors: VectorFile,
     replaced: Rows,
     grown: Sequence[Grown],
-    progress: Progress,
 ) -> Loaded:
     """Add the new rows to the codes and norms that there are, and commit."""
     loaded = snapshot.loaded()
@@ -270,7 +258,7 @@ def _extend(
     first_block = norms.nbytes // BLOCK_BYTES if norms else 0
     if norms is not None:
         ledger.check_tail(norms)
-    index = loaded.index.grown(vectors, progress)
+    index = loaded.index.grown(vectors)
     state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms, first_block)]
@@ -279,15 +267,11 @@ def _extend(
 
 
 def _encode(
-    ledger: Ledger,
-    state: State,
-    progress: Progress,
-    grown: Sequence[Grown],
-    replaced: Rows = NO_ROWS,
+    ledger: Ledger, state: State, grown: Sequence[Grown], replaced: Rows = NO_ROWS
 ) -> Loaded:
     """Code all rows by the fitted files that the state names, and commit."""
     vectors = ledger.vectors(state.rows)
-    index, state = encode_rows(ledger.path, state, vectors, progress, ledger.workers)
+    index, state = encode_rows(ledger.path, state, vectors, ledger.workers)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms)]
     ledger.commit(state, delete=replaced, grown=grown)

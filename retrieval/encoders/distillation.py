@@ -18,7 +18,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..atomic_files import check_new
 from .opened import is_static
@@ -44,7 +44,6 @@ def distill(
     texts: Iterable[str] | None = None,
     frequencies: str | Path | None = None,
     trust_remote_code: bool = False,
-    progress: Progress = silent,
 ) -> StaticEncoder:
     """Write a folder of static vectors, and return the encoder that reads it.
 
@@ -82,7 +81,6 @@ def distill(
                 trust_remote_code=trust_remote_code,
             ),
             dim,
-            progress,
         )
     encoder = StaticEncoder.of(vectors)
     if texts is not None or frequencies is not None:
@@ -90,9 +88,7 @@ def distill(
     return encoder.save(out)
 
 
-def _of_transformer(
-    encoder: TransformerEncoder, dim: int | None, progress: Progress
-) -> StaticVectors:
+def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVectors:
     from tokenizers import Tokenizer
 
     if not hasattr(encoder.tokenizer, "to_str"):

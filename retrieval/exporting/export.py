@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
@@ -84,7 +83,6 @@ def export(
     *,
     vectors: str | None = None,
     where: str | None = None,
-    progress: Progress = silent,
 ) -> Exported:
     """Write an index's documents and vectors, or its encoder with its reducer, for others.
 
@@ -100,7 +98,6 @@ def export(
         again; or "reduced", as the codes see them: k dimensions, of unit length. None is "full" in
         files and "reduced" in folders: FAISS's, whose index reduces by itself, and models.
     where : a DuckDB expression on the documents' columns; the others are left out.
-    progress : called as `progress(name, done, total)` now and then.
 
     Raises
     ------
@@ -116,20 +113,20 @@ def export(
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
     if to in ROW_FORMATS:
-        return _export_rows(collection, path, to, vectors, where, progress)
+        return _export_rows(collection, path, to, vectors, where)
     if where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: it holds no documents")
-    return _export_model(collection, path, to, vectors, progress)
+    return _export_model(collection, path, to, vectors)
 
 
 def _export_rows(
-    collection: Collection, path: Path, to: str, vectors: str, where: str | None, progress: Progress
+    collection: Collection, path: Path, to: str, vectors: str, where: str | None
 ) -> Exported:
     made = ROW_FORMATS[to]
 
     def written(new: Path, snapshot: Snapshot) -> Exported:
         chosen = Selection.of(collection, snapshot, vectors, where)
-        notes = made.write(chosen, new, progress)
+        notes = made.write(chosen, new)
         counts = len(chosen), chosen.count_documents()
         return Exported(to, path, vectors, chosen.dim, *counts, notes)
 
@@ -140,10 +137,8 @@ def _export_rows(
     return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)
 
 
-def _export_model(
-    collection: Collection, path: Path, to: str, vectors: str, progress: Progress
-) -> Exported:
+def _export_model(collection: Collection, path: Path, to: str, vectors: str) -> Exported:
     check_new(path)
     model = ReducedModel.of(collection, vectors)
-    notes = publish_folder(path, lambda new: MODEL_FORMATS[to](model, new, progress))
+    notes = publish_folder(path, lambda new: MODEL_FORMATS[to](model, new))
     return Exported(to, path, vectors, model.dim, None, None, notes)

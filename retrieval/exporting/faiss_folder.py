@@ -10,7 +10,7 @@ from slimdex.indexes.json_text import written
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.layers import Dense, layers_of
 from slimdex.indexes.linear import Linear
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_index import FaissIndex
 
 from .selection import FULL, Selection
@@ -18,7 +18,7 @@ from .selection import FULL, Selection
 INDEX, IDS = "index.faiss", "ids.jsonl"
 
 
-def write(selection: Selection, folder: Path, progress: Progress) -> list[str]:
+def write(selection: Selection, folder: Path) -> list[str]:
     """Fill a folder with `index.faiss`, and `ids.jsonl`, which has a line for each of its numbers.
 
     The index takes vectors as the encoder gives them and maps them itself. It answers by the codes
@@ -32,7 +32,7 @@ def write(selection: Selection, folder: Path, progress: Progress) -> list[str]:
     """
     is_full = selection.vectors == FULL
     front = None if is_full else _front(selection)
-    index = _flat(selection, progress) if is_full else _coded(selection, progress)
+    index = _flat(selection) if is_full else _coded(selection)
     weight, bias = (None, None) if front is None else (front.weight, front.bias)
     index.behind(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
@@ -51,20 +51,20 @@ def _front(selection: Selection) -> Dense | None:
     return first if isinstance(first, Dense) else None
 
 
-def _coded(selection: Selection, progress: Progress) -> FaissIndex:
+def _coded(selection: Selection) -> FaissIndex:
     """The codes of the selected rows, numbered from 0; a graph of some rows is made anew."""
     index = selection.snapshot.index.index
     assert isinstance(index, FaissIndex)
     if len(selection) == len(index):
         return index.copy()
-    return _filled(index.copy(empty=True), selection, progress)
+    return _filled(index.copy(empty=True), selection)
 
 
-def _flat(selection: Selection, progress: Progress) -> FaissIndex:
-    return _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection, progress)
+def _flat(selection: Selection) -> FaissIndex:
+    return _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection)
 
 
-def _filled(index: FaissIndex, selection: Selection, progress: Progress) -> FaissIndex:
+def _filled(index: FaissIndex, selection: Selection) -> FaissIndex:
     for rows in selection.parts():
         X: Matrix = selection.take(rows)
         index.add(normalize_rows(X) if selection.vectors == FULL else X)

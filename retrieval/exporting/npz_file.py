@@ -10,7 +10,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 
 from ..sources.given_vectors import IDS, VECTORS
 from .selection import Selection
@@ -19,7 +19,7 @@ PLACES = ("passages", "starts", "ends")
 """Arrays beside them where texts are cut: a passage's number, and where it is in the text."""
 
 
-def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
+def write(selection: Selection, path: Path) -> list[str]:
     """Write `vectors` (n, dim) float32 and `ids` (n,), not compressed, so that they can be mapped.
 
     Where texts are cut, also `passages`, `starts` and `ends` (n,) int64. Returns no notes.
@@ -27,7 +27,7 @@ def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
     n = len(selection)
     with path.open("wb") as file, ZipFile(file, "w", ZIP_STORED) as archive:
         shape = (n, selection.dim)
-        _write_array(archive, VECTORS, np.float32, shape, _vectors(selection, progress))
+        _write_array(archive, VECTORS, np.float32, shape, _vectors(selection))
         longest = max(len(id) for part in selection.parts() for id in selection.ids(part))
         width = np.dtype((np.str_, longest))
         _write_array(archive, IDS, width, (n,), _ids(selection, width))
@@ -38,7 +38,7 @@ def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
     return []
 
 
-def _vectors(selection: Selection, progress: Progress) -> Iterator[NDArray[Any]]:
+def _vectors(selection: Selection) -> Iterator[NDArray[Any]]:
     done = 0
     for part in selection.parts():
         yield selection.take(part)

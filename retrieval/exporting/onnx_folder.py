@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 
 from ..encoders.tokens import Ids
 from ..encoders.transformer import TransformerEncoder
@@ -33,7 +33,7 @@ TOLERANCE = 2e-5
 """How far its vectors may be from torch's, as a part of their length."""
 
 
-def write(model: ReducedModel, folder: Path, progress: Progress) -> list[str]:
+def write(model: ReducedModel, folder: Path) -> list[str]:
     """Fill a folder with `model.onnx`, `tokenizer.json` and `settings.json`.
 
     The tokenizer cuts and pads by itself. The settings say what is read of a text, and what is to

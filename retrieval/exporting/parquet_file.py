@@ -11,7 +11,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 
 from ..documents import Hit
 from .libraries import require
@@ -24,7 +24,7 @@ VECTOR = "vector"
 PASSAGE_ID = "passage_id"
 
 
-def write(selection: Selection, path: Path, progress: Progress) -> list[str]:
+def write(selection: Selection, path: Path) -> list[str]:
     """Write a row for each document or passage: id, title, text, the user's columns, `vector`.
 
     Where texts are cut, `text` is the passage, and its number and place follow as a hit has them;

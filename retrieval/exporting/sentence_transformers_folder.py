@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.layers import Dense, Layer
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 
 from ..encoders import sentence_folder
 from ..encoders.folder_checks import read_json
@@ -69,7 +69,7 @@ class _Folder:
         _write_json(self._folder / PROMPTS, said)
 
 
-def write(model: ReducedModel, folder: Path, progress: Progress) -> list[str]:
+def write(model: ReducedModel, folder: Path) -> list[str]:
     """Fill a folder that `SentenceTransformer(folder)` loads; returns what the user should know.
 
     Raises

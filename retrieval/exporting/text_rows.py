@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import progress
 
 from ..as_json import json_of
 from ..documents import Hit
@@ -17,24 +17,24 @@ from .parquet_file import PASSAGE_ID, VECTOR, kept_names
 from .selection import Selection
 
 
-def write_jsonl(selection: Selection, path: Path, progress: Progress) -> list[str]:
+def write_jsonl(selection: Selection, path: Path) -> list[str]:
     """Write an object a line with what a row of Parquet has; returns notes on renamed columns.
 
     Values that JSON has not are text.
     """
     rows = _Rows(selection)
     with path.open("w", encoding="utf-8") as file:
-        for record, vector in rows.records(progress):
+        for record, vector in rows.records():
             file.write(f'{json_of(record)[:-1]}, "{VECTOR}": {vector}}}\n')
     return rows.notes
 
 
-def write_csv(selection: Selection, path: Path, progress: Progress) -> list[str]:
+def write_csv(selection: Selection, path: Path) -> list[str]:
     """Write the same as a table: no value is an empty cell, and lists and objects are JSON."""
     rows = _Rows(selection)
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        for i, (record, vector) in enumerate(rows.records(progress)):
+        for i, (record, vector) in enumerate(rows.records()):
             if not i:
                 table.writerow([*record, VECTOR])
             table.writerow([*map(_cell, json.loads(json_of(record)).values()), vector])
@@ -51,7 +51,7 @@ class _Rows:
         renamed = ((own, new) for own, new in self._names.items() if own != new)
         self.notes = [f"column {own!r} is {new!r} in the file" for own, new in renamed]
 
-    def records(self, progress: Progress) -> Iterator[tuple[dict[str, Any], str]]:
+    def records(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The values of each row, and its vector as JSON."""
         done = 0
         for rows in self._selection.parts():

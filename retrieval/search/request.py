@@ -10,7 +10,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
@@ -172,7 +172,7 @@ class SearchRequest:
             return found
         return [[hit for hit in hits if hit.score >= least] for hits in found]
 
-    def reranked(self, found: Hits, progress: Progress = silent) -> Hits:
+    def reranked(self, found: Hits) -> Hits:
         """The hits of the first stage in their final order."""
         if self.rerank is None:
             return found

@@ -13,7 +13,6 @@ from slimdex.indexes.autoencoder import TiedAutoencoder
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.linear import Pca
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import silent
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.vector_file import VectorFile
 
@@ -119,10 +118,10 @@ def test_from_a_file_a_sample_is_read(
     file = VectorFile(tmp_path / "v", 16, 0, np.float32)
     file.append(X)
     reducer = TiedAutoencoder(4, epochs=1)
-    whole = reducer.fit_vectors(file, Moments(16).update(X), silent).transform(X)
+    whole = reducer.fit_vectors(file, Moments(16).update(X)).transform(X)
     np.testing.assert_array_equal(whole, TiedAutoencoder(4, epochs=1).fit(X).transform(X))
     monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
-    part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X), silent)
+    part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X))
     assert not np.allclose(part.transform(X), whole, atol=1e-3)
 
 

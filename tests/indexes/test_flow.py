@@ -15,7 +15,6 @@ from slimdex.indexes.flow import Flow, Step
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.linear import Pca, Whitening
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import silent
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.settings import Settings
@@ -224,7 +223,7 @@ def test_from_a_file_a_sample_is_read(
     np.testing.assert_array_equal(Flow(9, epochs=1).fit(mapped).transform(mapped), whole)
     assert told == [("training the flow", 1, 1)]
     monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
-    part = Flow(9, epochs=1).fit_vectors(file, moments, silent).transform(X)
+    part = Flow(9, epochs=1).fit_vectors(file, moments).transform(X)
     np.testing.assert_array_equal(part, Flow(9, epochs=1).fit(mapped).transform(X))
     assert not np.allclose(part, whole, atol=1e-3)
 

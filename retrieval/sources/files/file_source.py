@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import Progress, silent
+from slimdex.indexes.progress import progress
 
 from ...documents import Document
 from ..origins import Reading, stamp_of
@@ -164,7 +164,7 @@ class FileSource:
         files = [file for file in self._found.files if file.relative in set(paths)]
         step = -(-len(files) // most)
         few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
-        with closing(few._documents(Reading(), silent)) as documents:
+        with closing(few._documents(Reading())) as documents:
             return [*documents]
 
     def may_go(self, id: str, prefix: str) -> bool:
@@ -184,9 +184,7 @@ class FileSource:
             for name in unread
         )
 
-    def batches(
-        self, reading: Reading = Reading(), progress: Progress = silent
-    ) -> Iterator[list[Document]]:
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Documents in the order of their paths, without those of files that are known.
 
         Raises
@@ -201,7 +199,7 @@ class FileSource:
         self._known = 0
         self._passed_over.clear()
         batch, characters, any_ = list[Document](), 0, False
-        with closing(self._documents(reading, progress)) as documents:
+        with closing(self._documents(reading)) as documents:
             for document in documents:
                 batch.append(document)
                 characters += len(document.text)
@@ -216,7 +214,7 @@ class FileSource:
             said = "; ".join(self.left_out()) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({said})")
 
-    def _documents(self, reading: Reading, progress: Progress) -> Generator[Document, None, None]:
+    def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         files = self._found.files
         with Worker() as worker:
             for number, file in enumerate(files):
