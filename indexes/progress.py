@@ -1,12 +1,49 @@
-"""How long work reports where it is: a function the caller passes in."""
+"""Progress: how far long work is and what its user should know, for whoever listens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 Progress = Callable[[str, int, int], None]
-"""Called as ``progress(stage, done, total)``, for example ``("encoding", 2048, 60523)``."""
+"""Called as ``listener(stage, done, total)``, for example ``("encoding", 2048, 60523)``."""
+Note = Callable[[str], None]
+"""Called with a line for the user."""
+_PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_NOTE: ContextVar[Note | None] = ContextVar("note", default=None)
 
 
-def silent(stage: str, done: int, total: int) -> None:
-    """The default: report nothing."""
+@contextmanager
+def listening(progress: Progress | None = None, note: Note | None = None) -> Iterator[None]:
+    """Have this thread's long work report while the statement lasts; None keeps who listens.
+
+    An exception that a listener raises ends the work, as one from anywhere else does.
+
+    >>> with listening(print, print):
+    ...     progress("encoding", 64, 128)
+    ...     note("2 texts were empty")
+    encoding 64 128
+    2 texts were empty
+    >>> progress("encoding", 128, 128)
+    """
+    before = _PROGRESS.set(progress or _PROGRESS.get()), _NOTE.set(note or _NOTE.get())
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(before[0])
+        _NOTE.reset(before[1])
+
+
+def progress(stage: str, done: int, total: int) -> None:
+    """Report how far a stage is, if anyone listens."""
+    listener = _PROGRESS.get()
+    if listener is not None:
+        listener(stage, done, total)
+
+
+def note(line: str) -> None:
+    """Report a line for the user, if anyone listens."""
+    listener = _NOTE.get()
+    if listener is not None:
+        listener(line)

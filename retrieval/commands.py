@@ -7,12 +7,13 @@ search must not wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import note
 
 from .as_json import document_json, hit_json
 from .collection.collection import Collection
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
-@dataclass(frozen=True)
-class Talk:
-    """Whom a command tells how far it is, and what its user should know."""
-
-    progress: Progress = silent
-    note: Callable[[str], None] = lambda line: None
-
-
 class Command(Protocol):
     """Something to be done with an index.
 
@@ -46,7 +39,7 @@ class Command(Protocol):
 
     changes: ClassVar[bool]
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """Do it; the result is as JSON can hold it."""
         ...
 
@@ -78,8 +71,8 @@ class AskedSources:
         """Whether some come from standard input."""
         return STANDARD_INPUT in self.specs
 
-    def opened(self, note: Callable[[str], None]) -> Sources:
-        """The sources; what the user should know of them is told.
+    def opened(self) -> Sources:
+        """Open the sources, and report their notes.
 
         Raises
         ------
@@ -122,20 +115,20 @@ class Add:
     refit: str = "auto"
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """What the index holds then, as `Collection.info` has it, and what was done."""
         from .building import add as add_sources
 
         check_refit(self.refit)
-        opened = self.sources.opened(talk.note)
+        opened = self.sources.opened()
         added = add_sources(collection, opened, refit=self.refit)
-        return with_addition(collection, added, talk)
+        return with_addition(collection, added)
 
 
-def with_addition(collection: Collection, added: Added, talk: Talk) -> dict[str, Any]:
+def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
     """What an index holds after an addition, and what was added; its notes are told."""
     for line in added.notes:
-        talk.note(line)
+        note(line)
     return collection.info() | {
         "added": added.documents,
         "replaced": added.replaced,
@@ -158,21 +151,20 @@ class Sync:
     compacts: bool = False
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """What was done, see `syncing.counts`; and rows that still take space, "gone"."""
         from .syncing import counts
         from .syncing import sync as sync_sources
 
         check_refit(self.refit)
-        notes = list[str]()
-        opened = self.sources.opened(notes.append)
+        opened = self.sources.opened()
         added = sync_sources(collection, opened, refit=self.refit)
         documents, gone = len(collection), collection._snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
             gone = 0
-        for line in [*added.notes, *notes]:
-            talk.note(line)
+        for line in added.notes:
+            note(line)
         return counts(added, documents) | {"gone": gone}
 
 
@@ -184,7 +176,7 @@ class Delete:
     where: str | None = None
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """How many were deleted, how many are left; and rows that still take space, "gone"."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
@@ -198,7 +190,7 @@ class Compact:
 
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """How many rows were freed, and how many documents there are."""
         freed = collection.compact()
         return {"freed": freed, "documents": len(collection)}
@@ -211,12 +203,12 @@ class Reduce:
     settings: Mapping[str, Any]
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """What the index holds then, as `Collection.info` has it."""
         state = collection._state
         wanted = state.requested.changed(self.settings, state.dim)
         for line in collection.reduce(wanted):
-            talk.note(line)
+            note(line)
         return collection.info()
 
 
@@ -227,7 +219,7 @@ class IndexWords:
     wanted: bool = True
     changes: ClassVar[bool] = True
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """How many documents there are, and what their words take, None of none."""
         collection.index_words(self.wanted)
         return {"documents": len(collection), "words": collection.info()["words"]}
@@ -248,7 +240,7 @@ class Search:
     columns: Sequence[str] = ()
     changes: ClassVar[bool] = False
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
         request = self.request
         columns = chosen_columns(self.columns, list(collection._store.columns.committed))
@@ -297,7 +289,7 @@ class Fetch:
     id: str
     changes: ClassVar[bool] = False
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """The document, as JSON has it."""
         return document_json(collection.get(self._known_by(collection)))
 
@@ -314,7 +306,7 @@ class Info:
 
     changes: ClassVar[bool] = False
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """As `Collection.info`."""
         return collection.info()
 
@@ -326,7 +318,7 @@ class Health:
     sample: int
     changes: ClassVar[bool] = False
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """As `Collection.health`, and what it counts, as "noun"."""
         report = collection.health(sample=self.sample)
         return report | {"noun": collection._snapshot.noun}
@@ -338,7 +330,7 @@ class Columns:
 
     changes: ClassVar[bool] = False
 
-    def run(self, collection: Collection, talk: Talk) -> dict[str, Any]:
+    def run(self, collection: Collection) -> dict[str, Any]:
         """As `ColumnValues.facts`."""
         return {"columns": collection._store.columns.facts()}
 

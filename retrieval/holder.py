@@ -12,9 +12,10 @@ from typing import Any
 
 from slimdex.indexes import errors
 from slimdex.indexes.errors import InputError, InUseError, SlimdexError
+from slimdex.indexes.progress import note, progress
 
 from .address import socket_of
-from .commands import Command, Talk, command_json
+from .commands import Command, command_json
 
 
 class _Connection(HTTPConnection):
@@ -35,7 +36,7 @@ class _Connection(HTTPConnection):
         self.sock = own
 
 
-def done_by_holder(index: Path, command: Command, talk: Talk) -> dict[str, Any] | None:
+def done_by_holder(index: Path, command: Command) -> dict[str, Any] | None:
     """What a command gives, carried out by the service that holds the index.
 
     None if no service does, or it ended before it had begun.
@@ -58,7 +59,7 @@ def done_by_holder(index: Path, command: Command, talk: Talk) -> dict[str, Any] 
         return None
     try:
         connection.request("POST", "/command", body)
-        return _result(_lines(connection), talk)
+        return _result(_lines(connection))
     except (ConnectionError, HTTPException) as error:
         raise InUseError(
             f"{index}: the service that held it ended before this was done; run it again"
@@ -73,12 +74,12 @@ def _lines(connection: _Connection) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _result(lines: Iterator[dict[str, Any]], talk: Talk) -> dict[str, Any]:
+def _result(lines: Iterator[dict[str, Any]]) -> dict[str, Any]:
     for said in lines:
         if "progress" in said:
-            talk.progress(*said["progress"])
+            progress(*said["progress"])
         elif "note" in said:
-            talk.note(said["note"])
+            note(said["note"])
         elif "error" in said:
             raise _error(said)
         else:

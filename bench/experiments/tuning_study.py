@@ -146,7 +146,7 @@ def measure_tuning(
     settings: Settings = DEFAULTS,
 ) -> None:
     """Write the rows of these parts that are not in the results yet."""
-    measures: dict[str, Callable[[Subject, Progress], Iterator[Row]]] = {
+    measures: dict[str, Callable[[Subject], Iterator[Row]]] = {
         "metric": measure_metric,
         "target": measure_target,
         "coverage": measure_coverage,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from slimdex.indexes import choices
+from slimdex.indexes.progress import listening
 
 from . import changing, exporting, measuring, pushing, reading, serving
 from .asked_sources import column_names, open_sources, specs_of
@@ -177,7 +178,7 @@ def build(
 
     from ..building import build as build_index
     from ..building import prove
-    from ..commands import Talk, with_addition
+    from ..commands import with_addition
     from ..encoders.base import Encoder
     from ..encoders.hub import DEFAULT_MODEL
     from ..encoders.opened import open_encoder
@@ -220,9 +221,10 @@ def build(
             workers=computing,
         )
     with collection:
-        with console.progress():
+        with console.progress(), listening(note=console.note):
             added.notes.extend(prove(collection, target))
-        console.show_index(with_addition(collection, added, Talk(note=console.note)), as_json)
+            found = with_addition(collection, added)
+        console.show_index(found, as_json)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import console
@@ -81,7 +80,6 @@ def open_sources(
     vectors: str | None = None,
     encoding: str | None = None,
     file_format: str | None = None,
-    note: Callable[[str], None] = console.note,
 ) -> Sources:
     """The sources, and on stderr what the user should know of them."""
     from ..building import Sources
@@ -90,5 +88,5 @@ def open_sources(
     _say_if_typed(specs)
     opened = Sources.open(specs, names, vectors, FileFormat(encoding, file_format))
     for line in opened.notes:
-        note(line)
+        console.note(line)
     return opened

@@ -23,7 +23,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from slimdex.indexes.progress import Progress
+from slimdex.indexes.progress import listening
 
 from ..as_json import json_of
 from .errors import in_options
@@ -48,10 +48,11 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """A function to report progress to: a bar a stage, or lines where there is no terminal."""
+def progress() -> Iterator[None]:
+    """Show the progress of what is done meanwhile: a bar a stage, or lines without a terminal."""
     if not err.is_terminal:
-        yield _Lines()
+        with listening(_Lines()):
+            yield
         return
     bars = Bars(
         TextColumn("{task.description}"),
@@ -76,7 +77,8 @@ def progress() -> Iterator[Progress]:
         last[stage] = done
 
     try:
-        yield report
+        with listening(report):
+            yield
     finally:
         if tasks:
             bars.stop()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from slimdex.indexes.progress import Note, listening
 
 from ..address import socket_of
 from . import console
@@ -40,15 +42,13 @@ class Index:
         self._encoder: Encoder | None = None
         self._at: dict[str, Any] = {"model": model, "trust_remote_code": trust_remote_code}
 
-    def do(self, command: Command, note: Callable[[str], None] = console.note) -> dict[str, Any]:
+    def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
         """What the command gives; how far it is and its notes are shown meanwhile."""
         from ..collection.collection import Collection
-        from ..commands import Talk
         from ..holder import done_by_holder
 
-        with _own_input(self.path, command) as sent, console.progress():
-            talk = Talk(note)
-            found = done_by_holder(self.path, sent, talk)
+        with _own_input(self.path, command) as sent, console.progress(), listening(note=note):
+            found = done_by_holder(self.path, sent)
             if found is not None:
                 return found
             opened = Collection.open(
@@ -59,13 +59,13 @@ class Index:
                 **self._at,
             )
             with opened as collection:
-                found = sent.run(collection, talk)
+                found = sent.run(collection)
                 self._encoder = collection._encoder
                 return found
 
 
 @contextmanager
-def _own_input(index: Path, command: Command) -> Iterator[Command]:
+def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
     """The command; where a service may do it, with a copy of what is piped into this process."""
     from ..commands import Add, Sync
 

@@ -24,7 +24,7 @@ ERROR = 0.05
 """Probability that a bound of ours does not hold."""
 FEWEST = 3
 """Documents of which queries can be made: two, and another to find."""
-MakePool = Callable[[Snapshot, int, Progress], Pool]
+MakePool = Callable[[Snapshot, int], Pool]
 """Gives so many queries made of a snapshot's documents."""
 
 

@@ -219,7 +219,7 @@ class _Work:
         state = ledger.state
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
-        self._documents, self._progress = state.staged - state.rows, progress
+        self._documents = state.staged - state.rows
         self._last_row = state.staged
         self._finished, self._total = (
             ledger.store.documents.characters(state.rows, stop, self.most)
@@ -232,7 +232,7 @@ class _Work:
         """Report that these are encoded."""
         self._done += _characters(texts, self.most)
         done = self._documents * self._done // self._total
-        self._progress("encoding", min(done, self._documents - 1), self._documents)
+        progress("encoding", min(done, self._documents - 1), self._documents)
 
     def finish(self, window: Window) -> None:
         """Report that all of a window is; after the last one nothing is left."""
@@ -241,7 +241,7 @@ class _Work:
         done = self._documents * self._done // self._total
         is_last = window.rows.stop == self._last_row
         done = self._documents if is_last else min(done, self._documents - 1)
-        self._progress("encoding", done, self._documents)
+        progress("encoding", done, self._documents)
 
 
 def encoded_steps(

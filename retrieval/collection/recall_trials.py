@@ -100,7 +100,7 @@ class Trials:
         self.vectors: VectorFile = snapshot.index.vectors
         self.hidden = snapshot.hidden
         self.live = without(np.arange(len(self.vectors)), self.hidden)
-        self._folder, self._progress = folder, progress
+        self._folder = folder
         self._sample: tuple[Rows, Matrix] | None = None
 
     @property

@@ -23,9 +23,9 @@ from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
 
 FILE, FOLDER = "file", "folder"
-WriteRows = Callable[[Selection, Path, Progress], list[str]]
+WriteRows = Callable[[Selection, Path], list[str]]
 """Writes rows to a new path, and returns what the user should know."""
-WriteModel = Callable[[ReducedModel, Path, Progress], list[str]]
+WriteModel = Callable[[ReducedModel, Path], list[str]]
 """Fills a folder with a model, and returns the same."""
 
 

@@ -20,9 +20,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from slimdex.indexes.errors import InUseError, SlimdexError
+from slimdex.indexes.progress import listening
 
 from ..as_json import json_of
-from ..commands import Talk, command_of
+from ..collection.collection import Collection
+from ..commands import command_of
 from .bulk import STREAMED
 from .failures import LOG
 from .served_index import ServedIndex
@@ -74,10 +76,12 @@ async def _done(service: Service, said: dict[str, Any], running: _Running) -> No
 
 async def _run(service: Service, said: dict[str, Any], running: _Running) -> dict[str, Any]:
     command, index = command_of(said), _held(service, Path(said["index"]))
-    talk = Talk(running.progress, running.note)
-    if command.changes:
-        return await index.change(lambda collection: command.run(collection, talk))
-    return await index.read(lambda collection: command.run(collection, talk))
+
+    def run(collection: Collection) -> dict[str, Any]:
+        with listening(running.progress, running.note):
+            return command.run(collection)
+
+    return await (index.change(run) if command.changes else index.read(run))
 
 
 def _held(service: Service, folder: Path) -> ServedIndex:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import listening
 
 from ..as_json import json_of
 from ..collection.collection import Collection
-from ..commands import AskedSources, Compact, Delete, Reduce, Sync, Talk
+from ..commands import AskedSources, Command, Compact, Delete, Reduce, Sync
 from ..documents import Document
 from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
 from .bulk import STREAMED, Durable, commit, commits
@@ -59,7 +61,7 @@ async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
 
 
 async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
-    found = await index.change(lambda collection: command.run(collection, Talk()))
+    found = await index.change(command.run)
     return {name: found[name] for name in ("deleted", "documents")}
 
 
@@ -155,12 +157,10 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     """
     folders = service_of(request).folders
     _check_places(body.sources, folders)
-    notes = list[str]()
     asked = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     asked["links_within"] = [str(folder) for folder in folders]
     command = Sync(AskedSources(body.sources, **asked), body.refit)
-    found = await index.change(lambda collection: command.run(collection, Talk(note=notes.append)))
-    return found | {"notes": notes}
+    return await index.change(partial(_with_notes, command))
 
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
@@ -188,7 +188,7 @@ def _is_below(place: Path, folders: Sequence[Path]) -> bool:
 @routes.post("/indexes/{name}/compact")
 async def compact(index: Index) -> dict[str, Any]:
     """Free what deleted and replaced documents take, on disk and in memory."""
-    return await index.change(lambda collection: Compact().run(collection, Talk()))
+    return await index.change(Compact().run)
 
 
 @routes.post("/indexes/{name}/reduce")
@@ -201,6 +201,11 @@ def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
     asked = body.model_dump(exclude_none=True)
     if asked.get("candidates") == AUTO:
         asked["candidates"] = None
+    found = _with_notes(Reduce(asked), collection)
+    return {name: found[name] for name in ("requested", "settings", "notes")}
+
+
+def _with_notes(command: Command, collection: Collection) -> dict[str, Any]:
     notes = list[str]()
-    found = Reduce(asked).run(collection, Talk(note=notes.append))
-    return {name: found[name] for name in ("requested", "settings")} | {"notes": notes}
+    with listening(note=notes.append):
+        return command.run(collection) | {"notes": notes}

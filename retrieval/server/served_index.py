@@ -20,7 +20,7 @@ from slimdex.indexes.timing import spent
 
 from ..collection.collection import Collection
 from ..collection.writer import Added
-from ..commands import Command, Search, Talk
+from ..commands import Command, Search
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..search.request import SearchRequest, joined
@@ -151,9 +151,9 @@ class ServedIndex:
     async def do(self, command: Command) -> dict[str, Any]:
         """What a command that only reads gives; one with a condition has to be done in time."""
         if not isinstance(command, Search) or command.request.where is None:
-            return await self.read(lambda found: command.run(found, Talk()))
+            return await self.read(command.run)
         async with self._in_time():
-            return await self._with_condition(partial(command.run, self.collection, Talk()))
+            return await self._with_condition(partial(command.run, self.collection))
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim) of texts as the index's encoder encodes documents.

@@ -15,6 +15,7 @@ from slimdex.indexes.flow import Flow, Step
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.linear import Pca, Whitening
 from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.settings import Settings
@@ -218,7 +219,8 @@ def test_from_a_file_a_sample_is_read(
     told = list[tuple[str, int, int]]()
     whole = Flow(9, epochs=1).fit(X).transform(X)
     moments = Moments(9).update(X)
-    seen = Flow(9, epochs=1).fit_vectors(file, moments, lambda *a: told.append(a))
+    with listening(lambda *a: told.append(a)):
+        seen = Flow(9, epochs=1).fit_vectors(file, moments)
     np.testing.assert_array_equal(seen.transform(X), whole)
     np.testing.assert_array_equal(Flow(9, epochs=1).fit(mapped).transform(mapped), whole)
     assert told == [("training the flow", 1, 1)]

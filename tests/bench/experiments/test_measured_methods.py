@@ -12,6 +12,7 @@ from slimdex.bench.experiments.peer_study import measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured
 from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row
 from slimdex.bench.rows import ResultsFile
+from slimdex.indexes.progress import listening
 from slimdex.indexes.registry import REDUCERS
 from slimdex.indexes.settings import Settings
 from tests.bench.conftest import ABOUT
@@ -61,7 +62,8 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     path.write_text("".join(lines[:2]) + lines[2][:50])  # as a kill leaves it
     measured_again: list[str] = []
     report = lambda stage, done, total: measured_again.append(f"{stage} {done}/{total}")  # noqa: E731
-    measure_grid(task, ResultsFile(path), ABOUT, progress=report)
+    with listening(report):
+        measure_grid(task, ResultsFile(path), ABOUT)
     assert measured_again == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
     rows = ResultsFile(path).rows.values()
     assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]
@@ -70,7 +72,8 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     monkeypatch.setattr(
         "slimdex.bench.experiments.retrieval_study.grid", lambda *_, **__: SMALL[:2]
     )
-    measure_grid(task, ResultsFile(path), ABOUT, progress=report)
+    with listening(report):
+        measure_grid(task, ResultsFile(path), ABOUT)
     assert path.read_text() == before
     assert measured_again == ["words, words 2/2"]
 

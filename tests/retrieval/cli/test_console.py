@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.progress import listening, progress
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.collection.collection import Collection
@@ -45,17 +46,16 @@ def test_the_time_left_is_about_right_from_the_first_line_on(
     monkeypatch.setattr(console, "monotonic", lambda: encoder.now)
     monkeypatch.setattr(console.err, "_force_terminal", False)
     texts = ["abc " * CORPORA[corpus](i) for i in range(3000)]
-    with (
-        Collection.create(tmp_path / "x", encoder, Settings(kind="flat")) as collection,
-        console.progress() as report,
-    ):
+    report = console._Lines()
+    with Collection.create(tmp_path / "x", encoder, Settings(kind="flat")) as collection:
 
         def watched(stage: str, done: int, total: int) -> None:
             report(stage, done, total)
             if found := re.search(r"([\d,]+) s left", capsys.readouterr().err):
                 said.append((encoder.now, float(found[1].replace(",", ""))))
 
-        collection.add([Document(str(i), t) for i, t in enumerate(texts)], progress=watched)
+        with listening(watched):
+            collection.add([Document(str(i), t) for i, t in enumerate(texts)])
     assert len(said) >= 3
     for now, left in said:
         assert left == pytest.approx(encoder.now - now, rel=0.15, abs=2), said
@@ -76,13 +76,14 @@ def test_encoding_counts_up_to_all_documents_also_after_an_interruption(tmp_path
 
     texts = ["abc " * CORPORA["mixed"](i) for i in range(3000)]
     with Collection.create(tmp_path / "x", WordEncoder(), Settings(kind="flat")) as collection:
-        with pytest.raises(Stopped):
-            collection.add([Document(str(i), t) for i, t in enumerate(texts)], progress=watched)
+        with pytest.raises(Stopped), listening(watched):
+            collection.add([Document(str(i), t) for i, t in enumerate(texts)])
         kept = collection._state.encoded
         assert seen == sorted(seen)
         assert kept == 1024
         seen.clear()
-        collection._resume(watched)
+        with listening(watched):
+            collection._resume()
     assert seen[0][0] == pytest.approx(kept, rel=0.1)
     assert seen == sorted(seen)
     assert seen[-1] == (3000, 3000)
@@ -95,11 +96,11 @@ def test_a_stage_that_begins_again_has_a_rate_of_its_own(
     now = 0.0
     monkeypatch.setattr(console, "monotonic", lambda: now)
     monkeypatch.setattr(console.err, "_force_terminal", False)
-    with console.progress() as report:
+    with console.progress():
         for start in (0.0, 500.0):
             now = start
-            report("encoding", 100, 1000)  # a hundred were there already
+            progress("encoding", 100, 1000)  # a hundred were there already
             now = start + 20
-            report("encoding", 300, 1000)
+            progress("encoding", 300, 1000)
     line = "encoding 300/1,000, 10/s, 70 s left\n"
     assert capsys.readouterr().err == 2 * line

@@ -21,7 +21,8 @@ from slimdex.retrieval.cluster.milvus_push import push
 from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection.collection import Collection
 with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv[2]) as server:
-    push(collection, server, progress=lambda *said: print(*said, flush=True))
+    with listening(lambda *said: print(*said, flush=True)):
+        push(collection, server)
 """
 STARTS_SECONDS = 60
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import listening
 from slimdex.retrieval.cluster.milvus_columns import ID_FIELD
 from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, translated
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
@@ -92,9 +93,8 @@ def main(package: str, index: str, folder: str, out: str) -> None:
         with Server(standalone.uri) as server:
             report = _killer(standalone)
             options = PushOptions("HNSW")
-            said["gone"].append(
-                refused(lambda: push(collection, server, options=options, progress=report))
-            )
+            with listening(report):
+                said["gone"].append(refused(lambda: push(collection, server, options=options)))
         standalone.start()
         with Server(standalone.uri) as server:
             push(collection, server, options=PushOptions("HNSW"))

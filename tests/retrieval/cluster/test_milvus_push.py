@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import milvus_push, milvus_rows, milvus_settings
@@ -223,8 +224,11 @@ def test_a_server_that_is_killed_while_pushed_to(
                     if done >= 48 * last:
                         process.kill()
 
-                with pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"):
-                    push(collection, server, progress=fail)
+                with (
+                    pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
+                    listening(fail),
+                ):
+                    push(collection, server)
             process.start()
         with Server(process.uri) as server:
             assert push(collection, server).rows == len(rows_there(server))

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.progress import listening
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document, Hit
@@ -317,7 +318,8 @@ def test_documents_that_are_being_added_are_not_seen(
         seen.append((len(found), len([*collection]), "more" in found[0].metadata))
 
     new = [Document(d.id, d.text, d.title, {"more": 1}) for d in docstrings[290:310]]
-    collection.add(new, progress=look)
+    with listening(look):
+        collection.add(new)
     assert {(found, listed) for found, listed, _ in seen} == {(300, 300)}
     assert len([*collection]) == 310
 
@@ -453,7 +455,8 @@ def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).standard_normal((3000, 8)).astype(np.float32)
     with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:
         told = []
-        collection.add(documents, vectors=vectors, progress=lambda *step: told.append(step))
+        with listening(lambda *step: told.append(step)):
+            collection.add(documents, vectors=vectors)
         assert [step for step in told if step[0] == "copying documents"] == [
             ("copying documents", done, 3000) for done in (1024, 2048, 3000)
         ]

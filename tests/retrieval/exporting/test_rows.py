@@ -17,6 +17,7 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import reduced
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
@@ -271,8 +272,8 @@ def test_what_is_interrupted_leaves_nothing(
             assert len([*tmp_path.iterdir()]) == 1  # the one that is being written
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        export(collection, tmp_path / "x", to, progress=stop)
+    with pytest.raises(KeyboardInterrupt), listening(stop):
+        export(collection, tmp_path / "x", to)
     assert not [*tmp_path.iterdir()]
 
 
@@ -298,7 +299,8 @@ def test_rows_that_are_numbered_anew_meanwhile(
 
     with Collection.create(tmp_path / "i", WordEncoder(), SETTINGS) as own:
         own.add(docstrings[:200])
-        export(own, tmp_path / "x", to, progress=change)
+        with listening(change):
+            export(own, tmp_path / "x", to)
     ids = pq.read_table(tmp_path / "x")["id"].to_pylist() if to == "parquet" else None
     if ids is None:
         with np.load(tmp_path / "x") as arrays:
@@ -323,7 +325,7 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
         ("x", "parquet", {"where": "numbr > 9"}, "expected a condition on the columns"),
     ]:
         with pytest.raises(InputError, match=message):
-            export(collection, tmp_path / path, to, **options)  # type: ignore[arg-type]
+            export(collection, tmp_path / path, to, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from slimdex import Collection, Document, InputError, StaticEncoder, TransformerEncoder
 from slimdex.indexes.arrays import normalize_rows
+from slimdex.indexes.progress import listening
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.opened import encoder_from_spec, is_static, open_encoder
 from slimdex.retrieval.encoders.word_vectors import pieces as word_pieces
@@ -456,7 +457,8 @@ def test_distilled_vectors_are_as_said(tiny_bert: Path, tmp_path: Path, dim: int
     from slimdex.retrieval.encoders.distillation import distill
 
     said: list[tuple[str, int, int]] = []
-    encoder = distill(str(tiny_bert), tmp_path / "d", dim=dim, progress=lambda *at: said.append(at))
+    with listening(lambda *at: said.append(at)):
+        encoder = distill(str(tiny_bert), tmp_path / "d", dim=dim)
     tokens, rows = expected_distilled(tiny_bert, dim)
     assert said[-1] == ("distilling", len(tokens), len(tokens))
     weights = 1e-4 / (
