@@ -34,7 +34,7 @@ class Job:
     about: Row
 
 
-Measure = Callable[[Job, Progress], Sequence[str] | None]
+Measure = Callable[[Job], Sequence[str] | None]
 """Appends the missing rows of a job, or replaces all; returns a line for each failure."""
 
 

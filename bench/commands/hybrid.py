@@ -24,7 +24,7 @@ def hybrid(
 
     Runner(
         "hybrid",
-        lambda job, progress: measure_hybrid(
+        lambda job: measure_hybrid(
             job.task, job.encoder, options.cache, job.results, job.about, names=names
         ),
         hybrid_line,

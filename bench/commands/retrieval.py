@@ -17,7 +17,7 @@ def retrieval(options: SetOptions) -> None:
     missing = missing_peers()
     Runner(
         "retrieval",
-        lambda job, progress: measure_grid(job.task, job.results, job.about, quick=options.quick),
+        lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
         retrieval_line,
         packages_of(GRID_PEERS),
         {"seed": 0},

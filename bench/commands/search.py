@@ -70,7 +70,7 @@ def _stores(options: SetOptions, only: str) -> None:
     packages = {package for name in names for package in STORES[name].packages}
     Runner(
         "search",
-        lambda job, progress: measure_search(
+        lambda job: measure_search(
             job.task,
             job.open_encoder,
             names,
@@ -107,7 +107,7 @@ def _cold(options: SetOptions, limit: int) -> None:
         most = None
     Runner(
         "cold",
-        lambda job, progress: measure_cold(
+        lambda job: measure_cold(
             job.task, job.open_encoder, job.results, job.about, folder=options.cache, limit=most
         ),
         cold_line,

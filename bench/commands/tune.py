@@ -24,7 +24,7 @@ def tune(
     parts = chosen("--only", only, list(PARTS))
     Runner(
         "tune",
-        lambda job, progress: measure_tuning(job.task, job.encoder, job.results, job.about, parts),
+        lambda job: measure_tuning(job.task, job.encoder, job.results, job.about, parts),
         tune_line,
         ["faiss-cpu", "numpy"],
         {"seed": 0},
