@@ -22,7 +22,7 @@ OPERATORS = {
     "nin": ("IN", False),
 }
 """Type -> operator, and whether the comparison is true or false."""
-JOINED = {"and": And, "or": Or}
+JOINED: dict[str, type[And] | type[Or]] = {"and": And, "or": Or}
 DEEPEST = 20
 """Filters inside filters."""
 EXPECTED = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
@@ -202,7 +202,7 @@ def compares(condition: Compare, found: Any) -> bool:
         return (found is None) == condition.truth
     if found is None:
         return False
-    truth = {
+    ways: dict[str, Callable[[], Any]] = {
         "=": lambda: ordered(found) == ordered(value),
         "<": lambda: ordered(found) < ordered(value),
         "<=": lambda: ordered(found) <= ordered(value),
@@ -212,8 +212,8 @@ def compares(condition: Compare, found: Any) -> bool:
         "STARTS WITH": lambda: found.startswith(value),
         "CONTAINS": lambda: value in found,
         "CONTAINS IN ANY CASE": lambda: value.lower() in found.lower(),
-    }[operator]()
-    return bool(truth) == condition.truth
+    }
+    return bool(ways[operator]()) == condition.truth
 
 
 def ordered(value: Any) -> Any:
