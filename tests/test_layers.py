@@ -105,7 +105,7 @@ def test_imports_run_one_way(file: Path) -> None:
                 "retrieval/catalog/schema",
                 "retrieval/catalog/store",
                 "retrieval/catalog/where/condition",
-                "retrieval/catalog/where/constants",
+                "retrieval/catalog/where/parsing",
                 "retrieval/sources/databases",
                 "retrieval/sources/duckdb_readers",
                 "retrieval/sources/given_vectors",

@@ -33,5 +33,5 @@ def tables(
         changed = [name for name in written if write_section(page, name, section(name, results))]
         said = f"{page}: {', '.join(changed) or 'nothing'} changed"
         console.out.print(said, soft_wrap=True)
-    for picture in write_pictures(Path("docs"), read_all(results), PICTURES):
+    for picture in write_pictures(Path("docs/research"), read_all(results), PICTURES):
         console.out.print(str(picture), soft_wrap=True)

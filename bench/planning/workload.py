@@ -28,7 +28,7 @@ LIST_LENGTHS = 2 * INT64
 """Bytes of a list beside its rows and centre."""
 LINE, OFFSET = 11, 16
 """Bytes of JSON around a document's id, title and text, and of where its line begins."""
-EMPTY_CATALOG = 2_000_000
+EMPTY_CATALOG = 1_700_000
 """Bytes that DuckDB takes for the tables, however few documents there are."""
 
 
