@@ -62,7 +62,7 @@ def test_what_stands_beside_a_line_was_measured(table: PublishedTable) -> None:
 def test_each_table_says_why_ours_differ_and_each_figure_what_ours_is() -> None:
     assert all(table.why for table in TABLES)
     assert all(figure.ours for figure in published().figures)
-    docs = Path(__file__).parents[3] / "docs"
+    docs = Path(__file__).parents[3] / "docs" / "research"
     assert all((docs / f.picture).is_file() for f in published().figures if f.picture)
 
 
