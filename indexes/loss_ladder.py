@@ -120,11 +120,6 @@ def own_step(index: ReducedIndex) -> str:
     return WHITENED if index.metric else CUT
 
 
-def last_step(index: ReducedIndex) -> str:
-    """The step that a search ends with: `INDEX`, or `CODES` where none rescores."""
-    return INDEX if index.metric else CODES
-
-
 def in_reach(found: Found, lengths: NDArray[np.float32], dim: int) -> NDArray[np.float64]:
     """How far the cosine of each answer (q, k) can be from that of the vector before float16.
 

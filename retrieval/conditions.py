@@ -13,7 +13,6 @@ from slimdex.indexes.errors import InputError
 
 from .sql import identifier, literal
 
-COMPARISONS = ("=", "<>", ">", ">=", "<", "<=")
 MEMBERSHIPS = ("IN", "NOT IN")
 
 

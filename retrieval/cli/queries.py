@@ -63,11 +63,6 @@ class Queries:
         return cls([text for _, text in pairs], ids=[id for id, _ in pairs])
 
     @property
-    def asked_for(self) -> Sequence[str] | Matrix:
-        """What is to be searched for: texts or vectors."""
-        return self.names if self.vectors is None else self.vectors
-
-    @property
     def texts(self) -> Sequence[str] | None:
         """What is to be encoded."""
         return self.names if self.vectors is None else None

@@ -114,7 +114,6 @@ def test_an_index_of_codes_alone_has_no_metric_and_no_rescoring(
     found = ladder(index, rows[:9], 10)
     assert list(found) == ["float16", "cut to k", "codes"]
     assert loss_ladder.own_step(index) == "cut to k"
-    assert loss_ladder.last_step(index) == "codes"
 
 
 def test_fewer_rows_than_are_asked_for(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -86,7 +86,7 @@ def same(collection: Collection) -> None:
     rows = range(state.rows)
     expected = store.documents.read(rows)
     assert repr(file.documents(rows, snapshot.columns)) == repr(expected)
-    live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), collection._deleted)]
+    live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), snapshot.deleted)]
     assert repr([*collection]) == repr(live)
     assert repr(collection.get([d.id for d in live])) == repr(live)
 

@@ -74,7 +74,7 @@ def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     stored = np.fromfile(collection.path / collection._state.vectors, np.float16)
     X = stored.astype(np.float32).reshape(-1, dim)
     ids = collection._store.ids.by_row(len(X))
-    gone = set(collection._deleted.tolist())
+    gone = set(collection._snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
 
 
