@@ -59,13 +59,6 @@ class Step:
         out[:, len(self.first) :] += self._shift(out)
         return out
 
-    def back(self, z: Matrix) -> Matrix:
-        """What `forward` made these rows from."""
-        out = z.copy()
-        out[:, len(self.first) :] -= self._shift(z)
-        before: Matrix = out[:, ::-1] / self.scale + self.centre
-        return before
-
     def _shift(self, x: Matrix) -> Matrix:
         hidden = np.maximum(x[:, : len(self.first)] @ self.first + self.first_bias, 0.0)
         hidden = np.maximum(hidden @ self.second + self.second_bias, 0.0)
@@ -118,9 +111,8 @@ class Flow:
     >>> x = np.random.default_rng(0).normal(size=(400, 1)).astype(np.float32)
     >>> banana = np.hstack([x, x**2])
     >>> flow = Flow(2, epochs=1).fit(banana)
-    >>> z = flow.transform(banana)
-    >>> z.shape, bool(np.allclose(flow.inverse(z), banana, atol=1e-4))
-    ((400, 2), True)
+    >>> flow.transform(banana).shape
+    (400, 2)
     """
 
     name: ClassVar[str] = "flow"
@@ -189,31 +181,6 @@ class Flow:
             out[part] = self.cut_.transform(z) if self.cut_ else z
         return out
 
-    def inverse(self, Z: Matrix) -> Matrix:
-        """z (n, n_components) to rows (n, d): what `transform` made z from.
-
-        Components that were cut off are taken to be at their mean.
-        """
-        Z = as_matrix(Z, dim=self.n_components)
-        out = np.empty((len(Z), self.n_features), dtype=np.float32)
-        for part in batches(len(Z)):
-            z = Z[part]
-            if self.cut_:
-                z = z @ self.cut_.components_.T + self.cut_.shift_
-            out[part] = self._back(z)
-        return out
-
-    def log_determinant(self, X: Matrix) -> NDArray[np.float64]:
-        """log |det dz/dx| (n,) of the flow at rows (n, d), before any cut.
-
-        Additive couplings keep volume, so that it is the same everywhere: the sum of the scales'
-        logarithms. The log-density of a row x, in nats, is
-        ``-(z @ z + d * log(2 * pi)) / 2 + log_determinant``.
-        """
-        X = as_matrix(X, dim=self.n_features)
-        logs = sum(float(np.log(step.scale, dtype=np.float64).sum()) for step in self.steps_)
-        return np.full(len(X), logs)
-
     def params(self) -> dict[str, Any]:
         """The constructor's arguments, as JSON can hold them."""
         names = ("n_components", "levels", "depth", "width", "epochs", "batch", "learning_rate")
@@ -277,13 +244,6 @@ class Flow:
             m = len(step.centre)
             z[:, :m] = step.forward(z[:, :m])
         return z
-
-    def _back(self, Z: Matrix) -> Matrix:
-        x = Z.copy()
-        for step in reversed(self.steps_):
-            m = len(step.centre)
-            x[:, :m] = step.back(x[:, :m])
-        return x
 
     def _fit(self, X: Matrix) -> Self:
         n, d = X.shape

@@ -7,8 +7,6 @@ from rich.table import Table
 from ..collection.targets import Tuning
 from .console import line, out
 
-HEADS = ("kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms")
-
 
 def show_tuning(tuning: Tuning) -> None:
     """A row for each setting that was measured, then the choice and why."""

@@ -25,7 +25,7 @@ LONGEST_TEXT = 65_535
 """Bytes that a text of Milvus has at most."""
 LARGEST_REAL = 1.7976931348623157e308
 BITS = {"INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64}
-BOOL, WHOLE, DIGITS, REAL, TEXT = FORMS = ("bool", "whole", "digits", "real", "text")
+BOOL, WHOLE, DIGITS, REAL, TEXT = ("bool", "whole", "digits", "real", "text")
 """How the values of a field are compared."""
 DIGITS_WIDTH = 41
 """Of a number of up to 40 digits, after 10^40 is added to it."""
@@ -66,7 +66,7 @@ class Field:
     ----------
     column, type : its name, and its DuckDB type.
     name : of the field.
-    form : one of `FORMS`.
+    form : how its values are compared: "bool", "whole", "digits", "real" or "text".
     kind : Milvus' type.
     scale : digits after the point that a whole number stands for.
     missing : name of the field that tells whether there is no value; "" where there always is one.

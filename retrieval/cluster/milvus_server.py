@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import monotonic, sleep
+from time import sleep
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -383,24 +383,6 @@ class Server:
                 f"milvus {self.uri}: index of {name}: {said.get('index_state_fail_reason')}"
             )
         return int(said.get("pending_index_rows", 0)) > 0
-
-
-def await_server(uri: str, seconds: float) -> Server:
-    """A server that may have been started just now.
-
-    Raises
-    ------
-    InputError
-        If it does not answer in time.
-    """
-    end = monotonic() + seconds
-    while True:
-        try:
-            return Server(uri)
-        except InputError:
-            if monotonic() >= end:
-                raise
-        sleep(POLL_SECONDS)
 
 
 def _check_encrypted(uri: str, token: str) -> None:

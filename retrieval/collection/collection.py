@@ -313,11 +313,6 @@ class Collection(Searchable):
         return self._current.read(lambda snapshot: snapshot.index)
 
     @property
-    def _deleted(self) -> Rows:
-        """All rows of deleted documents, in order."""
-        return self._snapshot.deleted
-
-    @property
     def _hidden(self) -> Rows:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         return self._snapshot.hidden

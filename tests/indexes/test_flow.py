@@ -15,7 +15,6 @@ from slimdex.indexes.flow import Flow, Step
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.linear import Pca, Whitening
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.settings import Settings
@@ -52,18 +51,21 @@ def by_torch(flow: Flow, x: torch.Tensor) -> torch.Tensor:
     return torch.cat([x, *done], -1)
 
 
+def log_determinant(flow: Flow) -> float:
+    """log |det dz/dx|, the same everywhere, since additive couplings keep volume."""
+    return sum(float(np.log(step.scale, dtype=np.float64).sum()) for step in flow.steps_)
+
+
 def density(flow: Flow, X: Matrix) -> NDArray[np.float64]:
     z = flow.transform(X).astype(np.float64)
     constant = X.shape[1] * np.log(2 * np.pi)
-    out: NDArray[np.float64] = flow.log_determinant(X) - ((z**2).sum(axis=1) + constant) / 2
+    out: NDArray[np.float64] = log_determinant(flow) - ((z**2).sum(axis=1) + constant) / 2
     return out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 7, 8])
-def test_it_is_torch_s_map_with_autograd_s_jacobian_and_has_an_inverse(
-    X: Matrix, d: int, rng: np.random.Generator
-) -> None:
+def test_it_is_torch_s_map_with_autograd_s_jacobian(X: Matrix, d: int) -> None:
     flow = Flow(d, epochs=2).fit(X[:, :d])
     z = flow.transform(X[:, :d])
     x = torch.from_numpy(X[:, :d]).double()
@@ -71,10 +73,7 @@ def test_it_is_torch_s_map_with_autograd_s_jacobian_and_has_an_inverse(
     for row in (0, 700):
         jacobian = torch.func.jacrev(lambda r: by_torch(flow, r))(x[row])
         _, expected = np.linalg.slogdet(jacobian.numpy())
-        assert flow.log_determinant(X[row : row + 1, :d])[0] == pytest.approx(expected, abs=1e-4)
-    np.testing.assert_allclose(flow.inverse(z), X[:, :d], atol=1e-4)
-    other = rng.normal(size=(50, d)).astype(np.float32)
-    np.testing.assert_allclose(flow.transform(flow.inverse(other)), other, atol=1e-4)
+        assert log_determinant(flow) == pytest.approx(expected, abs=1e-4)
 
 
 def test_before_it_learns_every_dimension_is_standardised(X: Matrix) -> None:
@@ -94,7 +93,6 @@ def test_a_step_worked_by_hand() -> None:
     # relu(1 * 1 + 1) = 2, relu(2 * 1 - 1) = 1, so (10, 20) + (0.5, 0) goes to (0, 6).
     x = np.array([[4, 2, 4]], np.float32)
     assert step.forward(x).tolist() == [[1.0, 10.5, 26.0]]
-    assert step.back(step.forward(x)).tolist() == x.tolist()
 
 
 def test_rows_get_likelier_than_any_gaussian_makes_them(rng: np.random.Generator) -> None:
@@ -131,9 +129,6 @@ def test_fewer_dimensions_are_pca_of_its_outputs(X: Matrix) -> None:
     z = whole.transform(X)
     pca = Pca(4).fit(z)
     np.testing.assert_allclose(cut.transform(X), pca.transform(z), atol=1e-4)
-    assert cut.log_determinant(X).tolist() == whole.log_determinant(X).tolist()
-    kept = pca.transform(z) @ pca.components_.T + pca.shift_
-    np.testing.assert_allclose(cut.inverse(cut.transform(X)), whole.inverse(kept), atol=1e-3)
     assert Flow.configured(4, 0.3, 0.7).params() == Flow(4).params()
 
 
@@ -145,7 +140,6 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path, k: int) -> None:
     assert isinstance(loaded, Flow)
     assert loaded.params() == fitted.params()
     assert loaded.transform(X).tobytes() == fitted.transform(X).tobytes()
-    assert loaded.inverse(X[:, :k]).tobytes() == fitted.inverse(X[:, :k]).tobytes()
     assert (loaded.n_features, loaded.nbytes) == (9, fitted.nbytes)
 
 
@@ -268,7 +262,7 @@ def test_rows_that_hold_little(scale: float, rng: np.random.Generator) -> None:
         for z in (flow.transform(X), flow.transform(near)):
             assert np.isfinite(z).all()
             assert np.abs(z).max() < 1e4
-        assert np.isfinite(flow.log_determinant(X)).all()
+        assert np.isfinite(log_determinant(flow))
         assert np.isfinite(Flow(2, epochs=1).fit(X).transform(X)).all()
     assert Flow(6, epochs=1).fit(X).transform(X[:0]).shape == (0, 6)
 
@@ -293,7 +287,3 @@ def test_what_can_t_be_transformed(X: Matrix) -> None:
     flow = Flow(4, epochs=0).fit(X)
     with pytest.raises(InputError, match="8 dimensions; expected 9"):
         flow.transform(X[:, :8])
-    with pytest.raises(InputError, match="8 dimensions; expected 9"):
-        flow.log_determinant(X[:, :8])
-    with pytest.raises(InputError, match="9 dimensions; expected 4"):
-        flow.inverse(X)

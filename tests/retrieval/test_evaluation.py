@@ -92,7 +92,7 @@ def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copi
     queries = WordEncoder().encode(["parse a date"])
     vectors = collection._vectors.take(np.arange(1200))
     cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
-    cosines[collection._deleted] = -np.inf
+    cosines[collection._snapshot.deleted] = -np.inf
     scores, rows = ExactSearch(collection)(queries, 10)
     np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
     np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
@@ -146,7 +146,7 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     assert 0.3 < report["index"]["encoder_agreement@10"] < 1
     assert list(report["index"]) == list(report["exact"])
     # The same by hand: neighbours of the sentences, their own documents held out.
-    live = np.setdiff1d(np.arange(1200), collection._deleted)
+    live = np.setdiff1d(np.arange(1200), collection._snapshot.deleted)
     rows = asked_by(collection, 40, 3).own[:, 0]
     assert np.isin(rows, live).all()
     queries = WordEncoder().encode(sentences)
@@ -201,7 +201,7 @@ def test_agreement_in_the_own_metric_by_brute_force(
     unit = (X - shift) @ turned
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     cosines = ((queries - shift) @ turned) @ unit.T
-    cosines[:, collection._deleted] = -np.inf
+    cosines[:, collection._snapshot.deleted] = -np.inf
     cosines[np.arange(40), own] = -np.inf
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
     search = collection._search_vectors

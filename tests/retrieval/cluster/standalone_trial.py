@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import listening
 from slimdex.retrieval.cluster.milvus_columns import ID_FIELD
 from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, translated
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
-from slimdex.retrieval.cluster.milvus_server import Server, await_server
+from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
 from slimdex.retrieval.collection.collection import Collection
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 from tests.retrieval.cluster import test_milvus_filter as filters
+from tests.retrieval.cluster.servers import await_server
 from tests.retrieval.condition_cases import ATOMS, COLUMNS, expected, made_table
 
 STARTS_SECONDS = 240
@@ -41,7 +41,7 @@ class Standalone:
     def start(self) -> None:
         self._server.start()
         self.uri = f"http://127.0.0.1:{self._server.listen_port}"
-        await_server(self.uri, STARTS_SECONDS).close()
+        await_server(self.uri, STARTS_SECONDS)
 
     def kill(self) -> None:
         process = self._server.server_proc

@@ -203,7 +203,7 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.collection.compact()
-        assert len(self.collection._deleted) == 0
+        assert len(self.collection._snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
         assert len(self.collection._vectors) == rows
 

@@ -167,7 +167,7 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
     assert len(large) == large._moments.n == 1199 - gone
-    kept = np.setdiff1d(np.arange(1200), large._deleted)
+    kept = np.setdiff1d(np.arange(1200), large._snapshot.deleted)
     from slimdex.indexes.moments import Moments
 
     expected = Moments(48).update(large._vectors.take(kept))

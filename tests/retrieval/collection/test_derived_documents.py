@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.progress import listening
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document, Hit
@@ -87,7 +86,7 @@ def same(collection: Collection) -> None:
     rows = range(state.rows)
     expected = store.documents.read(rows)
     assert repr(file.documents(rows, snapshot.columns)) == repr(expected)
-    live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), collection._deleted)]
+    live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), snapshot.deleted)]
     assert repr([*collection]) == repr(live)
     assert repr(collection.get([d.id for d in live])) == repr(live)
 

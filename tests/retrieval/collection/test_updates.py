@@ -123,7 +123,7 @@ def test_compact_keeps_answers_and_frees_space(
         functions = answers(collection, "kind = 'function'")
         size, ram = sizes(path), collection._index.nbytes
         documents = collection._store.documents.read(range(collection._state.rows))
-        live = np.setdiff1d(np.arange(collection._state.rows), collection._deleted)
+        live = np.setdiff1d(np.arange(collection._state.rows), collection._snapshot.deleted)
         assert collection.compact() == 400 + 67
         assert collection.compact() == 0
         assert len(collection) == len(collection._vectors) == len(collection._index) == 800

@@ -35,7 +35,7 @@ def told(path: Path) -> Any:
             store.passages.between(0, collection._state.rows),
             store.ids.by_row(collection._state.rows),
             store.documents.rows_where("kind = 'function'", collection._state.rows).tolist(),
-            collection._deleted.tolist(),
+            collection._snapshot.deleted.tolist(),
             collection.search_many(QUERIES, limit=20),
             collection.search_many(QUERIES, limit=20, where="kind = 'function'"),
         )

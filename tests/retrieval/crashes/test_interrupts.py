@@ -70,7 +70,7 @@ def test_interrupted_after_its_commit_a_change_is_seen(
         collection._resume()
     collection.add([Document("another", "sort a list")])
     assert collection._moments.n == len(collection)
-    assert len(collection) == collection._state.rows - len(collection._deleted)
+    assert len(collection) == collection._state.rows - len(collection._snapshot.deleted)
     collection.compact()
     collection.close()
     assert verify(collection.path) == []

@@ -17,7 +17,6 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import reduced
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
@@ -77,7 +76,7 @@ def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     stored = np.fromfile(collection.path / collection._state.vectors, np.float16)
     X = stored.astype(np.float32).reshape(-1, dim)
     ids = collection._store.ids.by_row(len(X))
-    gone = set(collection._deleted.tolist())
+    gone = set(collection._snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
 
 

@@ -50,7 +50,8 @@ def values(sources: Sources) -> dict[str, Any]:
 
 def held(collection: Collection) -> dict[str, Any]:
     with collection:
-        rows = [row for row in range(collection._state.rows) if row not in collection._deleted]
+        snapshot = collection._snapshot
+        rows = [row for row in range(snapshot.state.rows) if row not in snapshot.deleted]
         found = collection._store.documents.read(rows)
         return {d.id: d.metadata.get("v") for d in found.values()}
 
