@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import note
 
 from .as_json import document_json, hit_json
 from .collection.collection import Collection

@@ -12,7 +12,7 @@ from typing import Any
 
 from slimdex.indexes import errors
 from slimdex.indexes.errors import InputError, InUseError, SlimdexError
-from slimdex.indexes.progress import progress
+from slimdex.indexes.progress import note, progress
 
 from .address import socket_of
 from .commands import Command, command_json

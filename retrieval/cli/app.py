@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from slimdex.indexes import choices
+from slimdex.indexes.progress import listening
 
 from . import changing, exporting, measuring, pushing, reading, serving
 from .asked_sources import column_names, open_sources, specs_of

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slimdex.indexes.progress import Note, listening
+
 from ..address import socket_of
 from . import console
 

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from slimdex.indexes.errors import InUseError, SlimdexError
+from slimdex.indexes.progress import listening
 
 from ..as_json import json_of
 from ..collection.collection import Collection

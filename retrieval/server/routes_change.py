@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import listening
 
 from ..as_json import json_of
 from ..collection.collection import Collection

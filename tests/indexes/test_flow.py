@@ -15,6 +15,7 @@ from slimdex.indexes.flow import Flow, Step
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.linear import Pca, Whitening
 from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.settings import Settings

@@ -232,7 +232,7 @@ def test_figures_measured_for_the_project(minilm: Layers, tmp_path: Path) -> Non
 @pytest.mark.shared
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}")
 def test_whitened_figures_of_one_set(tmp_path: Path) -> None:
-    """STS16 with all-MiniLM-L6-v2, as in the table of docs/research/similarity.md, on any processor."""
+    """STS16 with all-MiniLM-L6-v2, as in docs/research/similarity.md, on any processor."""
     (sts16,) = (pairs for pairs in read_sets(DATA.parent, "english") if pairs.name == "STS16")
     encoder = TransformerEncoder(precision="fp32", max_length=128)
     layers = {"mean": encoded_layers(encoder, sts16.sentences, "mean", tmp_path)}

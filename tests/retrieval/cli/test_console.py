@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import progress
+from slimdex.indexes.progress import listening, progress
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.collection.collection import Collection

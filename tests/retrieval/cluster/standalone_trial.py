@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import listening
 from slimdex.retrieval.cluster.milvus_columns import ID_FIELD
 from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, translated
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push

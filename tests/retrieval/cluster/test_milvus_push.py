@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import milvus_push, milvus_rows, milvus_settings

@@ -17,6 +17,7 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.progress import listening
 from slimdex.indexes.reduced_index import reduced
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
