@@ -56,13 +56,13 @@ FIGURES = [
     Figure("at 1/64 and 1/32 of float32's bytes", lambda: sizes()),
     Figure("depends on the model at 24 bytes", lambda: [4 * DIM / 64]),
     Figure(
-        "at 48 bytes () loses 0.8 points of nDCG@10 against exact search with all-MiniLM-L6-v2 "
+        "at 48 bytes () loses 0.9 points of nDCG@10 against exact search with all-MiniLM-L6-v2 "
         "and 0.2 with paraphrase-MiniLM-L3-v2; the best of the same bytes, ranked by inner "
-        "products, loses 2.2 and 1.2",
+        "products, loses 2.3 and 1.2",
         lambda: beside_pq(48, DIM),
     ),
     Figure(
-        "At 24 bytes, with the default k, it loses 3.8 and 3.8 points, 6.3 and 5.7",
+        "At 24 bytes, with the default k, it loses 4.0 and 3.8 points, 6.4 and 5.7",
         lambda: beside_pq(24, DIM // 2),
     ),
     Figure(
