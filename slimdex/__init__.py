@@ -4,8 +4,8 @@
 >>> "Collection" in slimdex.__all__
 True
 
-The three folders beside this file are the project: `indexes` knows numbers, `retrieval` knows
-documents, `bench` runs experiments on both. What is listed here is what programs import.
+Three folders of the repository are its subpackages: `indexes` knows numbers, `retrieval` knows
+documents, `bench` runs experiments on both. Programs import the names listed here.
 """
 
 from __future__ import annotations

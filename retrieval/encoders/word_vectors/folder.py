@@ -1,7 +1,8 @@
 """Folders of static vectors: model2vec's, sentence-transformers' StaticEmbedding, and our own.
 
 All have a matrix in safetensors and a ``tokenizer.json``. Ours are model2vec's: its `StaticModel`
-reads them, and so does sentence-transformers.
+reads them, and so does sentence-transformers. `StaticEncoder.save` writes
+this format, so that reading it requires none of these libraries.
 """
 
 from __future__ import annotations
