@@ -10,8 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
-from slimdex.retrieval.cluster.milvus_server import await_server
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cluster.milvus_server import Server
 
 SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
 run_server(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]))"
@@ -24,6 +26,18 @@ with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv
     push(collection, server, progress=lambda *said: print(*said, flush=True))
 """
 STARTS_SECONDS = 60
+
+
+def await_server(uri: str, seconds: float) -> Server:
+    """A server that may have been started just now."""
+    end = monotonic() + seconds
+    while True:
+        try:
+            return Server(uri)
+        except InputError:
+            if monotonic() >= end:
+                raise
+        sleep(0.1)
 
 
 class Process:

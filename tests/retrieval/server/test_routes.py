@@ -194,7 +194,7 @@ def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> Non
         ({"queries": ["a"] * 300}, 413, "300 texts; expected 256 or fewer"),
         ({"query": "a", "where": "yer > 3"}, 400, "where 'yer > 3': "),
         ({"query": "a", "where": "1; DROP TABLE x"}, 400, "where '1; DROP TABLE x': "),
-        ({"query": "a", "where": {"type": "eq", "key": "no"}}, 400, "filter key 'no'; expected one"),
+        ({"query": "a", "where": {"type": "eq", "key": "no"}}, 400, "filter key 'no'; expected"),
         ({"query": "a", "where": 5}, 422, "where=5: "),
         ({"vector": [1.0, 2.0]}, 400, "2 dimensions; expected 48"),
         ({"vectors": [[1.0], [1.0, 2.0]]}, 400, "vectors of [1, 2] dimensions"),
