@@ -16,6 +16,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Rescorer
 
+from ..as_json import hit_from_json, hit_json
 from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
 from ..document_lines import UnwritableError, line_of, values_of
@@ -193,20 +194,8 @@ def _digest(entity: dict[str, Any], vector: bytes) -> int:
 
 def _hit_text(document: Document, number: int) -> str:
     """What a search shows of a passage, so that it needs no folder."""
-    hit = hit_of(document, number, 0.0)
-    values = [
-        hit.text,
-        hit.title,
-        hit.start,
-        hit.end,
-        hit.line,
-        hit.page,
-        [*hit.headings],
-        hit.anchor,
-        dict(hit.metadata),
-    ]
     try:
-        text = line_of(values).decode()
+        text = line_of([hit_json(hit_of(document, number, 0.0))]).decode()
     except UnwritableError as error:
         raise InputError(
             f"document {document.id!r:.80}: {error} can't be kept in Milvus; expected "
@@ -221,7 +210,7 @@ def _hit_text(document: Document, number: int) -> str:
 
 
 def hit_from(id: str, score: float, text: str) -> Hit:
-    """A hit from what was pushed of it.
+    """The hit that was pushed as a text.
 
     Raises
     ------
@@ -229,7 +218,7 @@ def hit_from(id: str, score: float, text: str) -> Hit:
         If it is nothing that was pushed.
     """
     try:
-        shown, title, start, end, line, page, headings, anchor, metadata = values_of(text.encode())
-    except ValueError as error:
+        (said,) = values_of(text.encode())
+        return hit_from_json(said | {"score": score})
+    except (TypeError, ValueError) as error:
         raise CorruptError(f"milvus: document {id!r}: {error}") from error
-    return Hit(id, score, shown, title, metadata, start, end, line, page, (*headings,), anchor)

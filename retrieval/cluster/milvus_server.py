@@ -34,8 +34,6 @@ _SECOND_VECTOR = _FLOAT16 = (2, 4)
 _MORE_KINDS = {(2, 5): ("HNSW_SQ",), (2, 6): ("IVF_RABITQ",)}
 _EVER = ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "HNSW", "SCANN")
 _OF_LITE = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
-
-
 BOUNDED, STRONG = "Bounded", "Strong"
 """What searches see: rows of five seconds ago, at once; or all, after a wait of up to 0.2 s."""
 CONNECTION_FAILED = 2
@@ -138,6 +136,11 @@ class Server:
         if self._embedded is not None:
             _EMBEDDED[self._embedded] += 1
 
+    def _ask(self, call: str, *values: Any, **named: Any) -> Any:
+        """Call a method of the client's."""
+        with self.answering():
+            return getattr(self.client, call)(*values, **{"timeout": self.seconds} | named)
+
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Around calls: what a server or the network does wrong becomes one line."""
@@ -179,11 +182,9 @@ class Server:
 
     def collection_of(self, alias: str) -> str | None:
         """The collection that an alias stands for, or that has the name; None if there is none."""
-        with self.answering():
-            if not self.client.has_collection(alias, timeout=self.seconds):
-                return None
-            described = self.client.describe_collection(alias, timeout=self.seconds)
-        return str(described["collection_name"])
+        if not self._ask("has_collection", alias):
+            return None
+        return str(self._ask("describe_collection", alias)["collection_name"])
 
     def has_whole(self, name: str, fields: Sequence[str]) -> bool:
         """Whether there is a collection with the indexes of its vectors.
@@ -193,16 +194,14 @@ class Server:
         """
         if self.collection_of(name) is None:
             return False
-        with self.answering():
-            if set(fields) <= set(self.client.list_indexes(name)):
-                return True
+        if set(fields) <= set(self._ask("list_indexes", name)):
+            return True
         self.drop(name)
         return False
 
     def collections(self) -> list[str]:
         """The names of all collections."""
-        with self.answering():
-            return [*self.client.list_collections(timeout=self.seconds)]
+        return [*self._ask("list_collections")]
 
     def create(
         self, name: str, fields: Sequence[Mapping[str, Any]], index: Mapping[str, Any]
@@ -246,14 +245,12 @@ class Server:
 
     def _begin_loading(self, name: str) -> None:
         seconds = self.seconds if self._embedded is None else LOADING_SECONDS
-        with self.answering():
-            self.client.load_collection(name, timeout=seconds, _async=True)
+        self._ask("load_collection", name, timeout=seconds, _async=True)
 
     def _is_loaded(self, name: str) -> bool:
         from pymilvus.client.types import LoadState
 
-        with self.answering():
-            state = self.client.get_load_state(name, timeout=self.seconds)["state"]
+        state = self._ask("get_load_state", name)["state"]
         if state not in (LoadState.Loading, LoadState.Loaded):
             raise RefusedError(f"milvus {self.uri}: {name} could not be loaded")
         return bool(state == LoadState.Loaded)
@@ -264,58 +261,40 @@ class Server:
         Until a server has taken up an index that was just built, it searches by a makeshift one,
         which finds less.
         """
-        with self.answering():
-            self.client.release_collection(name, timeout=self.seconds)
+        self._ask("release_collection", name)
         self.load(name)
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        with self.answering():
-            self.client.drop_collection(name, timeout=self.seconds)
+        self._ask("drop_collection", name)
 
     def drop_with_alias(self, alias: str, name: str) -> None:
         """Remove a collection, and the alias if it stands for that."""
         if self.collection_of(alias) == name:
-            with self.answering():
-                self.client.drop_alias(alias, timeout=self.seconds)
+            self._ask("drop_alias", alias)
         self.drop(name)
 
     def point(self, alias: str, name: str) -> None:
         """Let an alias stand for a collection from now on."""
-        with self.answering():
-            if self.client.has_collection(alias, timeout=self.seconds):
-                self.client.alter_alias(name, alias, timeout=self.seconds)
-            else:
-                self.client.create_alias(name, alias, timeout=self.seconds)
+        has_alias = self._ask("has_collection", alias)
+        self._ask("alter_alias" if has_alias else "create_alias", name, alias)
 
     def put(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Write rows; one of the same key takes the other's place."""
-        with self.answering():
-            self.client.upsert(name, rows, timeout=self.seconds)
+        self._ask("upsert", name, rows)
 
     def remove(self, name: str, ids: Sequence[int] | Sequence[str]) -> None:
         """Remove rows by their keys."""
-        with self.answering():
-            self.client.delete(name, ids=list(ids), timeout=self.seconds)
+        self._ask("delete", name, ids=list(ids))
 
     def rows(self, name: str, filter: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """The rows that a filter holds for, `MOST_HITS` at most."""
-        with self.answering():
-            found = self.client.query(
-                name,
-                filter=filter,
-                output_fields=[*fields],
-                limit=MOST_HITS,
-                timeout=self.seconds,
-            )
+        found = self._ask("query", name, filter=filter, output_fields=[*fields], limit=MOST_HITS)
         return [dict(row) for row in found]
 
     def every(self, name: str, fields: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
         """All rows of a collection, some at a time."""
-        with self.answering():
-            iterator = self.client.query_iterator(
-                name, READ_AT_ONCE, output_fields=[*fields], timeout=self.seconds
-            )
+        iterator = self._ask("query_iterator", name, READ_AT_ONCE, output_fields=[*fields])
         try:
             while True:
                 with self.answering():
@@ -328,11 +307,8 @@ class Server:
 
     def count(self, name: str, filter: str = "") -> int:
         """How many rows a filter holds for, or how many there are."""
-        with self.answering():
-            found = self.client.query(
-                name, filter=filter, output_fields=["count(*)"], timeout=self.seconds
-            )
-        return int(found[0]["count(*)"])
+        (row,) = self._ask("query", name, filter=filter, output_fields=["count(*)"])
+        return int(row["count(*)"])
 
     def nearest(
         self,
@@ -346,18 +322,17 @@ class Server:
         output: Sequence[str] = (),
     ) -> list[list[dict[str, Any]]]:
         """For each vector the rows of the largest product: "key", "distance" and "entity"."""
-        with self.answering():
-            found = self.client.search(
-                name,
-                data=list(vectors),
-                anns_field=field,
-                limit=limit,
-                filter=filter,
-                output_fields=[*output],
-                search_params={"metric_type": "IP", "params": dict(params)},
-                consistency_level=self.consistency,
-                timeout=self.seconds,
-            )
+        found = self._ask(
+            "search",
+            name,
+            data=list(vectors),
+            anns_field=field,
+            limit=limit,
+            filter=filter,
+            output_fields=[*output],
+            search_params={"metric_type": "IP", "params": dict(params)},
+            consistency_level=self.consistency,
+        )
         return [
             [
                 {"key": hit.id, "distance": hit.distance, "entity": dict(hit.get("entity") or {})}
@@ -368,15 +343,13 @@ class Server:
 
     def settle(self, name: str, fields: Sequence[str]) -> None:
         """Wait until all rows are written and indexed; it may take long, and is no failure."""
-        with self.answering():
-            self.client.flush(name, timeout=self.seconds)
+        self._ask("flush", name)
         for field in fields:
             while self._pending(name, field):
                 sleep(POLL_SECONDS)
 
     def _pending(self, name: str, field: str) -> bool:
-        with self.answering():
-            said = self.client.describe_index(name, field, timeout=self.seconds)
+        said = self._ask("describe_index", name, field)
         state = str(said.get("state", "Finished"))
         if state == "Failed":
             raise InputError(

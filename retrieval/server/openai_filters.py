@@ -22,7 +22,7 @@ OPERATORS = {
     "nin": ("IN", False),
 }
 """Type -> operator, and whether the comparison is true or false."""
-JOINED: dict[str, type[And] | type[Or]] = {"and": And, "or": Or}
+JOINED = ("and", "or")
 DEEPEST = 20
 """Filters inside filters."""
 EXPECTED = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
@@ -49,13 +49,14 @@ def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
     if not isinstance(filter, dict) or depth > DEEPEST:
         raise InputError(f"filter {str(filter)[:100]!r}; expected {EXPECTED}")
     kind = filter.get("type")
-    if not isinstance(kind, str) or kind not in OPERATORS | JOINED:
+    if not isinstance(kind, str) or kind not in (*OPERATORS, *JOINED):
         raise InputError(f"filter of type {kind!r}; expected {EXPECTED}")
     if kind in JOINED:
         parts = filter.get("filters")
         if not isinstance(parts, list) or not parts:
             raise InputError(f"filter of type {kind!r} without filters; expected some")
-        return JOINED[kind](tuple(condition(part, columns, depth + 1) for part in parts))
+        inner = tuple(condition(part, columns, depth + 1) for part in parts)
+        return And(inner) if kind == "and" else Or(inner)
     key, value = filter.get("key"), filter.get("value")
     if not isinstance(key, str) or key not in columns:
         raise InputError(f"filter key {key!r}; expected one of {', '.join(columns)}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
 from itertools import product
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 import duckdb
@@ -81,6 +82,7 @@ OPERANDS: dict[str, list[Any]] = {
     "moment": VALUES["moment"],
 }
 """Values of trees, as frameworks have them."""
+SIGNS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 TEXT_OPERATORS = ("STARTS WITH", "CONTAINS", "CONTAINS IN ANY CASE")
@@ -123,7 +125,7 @@ def trees(*text_operators: str) -> st.SearchStrategy[Condition]:
 
     def comparisons(column: str) -> st.SearchStrategy[Condition]:
         value, truth = st.sampled_from(OPERANDS[column]), st.booleans()
-        signs = ["="] if column == "flag" else ["=", "<", "<=", ">", ">="]
+        signs = ["="] if column == "flag" else [*SIGNS]
         signs += text_operators if column == "name" else ()
         return st.one_of(
             st.builds(Compare, st.just(column), st.sampled_from(signs), value, truth),
@@ -197,23 +199,20 @@ def holds(condition: Condition, row: Any) -> bool:
 
 
 def compares(condition: Compare, found: Any) -> bool:
-    operator, value = condition.operator, condition.value
-    if operator == "IS NULL":
+    sign, value = condition.operator, condition.value
+    if sign == "IS NULL":
         return (found is None) == condition.truth
     if found is None:
         return False
-    ways: dict[str, Callable[[], Any]] = {
-        "=": lambda: ordered(found) == ordered(value),
-        "<": lambda: ordered(found) < ordered(value),
-        "<=": lambda: ordered(found) <= ordered(value),
-        ">": lambda: ordered(found) > ordered(value),
-        ">=": lambda: ordered(found) >= ordered(value),
-        "IN": lambda: ordered(found) in map(ordered, value),
-        "STARTS WITH": lambda: found.startswith(value),
-        "CONTAINS": lambda: value in found,
-        "CONTAINS IN ANY CASE": lambda: value.lower() in found.lower(),
-    }
-    return bool(ways[operator]()) == condition.truth
+    if sign in SIGNS:
+        truth = SIGNS[sign](ordered(found), ordered(value))
+    elif sign == "IN":
+        truth = ordered(found) in map(ordered, value)
+    elif sign == "STARTS WITH":
+        truth = found.startswith(value)
+    else:
+        truth = value.lower() in found.lower() if "CASE" in sign else value in found
+    return bool(truth) == condition.truth
 
 
 def ordered(value: Any) -> Any:

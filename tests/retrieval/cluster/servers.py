@@ -29,12 +29,12 @@ with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv
 STARTS_SECONDS = 60
 
 
-def await_server(uri: str, seconds: float = STARTS_SECONDS) -> None:
-    """Return when a server that was started just now answers."""
+def await_server(uri: str, seconds: float = STARTS_SECONDS) -> Server:
+    """A server that may have been started just now."""
     end = monotonic() + seconds
     while True:
         try:
-            return Server(uri).close()
+            return Server(uri)
         except InputError:
             if monotonic() >= end:
                 raise
