@@ -54,6 +54,7 @@ def test_reports_read_columns_that_there_are() -> None:
         and isinstance(node.func, ast.Name)
         and node.func.id == "Column"
         and isinstance(node.args[1], ast.Constant)
+        and isinstance(node.args[1].value, str)
         and node.args[1].value not in DERIVED
     ]
     assert len(read) > 150

@@ -44,7 +44,7 @@ def beside_pq(size: float, k: int) -> Sequence[float]:
 
 def asked() -> float:
     """Queries of the set that has the most."""
-    return max(row["queries"] for row in rows("codes"))
+    return max(float(row["queries"]) for row in rows("codes"))
 
 
 def depths() -> Sequence[float]:
