@@ -94,10 +94,10 @@ def test_on_the_command_line(tmp_path: Path, tiny_bert: Path, docstrings: list[D
         rows = made._state.rows
     assert rows > 700  # some are cut into passages
     done = CliRunner().invoke(
-        app, ["index", str(tmp_path / "i"), "--queries", "5", "--candidates", "50,auto", "--json"]
+        app, ["search", str(tmp_path / "i"), "--queries", "5", "--candidates", "50,auto", "--json"]
     )
     report = json.loads(done.stdout)
     assert (report["rows"], report["kind"], report["k"]) == (rows, "pq", 16)
     assert [row["candidates"] for row in report["by_candidates"]] == [50, 200]
-    table = CliRunner().invoke(app, ["index", str(tmp_path / "i"), "--queries", "5"]).stdout
+    table = CliRunner().invoke(app, ["search", str(tmp_path / "i"), "--queries", "5"]).stdout
     assert f"{rows:,} rows, pq, k=16, 2 bytes a vector in RAM" in table
