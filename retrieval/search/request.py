@@ -177,8 +177,8 @@ class SearchRequest:
         if self.rerank is None:
             return found
         ordered = Hits()
-        for text, hits in zip(self.queries, found, strict=True):
-            ordered.append(self.rerank.reranked(str(text), hits, self.limit))
+        for text, hits in zip(self.texts or (), found, strict=True):
+            ordered.append(self.rerank.reranked(text, hits, self.limit))
             progress("reranking", len(ordered), len(found))
         return ordered
 
