@@ -60,7 +60,7 @@ def as_json(
     """The answers to all queries as JSON has them; queries from a file have ids."""
     known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
-        {**id, "query": name, "hits": [hit_json(hit) for hit in hits]}
+        {**id, "query": name, "hits": [hit_json(hit) | {"score": hit.score} for hit in hits]}
         for id, name, hits in zip(known, names, found, strict=True)
     ]
 

@@ -298,9 +298,11 @@ def search(
     at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
     answer = at.do(Search(request.first_stage, excerpts, show or []))
     found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
-    with console.progress():
-        found = request.reranked(found)
-    chance = answer["chance_score"] if rerank is None else None
+    chance = answer["chance_score"]
+    if rerank is not None:
+        chance = None
+        with console.progress():
+            found = request.reranked(found)
     if as_json:
         by_query = answers.as_json(request.names, asked.ids, found)
         console.print_json({"queries": by_query, "chance_score": chance})

@@ -79,7 +79,8 @@ class SearchRequest:
             raise InputError(f"candidates={self.candidates}; expected 0 (the codes' order) or more")
         if self.per not in PER:
             raise InputError(f"per={self.per!r}; expected {' or '.join(PER)}")
-        if self.hybrid != AUTO and fusion_of(self.hybrid) is not None and self.texts is None:
+        counts_words = self.hybrid not in (OFF, AUTO) and fusion_of(self.hybrid) is not None
+        if counts_words and self.texts is None:
             raise InputError(
                 f"hybrid={self.hybrid!r} with vectors; expected texts, which have words"
             )
@@ -177,8 +178,8 @@ class SearchRequest:
         if self.rerank is None:
             return found
         ordered = Hits()
-        for text, hits in zip(self.queries, found, strict=True):
-            ordered.append(self.rerank.reranked(str(text), hits, self.limit))
+        for text, hits in zip(self.texts or (), found, strict=True):
+            ordered.append(self.rerank.reranked(text, hits, self.limit))
             progress("reranking", len(ordered), len(found))
         return ordered
 
