@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -69,8 +70,8 @@ def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
         assert ("avx2" in row["flags"].split()) == (" avx2 " in info)
 
 
-PENDING = ("codes-", "tune-")
-"""Of these some rows are of code that no commit holds; they are to be measured again."""
+PENDING = re.compile("codes-.*-paraphrase-")
+"""Of these, rows are of code that no commit holds; they are to be measured again."""
 
 
 def _git(*words: str) -> str:
@@ -94,7 +95,7 @@ def test_stored_rows_were_measured_at_commits_of_this_repository() -> None:
         (name, row["commit"])
         for name, row in rows
         if not row["clean"] or row["commit"] not in short
-        if not name.startswith(PENDING)
+        if not PENDING.match(name)
     }
     assert wrong == set()
 

@@ -100,7 +100,7 @@ FIGURES = [
         proved,
     ),
     Figure(
-        "in 12.6% of the trials and, with SIF, in 44.5%, **nor for SIF on squad-para-5k** (6.3%)",
+        "in 12.3% of the trials and, with SIF, in 44.5%, **nor for SIF on squad-para-5k** (6.3%)",
         lambda: [too_high()[task] for task in FEW_WORDS],
     ),
     Figure(
