@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -70,10 +69,6 @@ def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
         assert ("avx2" in row["flags"].split()) == (" avx2 " in info)
 
 
-PENDING = re.compile("codes-.*-paraphrase-")
-"""Of these, rows are of code that no commit holds; they are to be measured again."""
-
-
 def _git(*words: str) -> str:
     folder = Path(__file__).parent
     return subprocess.run(
@@ -95,7 +90,6 @@ def test_stored_rows_were_measured_at_commits_of_this_repository() -> None:
         (name, row["commit"])
         for name, row in rows
         if not row["clean"] or row["commit"] not in short
-        if not PENDING.match(name)
     }
     assert wrong == set()
 

@@ -57,16 +57,16 @@ FIGURES = [
     Figure("depends on the model at 24 bytes", lambda: [4 * DIM / 64]),
     Figure(
         "at 48 bytes () loses 0.9 points of nDCG@10 against exact search with all-MiniLM-L6-v2 "
-        "and 0.2 with paraphrase-MiniLM-L3-v2; the best of the same bytes, ranked by inner "
-        "products, loses 2.3 and 1.2",
+        "and 0.1 with paraphrase-MiniLM-L3-v2; the best of the same bytes, ranked by inner "
+        "products, loses 2.3 and 1.3",
         lambda: beside_pq(48, DIM),
     ),
     Figure(
-        "At 24 bytes, with the default k, it loses 4.0 and 3.8 points, 6.4 and 5.7",
+        "At 24 bytes, with the default k, it loses 4.0 and 3.8 points, 6.4 and 5.9",
         lambda: beside_pq(24, DIM // 2),
     ),
     Figure(
-        "At 24 bytes even that loses 2.8 points with all-MiniLM-L6-v2 and 2.6 with",
+        "At 24 bytes even that loses 2.8 points with all-MiniLM-L6-v2 and 2.5 with",
         lambda: [24, *lost("ideal", 24, DIM)],
     ),
     Figure("hold 0.99 of the ten nearest", lambda: [HELD]),
