@@ -19,6 +19,7 @@ SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
 run_server(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]))"
 PUSH = """
 import sys
+from slimdex.indexes.progress import listening
 from slimdex.retrieval.cluster.milvus_push import push
 from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection.collection import Collection
