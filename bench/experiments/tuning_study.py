@@ -82,7 +82,7 @@ class Subject:
         self.asked = np.sort(order)
         self.folder = folder
         self.collection = self.built("default", range(len(data.ids)))
-        self.ledger, self.snapshot = self.collection._ledger, self.collection._snapshot
+        self.ledger, self.snapshot = self.collection.core.ledger, self.collection.core.snapshot
         self.real = real_queries(task, self.asked)
 
     def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
@@ -95,7 +95,7 @@ class Subject:
     @cached_property
     def trials(self) -> Trials:
         """Of the collection's vectors."""
-        return Trials(self.snapshot, self.collection._moments, self.folder)
+        return Trials(self.snapshot, self.collection.core.ledger.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
         """The ten nearest of each real query, in a metric."""
@@ -272,7 +272,7 @@ def _smallest(
 def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Bounds by queries made of documents, beside what real ones find with the same settings."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
-    store, encoder = subject.collection._store, subject.encoder
+    store, encoder = subject.collection.core.store, subject.encoder
     pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)

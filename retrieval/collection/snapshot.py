@@ -93,6 +93,10 @@ class Snapshot:
         """The snapshot after a commit that changed no more than the documents' columns."""
         return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
+    def with_words(self, state: State) -> Snapshot:
+        """The snapshot after a commit that changed no more than the words' index."""
+        return replace(self, state=state, _words=[])
+
     def __len__(self) -> int:
         return self._count
 
@@ -130,11 +134,6 @@ class Snapshot:
                 file = DocumentFile(self.path, lines, self.state.rows).open()
             self._documents.append(file)
         return self._documents[0]
-
-    def with_documents(self) -> Snapshot:
-        """Itself, with the documents' files open, so that they can be read when they are gone."""
-        self.documents()
-        return self
 
     @property
     def words(self) -> WordIndex | None:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +22,20 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 
 from ..catalog.state import Certificate
+from ..documents import id_text
 from ..encoders.base import Encoder
-from . import hybrid_choice, metric_choice, targets
+from . import hybrid_choice, metric_choice, targets, writer
 from .certified_recall import ERROR
 from .hybrid_choice import HybridChoice
 from .ledger import Ledger
 from .metric_choice import Cell, Choice
+from .open_index import OpenIndex
 from .query_pools import ASKED, document_pool, encoded, row_texts
 from .recall_trials import Pool, Trials
 from .settings_search import SettingsSearch, certificate_of
 from .snapshot import Snapshot
 from .targets import Target, Tuning, provable, shown_down
+from .view import View
 
 CHOOSING = 500
 """Queries that settings are chosen by, at most; of given queries it is a quarter."""
@@ -53,6 +57,27 @@ class Asked:
 
     queries: Sequence[tuple[str, str]]
     labels: Mapping[str, Mapping[str, int]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None,
+        labels: Mapping[Any, Mapping[Any, int]] | None,
+    ) -> Asked | None:
+        """Queries as `Collection.tune` takes them; None without any."""
+        if queries is None:
+            if labels is not None:
+                raise InputError("labels without queries; expected both")
+            return None
+        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+        return cls(
+            pairs,
+            labels
+            and {
+                str(query): {id_text(id): relevance for id, relevance in own.items()}
+                for query, own in labels.items()
+            },
+        )
 
 
 def tune(
@@ -93,18 +118,52 @@ def tune(
         return replace(found, asked=few)
 
 
-def certify(
-    ledger: Ledger, snapshot: Snapshot, encoder: Encoder | None, *, seed: int = 0
-) -> Certificate:
-    """What queries made of the documents prove of the settings in force, which rescore.
+def tune_index(
+    core: OpenIndex, target: Target, asked: Asked | None, *, apply: bool = False
+) -> Tuning:
+    """Find settings for a target and, with `apply`, apply them; see `Collection.tune`."""
 
-    Raises
-    ------
-    InputError
-        If the index does not rescore, or there are too few documents.
-    """
-    pool = document_pool(snapshot, ledger.store, encoder, CERTIFIED, np.random.default_rng(seed))
-    return certified(snapshot, ledger.moments(), pool)
+    def search(view: View) -> Tuning:
+        if not len(core):
+            raise InputError(f"{core.path} holds no documents; expected some to tune by")
+        return tune(core.ledger, view.snapshot, core.query_encoder, target, asked)
+
+    if not apply:
+        return _with_fusion(core, core.read(search), asked)
+    with core.change():
+        found = core.read(search)
+        if found.chosen is None or found.certificate is None:
+            raise InputError(found.lacking or "nothing reaches the target")
+        if found.chosen.settings != core.state.settings:
+            writer.refit(core, found.chosen.settings)
+        writer.keep_certificate(core, found.certificate)
+        found = _with_fusion(core, found, asked)
+        if found.words and found.hybrid != core.state.hybrid:
+            writer.keep_fusion(core, found.hybrid)
+        return replace(found, applied=True)
+
+
+def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
+    """Add how `auto` is to fuse, if labelled queries show it."""
+    choice = core.read(lambda view: _chosen_hybrid(core, view.snapshot, asked))
+    if choice is None:
+        return found
+    return replace(
+        found, words=choice.why, hybrid=choice.hybrid if choice.is_told else core.state.hybrid
+    )
+
+
+def certify(core: OpenIndex) -> Certificate:
+    """Certify the settings in force by queries made of documents; see `Collection.certify`."""
+
+    def certificate(view: View) -> Certificate:
+        pool = core.pool(view.snapshot, CERTIFIED)
+        return certified(view.snapshot, core.ledger.moments(), pool)
+
+    with core.change():
+        found = core.read(certificate)
+        writer.keep_certificate(core, found)
+        return found
 
 
 def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
@@ -132,19 +191,13 @@ def chosen_metric(
     return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng)
 
 
-def chosen_hybrid(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    asked: Asked | None,
-    *,
-    seed: int = 0,
-) -> HybridChoice | None:
+def _chosen_hybrid(core: OpenIndex, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
     """Whether words beside meaning help, by labelled queries; None where nothing can tell."""
+    encoder = core.query_encoder
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
-    labelled = _labelled(ledger, snapshot, asked)
-    order = np.random.default_rng(seed).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
+    labelled = _labelled(core.ledger, snapshot, asked)
+    order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
     judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
     return hybrid_choice.by_labels(snapshot, vectors, judged)
