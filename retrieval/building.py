@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -23,9 +24,9 @@ from .collection.cutting import AUTO, passage_tokens
 from .collection.encoding import EncodingError
 from .collection.made_up_ids import MadeUpIds
 from .collection.open_index import OpenIndex
-from .collection.staging import Missing, TwiceError
+from .collection.staging import Addition, TwiceError
 from .collection.targets import Target
-from .collection.tuning import FEWEST_A_DIMENSION, certify, chosen_metric, tune_index
+from .collection.tuning import FEWEST_A_DIMENSION, certify, chosen_metric, tune
 from .collection.writer import Added
 from .collection.writer import refit as refit_index
 from .documents import Document
@@ -245,17 +246,17 @@ def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
     state, notes = core.state, list[str]()
     if state.settings is None or not state.settings.rescores:
         return []
-    if state.rows - len(core.snapshot.hidden) < FEWEST_A_DIMENSION * state.dim:
+    if core.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
     if target is not None:
         try:
-            return tune_index(core, target, None, apply=True).said
+            return tune(core, target, apply=True).said
         except InputError as error:  # the documents are in: they are not to be lost for that
             notes.append(f"{error}; the settings stay as they are")
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
     if is_free and core.has_encoder:
-        choice = chosen_metric(core.ledger, core.snapshot, core.encoder)
+        choice = chosen_metric(core, core.snapshot)
         if choice.cell != default:
             beta, gamma = choice.cell
             refit_index(core, replace(requested, beta=beta, gamma=gamma))
@@ -291,24 +292,23 @@ def add_read(
     ids: MadeUpIds,
     *,
     refit: str = "auto",
-    missing: Missing | None = None,
+    missing: Callable[[int], Rows] | None = None,
 ) -> Added:
     """Add the documents of sources, by ids that are theirs.
 
-    `missing` is as for `adding.add`.
+    `missing` is as for `Addition`.
     """
     try:
         with _places_told(core, sources):
-            added = adding.add(
-                core,
+            addition = Addition(
                 sources.documents(ids.readings),
-                vectors=sources.vectors,
-                columns=sources.columns(core.store),
-                source=sources.fingerprint(),
-                origins=ids.origins,
-                refit=refit,
-                missing=missing,
+                sources.columns(core.store),
+                sources.vectors,
+                sources.fingerprint(),
+                ids.origins,
+                missing,
             )
+            added = adding.add(core, addition, refit=refit)
     except TwiceError as error:
         raise InputError(
             f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "

@@ -30,8 +30,7 @@ from .collection.certified_recall import ERROR
 from .collection.info import memory
 from .collection.open_index import OpenIndex
 from .collection.query_pools import document_pool, encoded
-from .exact_search import ExactSearch as ExactSearch
-from .exact_search import OwnMetricSearch
+from .exact_search import ExactSearch, OwnMetricSearch
 from .search.document_search import best_of_documents
 from .search.request import SearchRequest
 

@@ -25,7 +25,7 @@ class ExactSearch:
     """
 
     def __init__(self, core: OpenIndex) -> None:
-        self._live, self._rows = live_rows(core), core.snapshot.document_rows
+        self._live, self._rows = core.snapshot.searchable_rows(), core.snapshot.document_rows
         vectors = core.ledger.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
@@ -57,7 +57,7 @@ class OwnMetricSearch:
     """
 
     def __init__(self, core: OpenIndex) -> None:
-        self._index, self._live = core.reduced_index, live_rows(core)
+        self._index, self._live = core.reduced_index, core.snapshot.searchable_rows()
         self._rows = core.snapshot.document_rows
         self._settings = core.state.settings
 
@@ -98,8 +98,3 @@ def best_documents(
     """What a search for rows finds, as documents by their first rows."""
     scores, found = nearest_documents(search, queries, k, rows, total)
     return scores, rows.documents(found)
-
-
-def live_rows(core: OpenIndex) -> Rows:
-    """Rows of documents that are not deleted, in order."""
-    return np.setdiff1d(np.arange(core.state.rows), core.snapshot.hidden, assume_unique=True)

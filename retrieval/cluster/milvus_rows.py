@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Rescorer
@@ -67,7 +67,7 @@ class LiveRows:
         """
         snapshot = view.snapshot
         ids = view.store.ids.by_row(snapshot.state.rows)
-        rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
+        rows = snapshot.searchable_rows()
         firsts = snapshot.document_rows.documents(rows)
         keys = np.array(
             [

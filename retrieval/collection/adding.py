@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -14,11 +13,11 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.reduced_index import NO_ROWS
 
 from ..catalog.metadata_columns import widened
-from ..documents import Document
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.records import as_documents
-from . import encoding, refitting, staging, writer
+from . import encoding, refitting, writer
 from .open_index import OpenIndex
+from .staging import Addition, stage
 from .writer import Added
 
 
@@ -32,51 +31,23 @@ def add_given(
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read, columns = as_documents(documents)
     new = [core.store.columns.new(types) for types in columns]
-    return add(core, read, new, vectors=vectors, refit=refit)
-
-
-def add(
-    core: OpenIndex,
-    documents: Iterable[Document],
-    columns: Sequence[Mapping[str, str]] = (),
-    *,
-    vectors: GivenVectors | NDArray[Any] | None = None,
-    source: str = "",
-    origins: Mapping[str, str] | None = None,
-    refit: str = "auto",
-    missing: staging.Missing | None = None,
-) -> Added:
-    """Add documents whose columns' types and source are known.
-
-    Parameters
-    ----------
-    columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
-        by their values.
-    source : a fingerprint of where the documents come from, for `resume`.
-    origins : files of made-up ids, with those of these documents: see `made_up_ids`.
-    missing : rows to delete in the same commit, as for `staging.stage`.
-    """
     given = None if vectors is None else as_given(vectors)
+    return add(core, Addition(read, new, given), refit=refit)
+
+
+def add(core: OpenIndex, addition: Addition, *, refit: str = "auto") -> Added:
+    """Stage, encode and commit documents; `refit` is as for `Collection.add`."""
     refitting.check_refit(refit)
-    if given is None and not core.has_encoder:
+    if addition.vectors is None and not core.has_encoder:
         raise InputError(f"{core.path}: built from given vectors; expected vectors for these")
     start = perf_counter()
     with core.change():
         before = core.store.columns.committed
-        staged = staging.stage(
-            core.ledger,
-            documents,
-            columns,
-            source,
-            given,
-            origins,
-            lambda: core.encoder,
-            missing=missing,
-        )
+        staged = stage(core.ledger, addition, lambda: core.encoder)
         notes = widened(before, core.store.columns.committed)
         core.show(core.snapshot.with_columns(core.store.columns.committed))
         if core.state.unfinished:
-            added = resume(core, given, refit=refit, start=start, gone=staged.gone)
+            added = resume(core, addition.vectors, refit=refit, start=start, gone=staged.gone)
         else:
             writer.delete(core, staged.gone)
             added = Added(0, 0, [], deleted=len(staged.gone))
@@ -86,7 +57,7 @@ def add(
 
 def resume(
     core: OpenIndex,
-    vectors: GivenVectors | NDArray[Any] | None = None,
+    vectors: GivenVectors | None = None,
     *,
     refit: str = "auto",
     start: float | None = None,
@@ -106,8 +77,7 @@ def resume(
     with core.change():
         if not core.state.unfinished:
             raise InputError(f"{core.path}: nothing to resume; expected an unfinished addition")
-        given = None if vectors is None else as_given(vectors)
-        encoded = encoding.encode_pending(core.ledger, core.encoder, given, gone)
+        encoded = encoding.encode_pending(core.ledger, core.encoder, vectors, gone)
         added = writer.add_pending(core, gone)
         settled = refitting.after_addition(core, perf_counter() - start, refit)
         notes = [*added.notes, *settled.notes]

@@ -45,7 +45,7 @@ def chance_score(view: View, where: str | None = None) -> float | None:
     """
     snapshot = view.snapshot
     index, hidden = snapshot.index, snapshot.hidden
-    count = snapshot.state.rows - len(hidden)
+    count = snapshot.searchable_count
     if where is not None:
         found = snapshot.document_rows.all_rows(view.rows_where(where))
         count = min(len(found), count)

@@ -54,7 +54,7 @@ class Collection(Searchable):
 
     Attributes
     ----------
-    core : the open index itself, for the modules of slimdex; it may change with any release.
+    core : the `OpenIndex` behind it, for functions of `slimdex.retrieval`; not a stable interface.
     """
 
     def __init__(self, core: OpenIndex) -> None:
@@ -387,7 +387,7 @@ class Collection(Searchable):
             target, or, with `apply`, nothing reaches it.
         """
         asked = Asked.of(queries, labels)
-        return tuning.tune_index(self.core, target or Target(), asked, apply=apply)
+        return tuning.tune(self.core, target or Target(), asked, apply=apply)
 
     def certify(self) -> Certificate:
         """Measure the agreement of the settings in force, by queries made of documents; keep it.

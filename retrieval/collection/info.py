@@ -19,7 +19,7 @@ def facts(view: View) -> dict[str, Any]:
     """The report of `Collection.info`, in JSON values."""
     snapshot, path = view.snapshot, view.snapshot.path
     state, index = snapshot.state, snapshot.index
-    searched = state.rows - len(snapshot.hidden)
+    searched = snapshot.searchable_count
     advice = fit_advice(path, state.fitted, searched, index, snapshot.noun)
     if state.settings is not None:
         kind = state.settings.kind
@@ -58,7 +58,7 @@ def _search(index: ReducedIndex) -> dict[str, int]:
 def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
     """What was proved of the settings in force, with a line that says so."""
     state = snapshot.state
-    proved, there = state.certificate, state.rows - len(snapshot.hidden)
+    proved, there = state.certificate, snapshot.searchable_count
     said = proved and proved.said(state.settings, there, snapshot.noun)
     return {**asdict(proved), "said": said} if proved and said else None
 

@@ -231,23 +231,11 @@ class OpenIndex:
         return self.read(read)
 
     def nearest(
-        self,
-        queries: Matrix,
-        k: int = 10,
-        where: str | None = None,
-        candidates: int | None = None,
+        self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k) for encoded queries, padded with -inf and -1.
-
-        Documents are given by their first rows, which `compact` renumbers.
-        """
-        request = SearchRequest(None, queries, k, where, candidates)
-
-        def read(view: View) -> tuple[Matrix, Rows]:
-            scores, rows = view.nearest(request)
-            return scores, view.snapshot.document_rows.documents(rows)
-
-        return self.read(read)
+        """Scores and documents (q, k) for encoded queries; see `View.nearest_documents`."""
+        request = SearchRequest(None, queries, k, where)
+        return self.read(lambda view: view.nearest_documents(request))
 
     def pool(self, snapshot: Snapshot, count: int) -> Pool:
         """Queries made of a snapshot's documents, the same ones in every call."""

@@ -77,7 +77,7 @@ def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Sett
     if state.fit["rows"] == state.rows:  # the addition was a fit
         return Settled([])
     certificate, now = in_force(state), None
-    documents = state.rows - len(snapshot.hidden)
+    documents = snapshot.searchable_count
     if not is_comparable(certificate) or documents < FEWEST:
         certificate = None
     assert state.settings is not None
@@ -99,7 +99,7 @@ def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Sett
 
 def _is_due(certificate: Certificate | None, snapshot: Snapshot) -> bool:
     """Whether so much was added that a look at the figures, which takes some time, is worth it."""
-    documents = snapshot.state.rows - len(snapshot.hidden)
+    documents = snapshot.searchable_count
     if certificate is None:
         return is_outgrown(snapshot.state.fitted, documents, snapshot.index)
     return documents - certificate.rows > NEW_SHARE * documents

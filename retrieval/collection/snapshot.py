@@ -126,6 +126,15 @@ class Snapshot:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
 
+    @property
+    def searchable_count(self) -> int:
+        """Rows that a search can find."""
+        return self.state.rows - len(self.hidden)
+
+    def searchable_rows(self) -> Rows:
+        """The rows that a search can find, in order."""
+        return without(np.arange(self.state.rows), self.hidden)
+
     def documents(self) -> DocumentFile | None:
         """The documents by row; None where only the catalog has them as they are by now."""
         if not self._documents:  # two threads may do so at once: one file is as good as the other

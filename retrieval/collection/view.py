@@ -91,6 +91,11 @@ class View:
             min(k, snapshot.state.rows),
         )
 
+    def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:
+        """As `nearest`, with documents by their first rows, which `compact` renumbers."""
+        scores, rows = self.nearest(request)
+        return scores, self.snapshot.document_rows.documents(rows)
+
     def _allowed(self, where: str | None) -> Rows | None:
         """All rows of the documents that a condition holds for; None without one."""
         if where is None:

@@ -30,6 +30,7 @@ from ..encoders.hub import PACKAGED
 from ..encoders.opened import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..evaluation import DEPTH
+from ..search.request import SearchRequest
 from .mteb_index import SlimdexIndex, deep
 from .mteb_records import Place, Records, Sizes, as_experiment
 
@@ -264,7 +265,8 @@ def _answers(
         head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
         def coded(query: Matrix, k: int) -> tuple[Matrix, Rows]:
-            return core.nearest(query, k, candidates=0)
+            request = SearchRequest(vectors=query, limit=k, candidates=0)
+            return core.read(lambda view: view.nearest_documents(request))
 
         search, codes = core.nearest, None if index.metric is None else coded
         answers = [deep(search, codes, vector[None], top_k, head) for vector in vectors]

@@ -33,6 +33,7 @@ from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.lexical.tokens import name_words, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
@@ -169,7 +170,8 @@ class CollectionMachine(RuleBasedStateMachine):
         before = len(self.encoder.encoded)
         rows = self.collection.core.store.ids.rows
         added = adding.add(
-            self.collection.core, _documents(documents), missing=lambda first: rows(gone)
+            self.collection.core,
+            Addition(_documents(documents), missing=lambda first: rows(gone)),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same

@@ -18,6 +18,7 @@ from slimdex.retrieval.building import request
 from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -290,7 +291,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
     monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 256)
     collection = Collection.create(path, Flaky())
     with pytest.raises(Stopped):
-        adding.add(collection.core, docstrings, source="them")
+        adding.add(collection.core, Addition(docstrings, source="them"))
     assert len(collection) == 0
     with pytest.raises(InputError, match="unfinished build: run it again"):
         collection.core.nearest(np.zeros((1, 48), dtype=np.float32))

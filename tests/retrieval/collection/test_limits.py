@@ -17,6 +17,7 @@ from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
@@ -151,7 +152,9 @@ def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed
 def test_new_columns_in_other_letters(collection: Collection) -> None:
     adding.add(
         collection.core,
-        [Document("a", "t"), Document("b", "u")],
-        columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
+        Addition(
+            [Document("a", "t"), Document("b", "u")],
+            columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
+        ),
     )
     assert collection.core.store.columns.committed == {"Year": "DOUBLE"}

@@ -16,6 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.conftest import Copies
@@ -180,7 +181,7 @@ def test_compact_keeps_an_unfinished_addition(
     with Collection.create(path, Flaky()) as collection:
         collection.add(docstrings[:700])
         with pytest.raises(Stopped):
-            adding.add(collection.core, docstrings[600:], source="them")
+            adding.add(collection.core, Addition(docstrings[600:], source="them"))
         kept = collection.core.state.encoded - collection.core.state.rows
         assert kept > 100
         collection.delete([d.id for d in docstrings[:50]])

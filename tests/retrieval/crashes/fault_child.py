@@ -24,6 +24,7 @@ from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import adding, encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder
 
@@ -78,7 +79,9 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: adding.add(c.core, documents, missing=lambda first: c.core.store.ids.rows(gone)),
+        lambda c: adding.add(
+            c.core, Addition(documents, missing=lambda first: c.core.store.ids.rows(gone))
+        ),
         model,
     )
 

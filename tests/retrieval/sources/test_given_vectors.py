@@ -18,7 +18,12 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import adding
 from slimdex.retrieval.sources import given_vectors as given_vectors
-from slimdex.retrieval.sources.given_vectors import ArrayVectors, open_vectors, read_query_vectors
+from slimdex.retrieval.sources.given_vectors import (
+    ArrayVectors,
+    as_given,
+    open_vectors,
+    read_query_vectors,
+)
 
 N, D = 50, 12
 PLAIN = Settings(D, 0.0, 0.0, "flat", 0)
@@ -123,8 +128,8 @@ def test_an_interrupted_addition_wants_the_same_vectors_again(
         with pytest.raises(InputError, match="began with vectors from elsewhere"):
             adding.resume(collection.core)
         with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
-            adding.resume(collection.core, vectors=own[:-1])
-        adding.resume(collection.core, vectors=own)
+            adding.resume(collection.core, as_given(own[:-1]))
+        adding.resume(collection.core, as_given(own))
         assert len(collection) == N
         np.testing.assert_allclose(
             collection.core.ledger.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
