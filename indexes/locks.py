@@ -23,11 +23,22 @@ class SharedLock:
         self._changed = Condition()
         self._readers = self._waiting = 0
         self._writing = False
-        self._share = _Share(self)
 
-    def shared(self) -> _Share:
-        """Hold it together with others who share it, in a `with`."""
-        return self._share
+    def shared(self) -> SharedLock:
+        """Hold it together with others who share it, in a `with`: the lock itself does that."""
+        return self
+
+    def __enter__(self) -> None:
+        with self._changed:
+            while self._writing or self._waiting:
+                self._changed.wait()
+            self._readers += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._readers -= 1
+            if not self._readers:
+                self._changed.notify_all()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -47,24 +58,3 @@ class SharedLock:
             with self._changed:
                 self._writing = False
                 self._changed.notify_all()
-
-
-class _Share:
-    """What readers enter; it remembers nothing, so that all have the same one."""
-
-    def __init__(self, lock: SharedLock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        lock = self._lock
-        with lock._changed:
-            while lock._writing or lock._waiting:
-                lock._changed.wait()
-            lock._readers += 1
-
-    def __exit__(self, *error: object) -> None:
-        lock = self._lock
-        with lock._changed:
-            lock._readers -= 1
-            if not lock._readers:
-                lock._changed.notify_all()

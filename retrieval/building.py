@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
+from slimdex.indexes.arrays import Rows
 from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -17,20 +18,22 @@ from slimdex.indexes.workers import HERE, Workers
 
 from .atomic_files import CATALOG
 from .catalog.store import DocumentStore
-from .collection import metric_choice
+from .collection import adding, metric_choice
 from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
 from .collection.encoding import EncodingError
 from .collection.made_up_ids import MadeUpIds
-from .collection.staging import Missing, TwiceError
+from .collection.open_index import OpenIndex
+from .collection.staging import Addition, TwiceError
 from .collection.targets import Target
-from .collection.tuning import FEWEST_A_DIMENSION, chosen_metric
+from .collection.tuning import FEWEST_A_DIMENSION, certify, chosen_metric, tune
 from .collection.writer import Added
+from .collection.writer import refit as refit_index
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
 from .sources.files.file_source import FileSource
-from .sources.given_vectors import GIVEN, ArrayVectors, GivenVectors, open_vectors
+from .sources.given_vectors import ArrayVectors, GivenVectors, open_vectors
 from .sources.origins import Reading
 from .sources.source import Source, open_source
 from .sources.tables import ColumnNames, TableSource
@@ -205,96 +208,107 @@ def build(
     if path.exists():
         if not (path / CATALOG).is_file():
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with Collection.open(path, read_only=True, wait=wait) as found:
+        with closing(OpenIndex.open(path, read_only=True, wait=wait)) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
         encoder = for_new_documents(make_encoder())
-        collection = Collection.open(path, encoder, wait=wait)
-        with _closed_on_error(collection):
-            collection._request(settings)
-            collection._ledger.workers = workers
-            added = add(collection, sources)
-            notes = [*_own_precision(collection, encoder), *_own_storage(collection, stored)]
-            notes += _own_passages(collection, passages)
-            return collection, replace(added, notes=[*notes, *added.notes])
-    collection = Collection.create(path, make_encoder(), settings, stored=stored, passages=passages)
-    collection._ledger.workers = workers
-    with _closed_on_error(collection, remove=True):
-        return collection, add(collection, sources)
+        core = OpenIndex.open(path, encoder, wait=wait)
+        with _closed_on_error(core):
+            request(core, settings)
+            core.ledger.workers = workers
+            added = add(core, sources)
+            notes = [*_own_precision(core, encoder), *_own_storage(core, stored)]
+            notes += _own_passages(core, passages)
+            return Collection(core), replace(added, notes=[*notes, *added.notes])
+    core = OpenIndex.create(path, make_encoder(), settings, stored=stored, passages=passages)
+    core.ledger.workers = workers
+    with _closed_on_error(core, remove=True):
+        return Collection(core), add(core, sources)
 
 
-def prove(collection: Collection, target: Target | None = None) -> list[str]:
+def request(core: OpenIndex, settings: Settings) -> None:
+    """Ask for other settings of an unfinished build; later on, `Collection.reduce` does it."""
+    with core.change():
+        if core.state.settings is not None:
+            raise InputError(f"{core.path} holds documents; expected an unfinished build")
+        state = replace(core.state, requested=settings.checked(core.state.dim))
+        if state.unfinished:
+            state.requested.check_count(state.staged)
+        core.ledger.commit(state)
+
+
+def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
     """What a build ends with: settings for a target, or what is proved of the defaults.
 
     A raw encoder's vectors are compared by another metric than the default, unless the user chose
     one: see `metric_choice`. Returns what the user should know. An index of few documents, or one
     that does not rescore, stays as it is.
     """
-    state, notes = collection._state, list[str]()
+    state, notes = core.state, list[str]()
     if state.settings is None or not state.settings.rescores:
         return []
-    if state.rows - len(collection._hidden) < FEWEST_A_DIMENSION * state.dim:
+    if core.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
     if target is not None:
         try:
-            return collection.tune(target, apply=True).said
+            return tune(core, target, apply=True).said
         except InputError as error:  # the documents are in: they are not to be lost for that
             notes.append(f"{error}; the settings stay as they are")
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
-    if is_free and state.encoder.get("type") != GIVEN:
-        choice = chosen_metric(collection._ledger, collection._snapshot, collection.encoder)
+    if is_free and core.has_encoder:
+        choice = chosen_metric(core, core.snapshot)
         if choice.cell != default:
             beta, gamma = choice.cell
-            collection.reduce(replace(requested, beta=beta, gamma=gamma))
+            refit_index(core, replace(requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
-    certificate = collection.certify()
-    noun = collection._snapshot.noun
-    said = certificate.said(collection._state.settings, certificate.rows, noun)
+    certificate = certify(core)
+    noun = core.snapshot.noun
+    said = certificate.said(core.state.settings, certificate.rows, noun)
     return [*notes, *([said] if said else [])]
 
 
-def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
+def add(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     """Add documents; if that was interrupted before, go on where it stopped.
 
     `refit` is as for `Collection.add`.
     """
-    if collection._state.settings is None:
-        _check_resumable(collection, sources)
-    if _is_being_added(collection, sources):
-        kept = _encoded_documents(collection)
-        with _places_told(collection, sources):
-            added = collection._resume(sources.vectors, refit=refit)
+    if core.state.settings is None:
+        _check_resumable(core, sources)
+    if _is_being_added(core, sources):
+        kept = _encoded_documents(core)
+        with _places_told(core, sources):
+            added = adding.resume(core, sources.vectors, refit=refit)
         went_on = f"went on after {kept:,} documents that were encoded before"
         return replace(added, notes=[went_on, *added.notes])
-    notes = agree_with(collection._store.columns.with_values, sources.opened)
-    ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
-    added = add_read(collection, sources, ids, refit=refit)
+    notes = agree_with(core.store.columns.with_values, sources.opened)
+    ids = MadeUpIds.of(sources.opened, core.state, core.store)
+    added = add_read(core, sources, ids, refit=refit)
     return replace(added, notes=[*notes, *added.notes])
 
 
 def add_read(
-    collection: Collection,
+    core: OpenIndex,
     sources: Sources,
     ids: MadeUpIds,
     *,
     refit: str = "auto",
-    missing: Missing | None = None,
+    missing: Callable[[int], Rows] | None = None,
 ) -> Added:
     """Add the documents of sources, by ids that are theirs.
 
-    `missing` is as for `Collection._add`.
+    `missing` is as for `Addition`.
     """
     try:
-        with _places_told(collection, sources):
-            added = collection._add(
+        with _places_told(core, sources):
+            addition = Addition(
                 sources.documents(ids.readings),
-                vectors=sources.vectors,
-                columns=sources.columns(collection._store),
-                source=sources.fingerprint(),
-                origins=ids.origins,
-                refit=refit,
-                missing=missing,
+                sources.columns(core.store),
+                sources.vectors,
+                sources.fingerprint(),
+                ids.origins,
+                missing,
             )
+            added = adding.add(core, addition, refit=refit)
     except TwiceError as error:
         raise InputError(
             f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
@@ -303,71 +317,71 @@ def add_read(
     return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
 
 
-def _own_precision(collection: Collection, given: Encoder) -> list[str]:
+def _own_precision(core: OpenIndex, given: Encoder) -> list[str]:
     """A line if what was encoded before is in another precision, in which the rest was, too."""
-    asked, own = (encoder.spec().get("precision") for encoder in (given, collection.encoder))
+    asked, own = (encoder.spec().get("precision") for encoder in (given, core.encoder))
     return [] if asked == own else [f"encoded in {own}, as it was begun, and not in {asked}"]
 
 
-def _own_storage(collection: Collection, asked: str) -> list[str]:
+def _own_storage(core: OpenIndex, asked: str) -> list[str]:
     """A line if the vectors that there were are stored otherwise, and so are the rest."""
-    own = collection._state.stored
+    own = core.state.stored
     return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
 
 
-def _encoded_documents(collection: Collection) -> int:
+def _encoded_documents(core: OpenIndex) -> int:
     """How many documents of an addition that was interrupted have all of their vectors."""
-    state, store = collection._state, collection._store
+    state, store = core.state, core.store
     rows = store.passages.rows(state.staged)
     whole = rows.number_before(store.passages.first_row(state.encoded))
     return whole - rows.number_before(state.rows)
 
 
-def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:
+def _own_passages(core: OpenIndex, asked: str | int | None) -> list[str]:
     """A line if the texts were cut otherwise than is asked for by now."""
-    own = collection._state.passages
-    if passage_tokens(asked, collection.encoder) == own:
+    own = core.state.passages
+    if passage_tokens(asked, core.encoder) == own:
         return []
     said = "not cut" if own is None else f"cut into passages of at most {own} tokens"
     return [f"{said}, as it was begun, and not by passages={asked}"]
 
 
-def _is_being_added(collection: Collection, sources: Sources) -> bool:
-    state = collection._state
+def _is_being_added(core: OpenIndex, sources: Sources) -> bool:
+    state = core.state
     return state.unfinished and state.source == sources.fingerprint()
 
 
-def _check_resumable(collection: Collection, sources: Sources) -> None:
-    state = collection._state
+def _check_resumable(core: OpenIndex, sources: Sources) -> None:
+    state = core.state
     if state.settings is not None:
-        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
-    if state.unfinished and not _is_being_added(collection, sources):
+        raise InputError(f"{core.path} exists; expected a new folder (or use `slimdex add`)")
+    if state.unfinished and not _is_being_added(core, sources):
         raise InputError(
-            f"{collection.path} is an unfinished build of another source, or its file has "
+            f"{core.path} is an unfinished build of another source, or its file has "
             "changed since; expected the same one (or remove the folder)"
         )
 
 
 @contextmanager
-def _places_told(collection: Collection, sources: Sources) -> Iterator[None]:
+def _places_told(core: OpenIndex, sources: Sources) -> Iterator[None]:
     """Where documents that could not be encoded come from is said beside their ids."""
     try:
         yield
     except EncodingError as error:
-        ids = MadeUpIds.of(sources.opened, collection._state, collection._store)
+        ids = MadeUpIds.of(sources.opened, core.state, core.store)
         place = sources.place_of(error.ids[0], ids.readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error
 
 
 @contextmanager
-def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
+def _closed_on_error(core: OpenIndex, remove: bool = False) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        collection.close()
-        if remove and not collection._state.encoded:
-            shutil.rmtree(collection.path)
-        if type(error) is InputError and collection._state.is_encoded:
+        core.close()
+        if remove and not core.state.encoded:
+            shutil.rmtree(core.path)
+        if type(error) is InputError and core.state.is_encoded:
             raise InputError(
                 f"{error}. All documents are encoded already: build again with other settings to "
                 "finish"

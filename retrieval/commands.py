@@ -121,7 +121,7 @@ class Add:
 
         check_refit(self.refit)
         opened = self.sources.opened()
-        added = add_sources(collection, opened, refit=self.refit)
+        added = add_sources(collection.core, opened, refit=self.refit)
         return with_addition(collection, added)
 
 
@@ -158,8 +158,8 @@ class Sync:
 
         check_refit(self.refit)
         opened = self.sources.opened()
-        added = sync_sources(collection, opened, refit=self.refit)
-        documents, gone = len(collection), collection._snapshot.deleted_count
+        added = sync_sources(collection.core, opened, refit=self.refit)
+        documents, gone = len(collection), collection.core.snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
             gone = 0
@@ -180,7 +180,7 @@ class Delete:
         """How many were deleted, how many are left; and rows that still take space, "gone"."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
-        gone = collection._snapshot.deleted_count
+        gone = collection.core.snapshot.deleted_count
         return {"deleted": deleted, "documents": len(collection), "gone": gone}
 
 
@@ -205,7 +205,7 @@ class Reduce:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """What the index holds then, as `Collection.info` has it."""
-        state = collection._state
+        state = collection.core.state
         wanted = state.requested.changed(self.settings, state.dim)
         for line in collection.reduce(wanted):
             note(line)
@@ -243,7 +243,7 @@ class Search:
     def run(self, collection: Collection) -> dict[str, Any]:
         """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
         request = self.request
-        columns = chosen_columns(self.columns, list(collection._store.columns.committed))
+        columns = chosen_columns(self.columns, list(collection.core.store.columns.committed))
         found = collection.answer(request)
         texts = None
         if self.excerpts and request.texts is None:
@@ -294,7 +294,7 @@ class Fetch:
         return document_json(collection.get(self._known_by(collection)))
 
     def _known_by(self, collection: Collection) -> str:
-        if self.id in collection or "path" not in collection._store.columns.committed:
+        if self.id in collection or "path" not in collection.core.store.columns.committed:
             return self.id
         found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
         return found[0].id if len(found) == 1 else self.id
@@ -321,7 +321,7 @@ class Health:
     def run(self, collection: Collection) -> dict[str, Any]:
         """As `Collection.health`, and what it counts, as "noun"."""
         report = collection.health(sample=self.sample)
-        return report | {"noun": collection._snapshot.noun}
+        return report | {"noun": collection.core.snapshot.noun}
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class Columns:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """As `ColumnValues.facts`."""
-        return {"columns": collection._store.columns.facts()}
+        return {"columns": collection.core.store.columns.facts()}
 
 
 COMMANDS: Mapping[str, type[Command]] = {

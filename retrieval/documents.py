@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -34,6 +34,16 @@ def id_text(id: Any) -> str:
     if isinstance(id, bool) or not isinstance(id, Integral | UUID):
         raise InputError(f"id {repr(id)[:60]}; expected a text or a whole number")
     return str(id)
+
+
+def id_texts(ids: Any) -> list[str]:
+    """The texts of one id, or of several."""
+    return [id_text(id) for id in (ids if is_several(ids) else [ids])]
+
+
+def is_several(ids: Any) -> bool:
+    """Whether these are ids, and not one id."""
+    return isinstance(ids, Iterable) and not isinstance(ids, str | bytes)
 
 
 @dataclass(frozen=True)

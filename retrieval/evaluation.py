@@ -27,11 +27,12 @@ from slimdex.indexes.ranking import agreement, compacted
 from .catalog.passages_table import DocumentRows
 from .catalog.state import SENTENCE
 from .collection.certified_recall import ERROR
-from .collection.collection import Collection
+from .collection.info import memory
+from .collection.open_index import OpenIndex
 from .collection.query_pools import document_pool, encoded
-from .exact_search import ExactSearch as ExactSearch
-from .exact_search import OwnMetricSearch
+from .exact_search import ExactSearch, OwnMetricSearch
 from .search.document_search import best_of_documents
+from .search.request import SearchRequest
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
@@ -71,7 +72,7 @@ class Results:
 
 
 def evaluate(
-    collection: Collection,
+    core: OpenIndex,
     queries: Sequence[tuple[str, str]],
     qrels: Qrels,
     *,
@@ -92,15 +93,15 @@ def evaluate(
     encoded query to rows (``p50_ms``); from there to documents (``vector_to_documents_p50_ms``),
     and from a text to documents (``text_to_documents_p50_ms``). What a side has not is None.
     """
-    _check_not_empty(collection)
-    judged, ids = labelled(collection, queries, qrels)
+    _check_not_empty(core)
+    judged, ids = labelled(core, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    own = collection._snapshot.document_rows.documents(own)
+    own = core.snapshot.document_rows.documents(own)
     texts = [text for _, text in judged]
-    vectors = encoded(collection.encoder, texts)
-    report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
+    vectors = encoded(core.encoder, texts)
+    report, answers, _ = _side_by_side(core, texts, vectors, own[:, None], DEPTH)
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -108,7 +109,7 @@ def evaluate(
 
 
 def labelled(
-    collection: Collection, queries: Sequence[tuple[str, str]], qrels: Qrels
+    core: OpenIndex, queries: Sequence[tuple[str, str]], qrels: Qrels
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """The queries (id, text) that have labels, and the documents' ids by row.
 
@@ -120,14 +121,14 @@ def labelled(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = collection._store.ids.by_row(collection._state.rows)
+    ids = core.store.ids.by_row(core.state.rows)
     known = set(ids)
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     return judged, ids
 
 
-def evaluate_self(collection: Collection, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
+def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
     """Measure an index without labels: does it find what the uncompressed search finds?
 
     The queries are made of documents, which are held out of their answers: see `query_pools`. What
@@ -135,13 +136,13 @@ def evaluate_self(collection: Collection, *, sample: int = 500, seed: int = 0) -
     agreement in its own metric as an estimate and a lower bound for all queries of the kind:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
-    _check_not_empty(collection)
-    snapshot = collection._snapshot
+    _check_not_empty(core)
+    snapshot = core.snapshot
     rng = np.random.default_rng(seed)
-    pool = document_pool(snapshot, collection._store, collection._for_queries, sample, rng)
+    pool = document_pool(snapshot, core.store, core.query_encoder, sample, rng)
     texts = list(pool.texts)[: len(pool)] or None
     own = _own_documents(snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(collection, texts, pool.vectors, own, depth=10)[::2]
+    report, agreed = _side_by_side(core, texts, pool.vectors, own, depth=10)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -280,16 +281,16 @@ def timed(search: Searcher, queries: Matrix, k: int) -> Results:
 
 
 def times_to_documents(
-    collection: Collection, texts: Sequence[str] | None, vectors: Matrix
+    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix
 ) -> dict[str, float | None]:
     """What a user waits for ten documents, by a vector and by a text, where there are texts."""
     chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
-    asked = [lambda i=i: collection.search_many(vectors[i][None]) for i in chosen]
+    asked = [lambda i=i: core.found(SearchRequest(vectors=vectors[i][None])) for i in chosen]
     found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
     report: dict[str, float | None] = {**found}
     if texts is None:
         return report | dict.fromkeys(name.replace("vector", "text", 1) for name in found)
-    asked = [lambda i=i: collection.search_many(texts[i]) for i in chosen]
+    asked = [lambda i=i: core.found(SearchRequest(texts[i])) for i in chosen]
     by_text = latency(seconds_of(asked))
     return report | {f"text_to_documents_{name}": ms for name, ms in by_text.items()}
 
@@ -307,21 +308,24 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def _side_by_side(
-    collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
     """The report of what needs no labels, the answers of both sides without own rows (q, w), and
     the index's agreement with exact search in its own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
-    exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
+    exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
     answers = {}
-    for side, search in (("index", collection._search_vectors), ("exact", exact_search)):
+    for side, search in (("index", core.nearest), ("exact", exact_search)):
         answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
     own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
-    whole = times_to_documents(collection, texts, vectors)
+    whole = times_to_documents(core, texts, vectors)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
-    costs = {"index": collection.info()["memory"], "exact": exact_search.memory()}
-    report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
+    costs = {
+        "index": core.read(lambda view: memory(view.snapshot)),
+        "exact": exact_search.memory(),
+    }
+    report: dict[str, Any] = {"queries": len(vectors), "documents": len(core)}
     report["own_metric"] = str(own_search)
     found = answers["index"].rows
     agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
@@ -355,9 +359,9 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
     return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
 
 
-def _check_not_empty(collection: Collection) -> None:
-    if not len(collection):
-        raise InputError(f"{collection.path} holds no documents; expected some to search")
+def _check_not_empty(core: OpenIndex) -> None:
+    if not len(core):
+        raise InputError(f"{core.path} holds no documents; expected some to search")
 
 
 def _is_int(text: str) -> bool:

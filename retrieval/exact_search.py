@@ -11,7 +11,7 @@ from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.vector_index import FaissIndex
 
 from .catalog.passages_table import DocumentRows
-from .collection.collection import Collection
+from .collection.open_index import OpenIndex
 from .search.document_search import Search, nearest_documents
 
 QUERIES_TOGETHER = 256
@@ -24,9 +24,9 @@ class ExactSearch:
     All live vectors are brought into memory, d * 4 bytes each.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._live, self._rows = live_rows(collection), collection._snapshot.document_rows
-        vectors = collection._vectors
+    def __init__(self, core: OpenIndex) -> None:
+        self._live, self._rows = core.snapshot.searchable_rows(), core.snapshot.document_rows
+        vectors = core.ledger.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
@@ -56,10 +56,10 @@ class OwnMetricSearch:
     alone, cosines of the reduced vectors. All are read from disk for each batch of queries.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._index, self._live = collection._index, live_rows(collection)
-        self._rows = collection._snapshot.document_rows
-        self._settings = collection._state.settings
+    def __init__(self, core: OpenIndex) -> None:
+        self._index, self._live = core.reduced_index, core.snapshot.searchable_rows()
+        self._rows = core.snapshot.document_rows
+        self._settings = core.state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
@@ -98,8 +98,3 @@ def best_documents(
     """What a search for rows finds, as documents by their first rows."""
     scores, found = nearest_documents(search, queries, k, rows, total)
     return scores, rows.documents(found)
-
-
-def live_rows(collection: Collection) -> Rows:
-    """Rows of documents that are not deleted, in order."""
-    return np.setdiff1d(np.arange(collection._state.rows), collection._hidden, assume_unique=True)

@@ -36,7 +36,7 @@ from slimdex.indexes.ranking import agreement, compacted
 from slimdex.indexes.vector_file import VectorFile
 
 from .catalog.passages_table import DocumentRows
-from .collection.collection import Collection
+from .collection.open_index import OpenIndex
 from .collection.query_pools import encoded, rows_of_documents
 from .collection.recall_trials import is_own
 from .evaluation import Qrels, labelled, per_query
@@ -63,7 +63,7 @@ SAID = {
 
 
 def losses(
-    collection: Collection,
+    core: OpenIndex,
     queries: Sequence[tuple[str, str]] | None = None,
     qrels: Qrels | None = None,
     *,
@@ -95,38 +95,38 @@ def losses(
         raise InputError("losses: expected both queries and labels, or neither")
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
-    report: dict[str, Any] = {"documents": len(collection)}
+    report: dict[str, Any] = {"documents": len(core)}
     if queries is None or qrels is None:
-        pool = collection._pool(collection._snapshot, sample)
+        pool = core.pool(core.snapshot, sample)
         asked = {"queries": len(pool.vectors), "pool": pool.name}
-        found = _found(collection, pool.vectors, pool.own, AT)
+        found = _found(core, pool.vectors, pool.own, AT)
         first = found[ENCODER]
-        ranks = rank_bounds(first, _reach(first, collection._vectors))
-        steps = _unlabelled(found, own_step(collection._index), ranks)
+        ranks = rank_bounds(first, _reach(first, core.ledger.vectors()))
+        steps = _unlabelled(found, own_step(core.reduced_index), ranks)
     else:
-        judged, ids = labelled(collection, queries, qrels)
+        judged, ids = labelled(core, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
         own = np.array([[known.get(id, -1) if drop_self else -1] for id, _ in judged])
-        rows = collection._snapshot.document_rows
+        rows = core.snapshot.document_rows
         own = rows_of_documents(rows, own)
         asked = {"queries": len(judged), "pool": "labelled"}
-        vectors = encoded(collection.encoder, [text for _, text in judged])
-        found = _found(collection, vectors, own, AT if rows.is_one_each else DEEP)
+        vectors = encoded(core.encoder, [text for _, text in judged])
+        found = _found(core, vectors, own, AT if rows.is_one_each else DEEP)
         first = found[ENCODER]
-        reach = _reach(first, collection._vectors)
+        reach = _reach(first, core.ledger.vectors())
         if not rows.is_one_each:
             found = {step: _best_of_documents(each, rows) for step, each in found.items()}
             first, reach = found[ENCODER], reach.max(axis=1, keepdims=True)
         ranks = rank_bounds(first, reach)
         steps = _by_labels(found, ranks, [id for id, _ in judged], ids, qrels)
-    report |= asked | {"own_metric": str(OwnMetricSearch(collection))} | steps
-    return _as_stored(report, collection._state.stored)
+    report |= asked | {"own_metric": str(OwnMetricSearch(core))} | steps
+    return _as_stored(report, core.state.stored)
 
 
-def _found(collection: Collection, vectors: Matrix, own: Rows, k: int) -> dict[str, Found]:
+def _found(core: OpenIndex, vectors: Matrix, own: Rows, k: int) -> dict[str, Found]:
     """The k rows that each step finds without the queries' own; exact searches find `DEEP`."""
-    index, width = collection._index, own.shape[1]
-    found = ladder(index, vectors, k + width, collection._hidden, deep=DEEP + width)
+    index, width = core.reduced_index, own.shape[1]
+    found = ladder(index, vectors, k + width, core.snapshot.hidden, deep=DEEP + width)
     return {step: dropped(answers, own) for step, answers in found.items()}
 
 

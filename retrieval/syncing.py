@@ -11,15 +11,16 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
 from .building import Sources, add_read
-from .collection.collection import Collection
+from .collection import adding
 from .collection.made_up_ids import MadeUpIds
+from .collection.open_index import OpenIndex
 from .collection.writer import Added
 from .sources.column_agreement import agree_with
 from .sources.files.file_source import FileSource
 from .sources.text_files import STANDARD_INPUT
 
 
-def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
+def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files whose place, size and times are those of the last time are not read. Of what is read, a
@@ -39,12 +40,12 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
     """
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
-    if collection._has_no_encoder:
-        raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
-    store = collection._store
-    went_on = _finished(collection, sources)
+    if not core.has_encoder:
+        raise InputError(f"{core.path}: built from given vectors; expected an encoder's")
+    store = core.store
+    went_on = _finished(core, sources)
     notes = agree_with(store.columns.with_values, sources.opened)
-    ids = MadeUpIds.of(sources.opened, collection._state, store)
+    ids = MadeUpIds.of(sources.opened, core.state, store)
     known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
     ids = replace(ids, readings=known)
 
@@ -54,7 +55,7 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
         gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 
-    added = add_read(collection, sources, ids, refit=refit, missing=missing)
+    added = add_read(core, sources, ids, refit=refit, missing=missing)
     return replace(
         added,
         documents=went_on.documents + added.documents,
@@ -64,15 +65,15 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
     )
 
 
-def _finished(collection: Collection, sources: Sources) -> Added:
+def _finished(core: OpenIndex, sources: Sources) -> Added:
     """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
-    state, store = collection._state, collection._store
+    state, store = core.state, core.store
     if not state.unfinished or state.given:
         return Added(0, 0, [])
     ids = MadeUpIds.of(sources.opened, state, store)
     if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
         return Added(0, 0, [])
-    added = collection._resume(refit="never")
+    added = adding.resume(core, refit="never")
     count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
     return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import importlib
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("indexes", "retrieval", "bench")
 PRIVATE = {
     ("uvicorn", "Server.capture_signals"): "retrieval/server/running.py",
     ("uvicorn.protocols.http.httptools_impl", "HttpToolsProtocol.on_response_complete"): (
@@ -28,8 +25,6 @@ PRIVATE = {
 """Module and name -> the file that uses it."""
 TURBOQUANT = {"_codes", "_cnorm", "_vrnorm"}
 """Of an index of turboquant-pro, which has no public size: `bench/engines/peer_libraries.py`."""
-DOCUMENTED = {"_asdict", "_exit"}
-"""Of Python itself, public in spite of the underscore."""
 
 
 @pytest.mark.parametrize(("place", "user"), PRIVATE.items(), ids=lambda value: str(value))
@@ -71,20 +66,3 @@ def test_turboquants_arrays_are_what_it_holds() -> None:
     missing = [name for name in sorted(TURBOQUANT) if not hasattr(index, name)]
     assert not missing, f"this release of turboquant-pro has no {', '.join(missing)} in ADCIndex"
     assert [len(getattr(index, name)) for name in sorted(TURBOQUANT)] == [200, 200, 200]
-
-
-def test_no_other_private_name_of_a_library_is_used() -> None:
-    """Attributes with an underscore that nothing of ours defines: they are somebody else's."""
-    own, used = set(DOCUMENTED), dict[str, str]()
-    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                own.add(node.name)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                own.add(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                own.add(node.attr)
-            elif isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
-                used[node.attr] = path.name
-    foreign = {name: file for name, file in used.items() if name not in own | TURBOQUANT}
-    assert not foreign, f"private names of libraries: {foreign}; expected public ones, or a test"

@@ -104,8 +104,8 @@ class Slimdex:
 
     def nearest(self, vector: Matrix, k: int) -> Any:
         """Scores and rows."""
-        hidden = self._collection._hidden
-        index = self._collection._index
+        hidden = self._collection.core.snapshot.hidden
+        index = self._collection.core.reduced_index
         return index.search(vector[None], k, None, hidden, self._candidates)
 
     def fetch(self, vector: Matrix, k: int) -> Answer:

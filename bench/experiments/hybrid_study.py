@@ -93,7 +93,7 @@ def measure_hybrid(
             start = perf_counter()
             collection.index_words()
             seconds["words_s"] = perf_counter() - start
-            snapshot = collection._snapshot
+            snapshot = collection.core.snapshot
             choice = by_labels(snapshot, tuning.vectors, tuning.judged)
             costs: Row = seconds | _costs(collection, snapshot, judging)
             rows = list(_rows(task, snapshot, judging, choice.hybrid or "off"))

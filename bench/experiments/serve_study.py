@@ -78,8 +78,8 @@ class _Study:
             self._facts: Row = {
                 "what": "serve",
                 "documents": len(collection),
-                "dim": collection._state.dim,
-                "model": Path(str(collection._state.encoder.get("model"))).name,
+                "dim": collection.core.state.dim,
+                "model": Path(str(collection.core.state.encoder.get("model"))).name,
             }
 
     def rows(self) -> Iterator[Row]:
@@ -145,12 +145,12 @@ class _Study:
         )
         with Collection.open(self._index, read_only=True) as collection:
             documents = list(collection)
-            rows = collection._snapshot.live_documents()
+            rows = collection.core.snapshot.live_documents()
             for part in batches(len(rows), client.get_max_batch_size()):
                 made.add(
                     ids=[document.id for document in documents[part]],
                     documents=[document.text or " " for document in documents[part]],
-                    embeddings=collection._vectors.take(rows[part]),
+                    embeddings=collection.core.ledger.vectors().take(rows[part]),
                 )
 
 

@@ -82,7 +82,7 @@ class Subject:
         self.asked = np.sort(order)
         self.folder = folder
         self.collection = self.built("default", range(len(data.ids)))
-        self.ledger, self.snapshot = self.collection._ledger, self.collection._snapshot
+        self.core, self.snapshot = self.collection.core, self.collection.core.snapshot
         self.real = real_queries(task, self.asked)
 
     def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
@@ -95,7 +95,7 @@ class Subject:
     @cached_property
     def trials(self) -> Trials:
         """Of the collection's vectors."""
-        return Trials(self.snapshot, self.collection._moments, self.folder)
+        return Trials(self.snapshot, self.core.ledger.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
         """The ten nearest of each real query, in a metric."""
@@ -175,14 +175,14 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
     for number, cell in enumerate(CELLS, start=1):
         values[cell] = subject.judged(subject.truth(cell))[judging]
         progress("metrics by labels", number, len(CELLS))
-    data, ledger, snapshot = subject.task.dataset, subject.ledger, subject.snapshot
+    data, core, snapshot = subject.task.dataset, subject.core, subject.snapshot
     names = [data.query_ids[i] for i in subject.asked[choosing].tolist()]
     texts = [data.query_texts[i] for i in subject.asked[choosing].tolist()]
     labels = {name: data.qrels[name] for name in names}
     asked = Asked(list(zip(names, texts, strict=True)), labels)
     cells = {"default": DEFAULT}
-    cells["unlabelled"] = chosen_metric(ledger, snapshot, subject.encoder).cell
-    cells["labels"] = chosen_metric(ledger, snapshot, subject.encoder, asked).cell
+    cells["unlabelled"] = chosen_metric(core, snapshot).cell
+    cells["labels"] = chosen_metric(core, snapshot, asked).cell
     cells["oracle"] = max(values, key=lambda cell: float(values[cell].mean()))
     deltas = np.stack([values[cell] - values[DEFAULT] for cell in cells.values()])
     low, high = interval(deltas, subject.seed)
@@ -195,7 +195,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
 
 def measure_target(subject: Subject) -> Iterator[Row]:
     """The default, what `tune` chooses for the agreement, and the least that real queries need."""
-    tuned = tune(subject.ledger, subject.snapshot, subject.encoder, Target(AGREEMENT))
+    tuned = tune(subject.core, Target(AGREEMENT))
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
     assert settings is not None
@@ -218,7 +218,7 @@ def measure_target(subject: Subject) -> Iterator[Row]:
         yield _reached(subject, "tuned, default metric", usual, subject.trials.built(usual))
     truth, none = subject.truth(cell), subject.real.part(slice(0))
     choice = Choice(cell, "")
-    search = SettingsSearch(subject.ledger, subject.trials, Target(AGREEMENT), choice, none, none)
+    search = SettingsSearch(subject.trials, Target(AGREEMENT), choice, none, none)
     fewest = _fewest(subject, index, truth, search.counts[-1])
     least = replace(chosen.settings, candidates=fewest)
     yield _reached(subject, "oracle's candidates", least, index)
@@ -272,7 +272,7 @@ def _smallest(
 def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Bounds by queries made of documents, beside what real ones find with the same settings."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
-    store, encoder = subject.collection._store, subject.encoder
+    store, encoder = subject.core.store, subject.encoder
     pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)

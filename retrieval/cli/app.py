@@ -222,7 +222,7 @@ def build(
         )
     with collection:
         with console.progress(), listening(note=console.note):
-            added.notes.extend(prove(collection, target))
+            added.notes.extend(prove(collection.core, target))
             found = with_addition(collection, added)
         console.show_index(found, as_json)
 
@@ -513,4 +513,4 @@ def _is_complete(path: Path) -> bool:
     if not path.exists():
         return False
     with Collection.open(path, read_only=True) as collection:
-        return collection._state.settings is not None
+        return collection.core.state.settings is not None

@@ -34,14 +34,15 @@ def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     Whitening changes the order on purpose, so agreement is told twice: with exact search over
     the encoder's vectors, and over the same vectors whitened, where only compression differs.
     """
-    step = max(collection._state.rows // MEASURED, 1)
-    stored = collection._store.documents.read(range(0, collection._state.rows, step))
+    core = collection.core
+    step = max(core.state.rows // MEASURED, 1)
+    stored = core.store.documents.read(range(0, core.state.rows, step))
     texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
-    vectors = encoded(collection.encoder, texts)
-    exact_search = ExactSearch(collection)
-    ours = timed(collection._search_vectors, vectors, 10)
+    vectors = encoded(core.encoder, texts)
+    exact_search = ExactSearch(core)
+    ours = timed(core.nearest, vectors, 10)
     exact = timed(exact_search, vectors, 10)
-    _, whitened = OwnMetricSearch(collection)(vectors, 10)
+    _, whitened = OwnMetricSearch(core)(vectors, 10)
     table = {}
     for name, results, resident in (
         ("slimdex", ours, collection.info()["memory"]),

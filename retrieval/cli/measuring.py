@@ -10,7 +10,7 @@ import typer
 from .options import P99, Agreement, Dir, Disk, Json, Model, Ram, Trust, Wait
 
 if TYPE_CHECKING:
-    from ..collection.collection import Collection
+    from ..collection.open_index import OpenIndex
     from ..collection.targets import Target
 
 
@@ -59,7 +59,7 @@ def info(
             index, read_only=True, model=model, trust_remote_code=trust_remote_code, wait=wait
         )
         with opened as collection:
-            _losses(collection, queries, qrels, drop_self, sample, as_json)
+            _losses(collection.core, queries, qrels, drop_self, sample, as_json)
         return
     at = Index(index, wait, model=model, trust_remote_code=trust_remote_code)
     facts = at.do(Info())
@@ -189,9 +189,9 @@ def evaluate(
     )
     with opened as collection, console.progress():
         if labelled:
-            report = measure(collection, *labelled, drop_self=drop_self)
+            report = measure(collection.core, *labelled, drop_self=drop_self)
         else:
-            report = evaluate_self(collection, sample=sample)
+            report = evaluate_self(collection.core, sample=sample)
     if as_json:
         console.print_json(report)
     else:
@@ -219,7 +219,7 @@ def target_asked(
 
 
 def _losses(
-    collection: Collection,
+    core: OpenIndex,
     queries: Path | None,
     qrels: Path | None,
     drop_self: bool,
@@ -234,7 +234,7 @@ def _losses(
 
     asked = (read_pairs(str(queries)), read_qrels(qrels)) if queries and qrels else (None, None)
     with console.progress():
-        report = losses(collection, *asked, drop_self=drop_self, sample=sample)
+        report = losses(core, *asked, drop_self=drop_self, sample=sample)
     if as_json:
         console.print_json(report)
         return

@@ -60,7 +60,7 @@ class Index:
             )
             with opened as collection:
                 found = sent.run(collection)
-                self._encoder = collection._encoder
+                self._encoder = collection.core.loaded_encoder
                 return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -67,15 +68,15 @@ def push(
     from ..cluster.milvus_push import PushOptions
     from ..cluster.milvus_push import push as push_rows
     from ..cluster.milvus_server import Server
-    from ..collection.collection import Collection
+    from ..collection.open_index import OpenIndex
 
     with (
-        Collection.open(index, read_only=True, wait=wait) as collection,
+        closing(OpenIndex.open(index, read_only=True, wait=wait)) as core,
         Server(milvus, token, insecure=insecure) as server,
         console.progress(),
     ):
         options = PushOptions(kind, rescore, leave_out or ())
-        done = push_rows(collection, server, name, options)
+        done = push_rows(core, server, name, options)
     if as_json:
         console.print_json(asdict(done))
         return

@@ -17,8 +17,9 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.progress import progress
 
-from ..collection.collection import Collection
+from ..collection.open_index import OpenIndex
 from ..collection.snapshot import Snapshot
+from ..collection.view import View
 from .milvus_columns import DIGEST, FULL, KEY, VECTOR, fields_of
 from .milvus_lease import Lease
 from .milvus_rows import RowSource
@@ -77,7 +78,7 @@ class PushResult:
 
 
 def push(
-    collection: Collection,
+    core: OpenIndex,
     server: Server,
     name: str | None = None,
     options: PushOptions | None = None,
@@ -96,17 +97,13 @@ def push(
     InUseError
         If another process is pushing under the name.
     """
-    names = Names.asked(name) if name is not None else Names.of_folder(collection.path)
+    names = Names.asked(name) if name is not None else Names.of_folder(core.path)
     asked = options or PushOptions()
-    return collection._current.read(
-        lambda snapshot: _push(collection, snapshot, server, names, asked)
-    )
+    return core.read(lambda view: _push(view, server, names, asked))
 
 
-def _push(
-    collection: Collection, snapshot: Snapshot, server: Server, names: Names, options: PushOptions
-) -> PushResult:
-    pushed, fitted = described(collection, snapshot, server, options)
+def _push(view: View, server: Server, names: Names, options: PushOptions) -> PushResult:
+    pushed, fitted = described(view.snapshot, server, options)
     before = _current(server, names)
     with _leased(server, names) as (table, lease):
         if options.kind is None and (last := _kept(table, names, before)) is not None:
@@ -114,7 +111,7 @@ def _push(
         target = names.rows(pushed.fingerprint)
         pushed = _made(server, table, names, pushed)
         keep(table, pushed, fitted)
-        source = RowSource(collection, snapshot, pushed, fitted)
+        source = RowSource(view, pushed, fitted)
         sent, removed = _step(server, target, source, lease)
         server.settle(target, _vector_fields(pushed))
         if before != target:
@@ -125,9 +122,7 @@ def _push(
     return PushResult(len(source), sent, removed, target, before != target)
 
 
-def described(
-    collection: Collection, snapshot: Snapshot, server: Server, options: PushOptions
-) -> tuple[Pushed, Fitted]:
+def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple[Pushed, Fitted]:
     """What an index is to be in Milvus.
 
     Raises
@@ -137,9 +132,9 @@ def described(
     """
     _check(options, server, snapshot)
     state, index = snapshot.state, snapshot.index
-    files = {"reducer": (collection.path / state.files["reducer"].name).read_bytes()}
+    files = {"reducer": (snapshot.path / state.files["reducer"].name).read_bytes()}
     if options.rescored == THERE:
-        files["rescorer"] = (collection.path / state.files["rescorer"].name).read_bytes()
+        files["rescorer"] = (snapshot.path / state.files["rescorer"].name).read_bytes()
     fitted = Fitted.of_files(files)
     k = fitted.reducer.n_components
     kind = IndexKind.asked(options.kind or DEFAULT, server.can, k, len(index))

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Rescorer
 
 from ..as_json import hit_from_json, hit_json
-from ..collection.collection import Collection
-from ..collection.snapshot import Snapshot
+from ..collection.view import View
 from ..document_lines import UnwritableError, line_of, values_of
 from ..documents import Document, Hit
 from ..search.document_search import hit_of
@@ -58,16 +57,17 @@ class LiveRows:
     keys: Rows
 
     @classmethod
-    def of(cls, collection: Collection, snapshot: Snapshot) -> LiveRows:
-        """Those of a collection.
+    def of(cls, view: View) -> LiveRows:
+        """Those of a snapshot.
 
         Raises
         ------
         InputError
             If two passages have the same key, as may be once in many millions.
         """
-        ids = collection._store.ids.by_row(snapshot.state.rows)
-        rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
+        snapshot = view.snapshot
+        ids = view.store.ids.by_row(snapshot.state.rows)
+        rows = snapshot.searchable_rows()
         firsts = snapshot.document_rows.documents(rows)
         keys = np.array(
             [
@@ -107,12 +107,10 @@ class RowSource:
     pushed, fitted : by which they are reduced, and what else belongs to them.
     """
 
-    def __init__(
-        self, collection: Collection, snapshot: Snapshot, pushed: Pushed, fitted: Fitted
-    ) -> None:
-        self._collection, self._snapshot = collection, snapshot
+    def __init__(self, view: View, pushed: Pushed, fitted: Fitted) -> None:
+        self._view, self._snapshot = view, view.snapshot
         self._pushed, self._fitted = pushed, fitted
-        self.live = LiveRows.of(collection, snapshot)
+        self.live = LiveRows.of(view)
         self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
 
     def __len__(self) -> int:
@@ -141,7 +139,7 @@ class RowSource:
     def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts).tolist()
-        documents = self._collection._view(self._snapshot).documents(wanted)
+        documents = self._view.documents(wanted)
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         found = []
         for row, first, key, vector in zip(

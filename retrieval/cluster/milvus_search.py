@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,9 @@ from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.rescoring import Metric
 
-from ..collection.collection import Collection
+from ..collection.open_index import OpenIndex
 from ..collection.snapshot import Snapshot
+from ..collection.view import View
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
@@ -57,6 +57,12 @@ class MilvusCollection(Searchable):
     insecure : whether the token may go to another machine without TLS.
     model, trust_remote_code : as for `Collection.open`.
 
+    Attributes
+    ----------
+    server, target : the connection, and the server's collection that the name stands for.
+    folder : the open folder, if it is at hand.
+    pushed, fitted : what was pushed, and the reducer and metric of it.
+
     Raises
     ------
     InputError
@@ -83,11 +89,11 @@ class MilvusCollection(Searchable):
         self._names = Names.asked(name) if name is not None else Names.of_folder(Path(index or ""))
         self._model, self._trusted = model, trust_remote_code
         self._encoder = None if encoder is None else as_encoder(encoder)
-        self._server = Server(uri, token, insecure=insecure)
-        self._folder: Collection | None = None
+        self.server = Server(uri, token, insecure=insecure)
+        self.folder: OpenIndex | None = None
         try:
             if index is not None:
-                self._folder = Collection.open(
+                self.folder = OpenIndex.open(
                     index,
                     self._encoder,
                     read_only=True,
@@ -101,58 +107,47 @@ class MilvusCollection(Searchable):
 
     def _open(self) -> None:
         """Read what belongs to the collection that the alias stands for now."""
-        self._target = self._server.collection_of(self._names.alias) or ""
-        if not self._names.is_rows(self._target):
+        self.target = self.server.collection_of(self._names.alias) or ""
+        if not self._names.is_rows(self.target):
             raise InputError(
-                f"milvus {self._server.uri}: no index {self._names.alias!r}; expected one that "
+                f"milvus {self.server.uri}: no index {self._names.alias!r}; expected one that "
                 "`slimdex push` has made"
             )
-        table = SettingsTable(self._server, self._names)
+        table = SettingsTable(self.server, self._names)
         table.ensure()
-        found = kept(table, self._target.removeprefix(f"{self._names.alias}_"))
+        found = kept(table, self.target.removeprefix(f"{self._names.alias}_"))
         if found is None:
-            raise InputError(f"milvus {self._server.uri}: {self._target} is not whole; push again")
-        self._pushed, self._fitted = found
-        if self._folder is None and self._pushed.rescored == HERE:
+            raise InputError(f"milvus {self.server.uri}: {self.target} is not whole; push again")
+        self.pushed, self.fitted = found
+        if self.folder is None and self.pushed.rescored == HERE:
             raise InputError(
                 f"{self._names.alias!r} was pushed to be rescored here; expected index=DIR, or a "
                 "push with --rescore there"
             )
-        self._server.load(self._target)
+        self.server.load(self.target)
         self._live: tuple[Snapshot, LiveRows] | None = None
-        rescorer = self._fitted.rescorer
+        rescorer = self.fitted.rescorer
         self._full = FullVectors(rescorer) if rescorer is not None else None
 
     def close(self) -> None:
         """End the connection, and let go of the folder."""
-        self._server.close()
-        if self._folder is not None:
-            self._folder.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        self.server.close()
+        if self.folder is not None:
+            self.folder.close()
 
     def __repr__(self) -> str:
         """For a notebook: where it is, and under which name."""
-        return f"MilvusCollection({self._server.uri!r}, {self._names.alias!r})"
+        return f"MilvusCollection({self.server.uri!r}, {self._names.alias!r})"
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that the index was built with."""
-        if self._folder is not None:
-            return self._folder.encoder
+        if self.folder is not None:
+            return self.folder.encoder
         if self._encoder is None:
-            spec = self._pushed.encoder
+            spec = self.pushed.encoder
             self._encoder = (
-                GivenEncoder(self._pushed.dim)
+                GivenEncoder(self.pushed.dim)
                 if spec.get("type") == GIVEN
                 else encoder_from_spec(spec, model=self._model, trust_remote_code=self._trusted)
             )
@@ -160,7 +155,7 @@ class MilvusCollection(Searchable):
 
     def count(self, where: str | None = None) -> int:
         """How many passages Milvus has, or how many of them a condition holds for."""
-        return self._server.count(self._target, self._filter(where))
+        return self.server.count(self.target, self._filter(where))
 
     def _found(self, request: SearchRequest) -> Hits:
         """As `Collection` finds them.
@@ -179,13 +174,13 @@ class MilvusCollection(Searchable):
         if request.fusion(auto=None) is not None:
             raise InputError(f"hybrid={request.hybrid!r}: Milvus has no words' index; expected off")
         request = request.encoded(lambda: self.encoder)
-        dim = self._pushed.dim
+        dim = self.pushed.dim
         vectors = as_matrix(request.vectors, dim=dim, name="queries", largest=LARGEST)
         request = replace(request, vectors=vectors)
         try:
             return self._found_now(request)
         except RefusedError:
-            if self._server.collection_of(self._names.alias) == self._target:
+            if self.server.collection_of(self._names.alias) == self.target:
                 raise
             self._open()  # it was pushed anew meanwhile, and the old collection is gone
             return self._found_now(request)
@@ -193,33 +188,31 @@ class MilvusCollection(Searchable):
     def _found_now(self, request: SearchRequest) -> Hits:
         if not len(request):
             return []
-        filter, folder = self._filter(request.where), self._folder
+        filter, folder = self._filter(request.where), self.folder
         request = replace(request, candidates=self._candidates(request.candidates))
         if folder is None:
             return [self._found_there(v[None], request, filter) for v in request.query_vectors]
-        return folder._current.read(
-            lambda snapshot: self._found_here(folder, snapshot, request, filter)
-        )
+        return folder.read(lambda view: self._found_here(view, request, filter))
 
     def _candidates(self, asked: int | None) -> int:
         """How many rows are rescored."""
-        if self._pushed.rescored == OFF and self._folder is None:
+        if self.pushed.rescored == OFF and self.folder is None:
             if asked:
                 raise InputError(f"candidates={asked}: pushed without full vectors; expected 0")
             return 0
         if asked is None:
-            asked = self._pushed.candidates
-        return usual_candidates(self._pushed.rows) if asked is None else asked
+            asked = self.pushed.candidates
+        return usual_candidates(self.pushed.rows) if asked is None else asked
 
     def _nearest(
         self, queries: Matrix, count: int, filter: str, output: Sequence[str] = ()
     ) -> list[list[dict[str, Any]]]:
         """The rows of Milvus that are nearest by their reduced vectors."""
-        vectors = reduced(self._fitted.reducer, queries)
-        dtype = np.float16 if self._server.can.float16 else np.float32
-        params = self._pushed.index_kind.search(count, filtered=bool(filter))
-        return self._server.nearest(
-            self._target,
+        vectors = reduced(self.fitted.reducer, queries)
+        dtype = np.float16 if self.server.can.float16 else np.float32
+        params = self.pushed.index_kind.search(count, filtered=bool(filter))
+        return self.server.nearest(
+            self.target,
             VECTOR,
             list(vectors.astype(dtype)),
             count,
@@ -228,10 +221,9 @@ class MilvusCollection(Searchable):
             output=output,
         )
 
-    def _found_here(
-        self, folder: Collection, snapshot: Snapshot, request: SearchRequest, filter: str
-    ) -> Hits:
-        live, rows = self._live_rows(folder, snapshot), snapshot.document_rows
+    def _found_here(self, view: View, request: SearchRequest, filter: str) -> Hits:
+        snapshot = view.snapshot
+        live, rows = self._live_rows(view), snapshot.document_rows
         metric, candidates = snapshot.index.metric, request.candidates or 0
         if candidates and metric is None:
             raise InputError(
@@ -251,12 +243,12 @@ class MilvusCollection(Searchable):
             scores, found = search(queries, limit)
         else:
             scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
-        return folder._view(snapshot).shown(scores, found)
+        return view.shown(scores, found)
 
-    def _live_rows(self, folder: Collection, snapshot: Snapshot) -> LiveRows:
+    def _live_rows(self, view: View) -> LiveRows:
         """Which row each key is: known once for each snapshot."""
-        if self._live is None or self._live[0] is not snapshot:
-            self._live = snapshot, LiveRows.of(folder, snapshot)
+        if self._live is None or self._live[0] is not view.snapshot:
+            self._live = view.snapshot, LiveRows.of(view)
         return self._live[1]
 
     def _found_there(self, query: Matrix, request: SearchRequest, filter: str) -> list[Hit]:
@@ -282,10 +274,10 @@ class MilvusCollection(Searchable):
         near = self._nearest(query, min(max(count, rescored), MOST_HITS), filter)[0]
         if not near:
             return []
-        dtype = np.float16 if self._server.can.float16 else np.float32
+        dtype = np.float16 if self.server.can.float16 else np.float32
         keys = ", ".join(str(row["key"]) for row in near)
-        return self._server.nearest(
-            self._target,
+        return self.server.nearest(
+            self.target,
             FULL,
             [self._full.rows(query)[0].astype(dtype)],
             count,
@@ -300,20 +292,17 @@ class MilvusCollection(Searchable):
             return ""
         own = dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR")
         try:
-            columns = {**own, **self._pushed.columns}
-            return translated(where, columns, [ID_FIELD, *self._pushed.fields])
+            columns = {**own, **self.pushed.columns}
+            return translated(where, columns, [ID_FIELD, *self.pushed.fields])
         except UntranslatedError as error:
-            if self._folder is None:
+            if self.folder is None:
                 raise
-            folder, why = self._folder, str(error)
-            return folder._current.read(
-                lambda snapshot: self._keys_where(folder, snapshot, where, why)
-            )
+            why = str(error)
+            return self.folder.read(lambda view: self._keys_where(view, where, why))
 
-    def _keys_where(self, folder: Collection, snapshot: Snapshot, where: str, why: str) -> str:
-        documents = folder._view(snapshot).rows_where(where)
-        live = self._live_rows(folder, snapshot)
-        rows = snapshot.document_rows.all_rows(documents)
+    def _keys_where(self, view: View, where: str, why: str) -> str:
+        live = self._live_rows(view)
+        rows = view.snapshot.document_rows.all_rows(view.rows_where(where))
         keys = live.keys[np.isin(live.rows, rows)]
         if len(keys) > MOST_IDS:
             raise UntranslatedError(

@@ -10,9 +10,11 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.progress import progress
 
-from ..collection.collection import Collection
+from ..collection.open_index import OpenIndex
 from ..collection.snapshot import Snapshot
+from ..collection.view import View
 from ..documents import Hit
+from ..search.request import SearchRequest
 from .milvus_columns import DIGEST, KEY
 from .milvus_rows import RowSource
 from .milvus_search import MilvusCollection
@@ -38,27 +40,27 @@ def pushed_faults(
         If the server does not answer, or has no such index.
     """
     with MilvusCollection(uri, name, folder, token=token, insecure=insecure) as pushed:
-        pushed._server.consistency = STRONG
-        collection = pushed._folder
-        assert collection is not None
-        return collection._current.read(lambda snapshot: [*_faults(pushed, collection, snapshot)])
+        pushed.server.consistency = STRONG
+        core = pushed.folder
+        assert core is not None
+        return core.read(lambda view: [*_faults(pushed, core, view)])
 
 
-def _faults(pushed: MilvusCollection, collection: Collection, snapshot: Snapshot) -> Iterator[str]:
-    files = pushed._pushed.sha256
+def _faults(pushed: MilvusCollection, core: OpenIndex, view: View) -> Iterator[str]:
+    files, snapshot = pushed.pushed.sha256, view.snapshot
     if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
         yield f"{pushed!r}: the index was reduced anew since; push it again"
         return
-    source = RowSource(collection, snapshot, pushed._pushed, pushed._fitted)
-    ids = collection._store.ids.by_row(snapshot.state.rows)
+    source = RowSource(view, pushed.pushed, pushed.fitted)
+    ids = view.store.ids.by_row(snapshot.state.rows)
     found = list(_row_faults(pushed, source, ids))
     yield from found
     if not found and len(source):
-        yield from _answer_faults(pushed, collection, snapshot, source)
+        yield from _answer_faults(pushed, core, snapshot, source)
 
 
 def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> Iterator[str]:
-    server, target = pushed._server, pushed._target
+    server, target = pushed.server, pushed.target
     known, count = dict[int, int](), 0
     for part in server.every(target, [KEY, DIGEST]):
         known.update((row[KEY], row[DIGEST]) for row in part)
@@ -87,17 +89,17 @@ def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> 
 
 
 def _answer_faults(
-    pushed: MilvusCollection, collection: Collection, snapshot: Snapshot, source: RowSource
+    pushed: MilvusCollection, core: OpenIndex, snapshot: Snapshot, source: RowSource
 ) -> Iterator[str]:
     rng = np.random.default_rng(0)
     rows: Rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
     queries: Matrix = snapshot.index.vectors.take(rows)
-    ours = collection.search_many(queries, LIMIT)
+    ours = core.found(SearchRequest(vectors=queries, limit=LIMIT))
     theirs = pushed.search_many(queries, LIMIT)
     agreed = float(np.mean([_agreement(*pair) for pair in zip(ours, theirs, strict=True)]))
     if agreed < AGREED:
         yield (
-            f"{pushed._target}: {agreed:.2f} of the index's own answers to {len(rows)} queries; "
+            f"{pushed.target}: {agreed:.2f} of the index's own answers to {len(rows)} queries; "
             f"expected {AGREED} or more"
         )
 

@@ -1,10 +1,10 @@
 """The collection: one folder on disk that takes documents and is searched.
 
-`collection` is the face; `writer` changes what `ledger` commits, `snapshot` is what is searched,
-`current` says which, and `view` answers.
+`collection` is what users see of an `open_index`; `writer` changes what `ledger` commits,
+`snapshot` is what is searched, `current` says which, and `view` answers.
 Files import only what is above them: document_file, ledger, index_files, derived_documents,
 derived_words, refit_advice, folder_ids, made_up_ids, cutting, kept_vectors, staging, encoding,
 snapshot, view, chance_scores, recall_trials, query_pools, metric_choice, hybrid_choice, current,
-verification, info, reencoding, writer, fit_drift, certified_recall, refitting, health, targets,
-settings_search, tuning, collection, repair.
+open_index, verification, info, writer, reencoding, fit_drift, certified_recall, refitting, adding,
+health, targets, settings_search, tuning, repair, collection.
 """

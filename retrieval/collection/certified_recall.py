@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -18,13 +17,11 @@ from slimdex.indexes.reduced_index import ReducedIndex
 from ..catalog.state import Certificate, State
 from .query_pools import ASKED
 from .recall_trials import NEAREST, Pool, without_own
-from .snapshot import Snapshot
 
 ERROR = 0.05
 """Probability that a bound of ours does not hold."""
 FEWEST = 3
 """Documents of which queries can be made: two, and another to find."""
-MakePool = Callable[[Snapshot, int], Pool]
 """Gives so many queries made of a snapshot's documents."""
 
 

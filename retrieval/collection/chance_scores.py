@@ -19,7 +19,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, contains, without
 
-from .snapshot import Snapshot
+from .view import View
 
 SAMPLE = 256
 """Rows of which pairs are made: other ones gave deviations that were within 8% of each other."""
@@ -31,21 +31,24 @@ share less. So it is in few dimensions, and with beta 1 and gamma 0: of SQuAD's 
 below, with static vectors, and a deviation of 0.147."""
 
 
-def chance_score(snapshot: Snapshot, count: int | None = None) -> float | None:
-    """What the best of so many random documents scores; None where that is not known.
+def chance_score(view: View, where: str | None = None) -> float | None:
+    """Estimate the best score of random documents; None where that is not known.
 
     Parameters
     ----------
-    count : rows that are searched, by default all that can be found.
+    where : counts only the documents that it holds for.
 
     Returns
     -------
     A cosine in the index's metric. None of an index that does not rescore, whose scores are those
     of its codes; of fewer than `FEWEST` rows; and where the scores spread too far, see `WIDEST`.
     """
+    snapshot = view.snapshot
     index, hidden = snapshot.index, snapshot.hidden
-    live = snapshot.state.rows - len(hidden)
-    count = live if count is None else min(count, live)
+    count = snapshot.searchable_count
+    if where is not None:
+        found = snapshot.document_rows.all_rows(view.rows_where(where))
+        count = min(len(found), count)
     if index.metric is None or count < FEWEST:
         return None
     rows = _sampled(snapshot.state.rows, hidden)

@@ -20,7 +20,6 @@ from slimdex.indexes.ranking import agreement
 
 from .certified_recall import (
     ERROR,
-    MakePool,
     Measured,
     in_force,
     is_comparable,
@@ -29,7 +28,7 @@ from .certified_recall import (
     verdict,
 )
 from .fit_drift import Drift, drift
-from .ledger import Ledger
+from .open_index import OpenIndex
 from .recall_trials import NEAREST, Pool, built
 from .snapshot import Snapshot
 
@@ -40,16 +39,40 @@ GAIN = 0.005
 """Of agreement: to find less than that more is no reason to fit again."""
 
 
-def health(
-    ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, sample: int = QUERIES
-) -> dict[str, Any]:
-    """The report that `Collection.health` gives; see there."""
+def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
+    """Measure how far the documents are from those that the index was fitted on.
+
+    Agreement with exact search in the index's metric is measured by queries made of documents, each
+    held out of its own answers. That takes a pass over all vectors, and the fit of today, which
+    shows what `reduce` would restore, another. Nothing is changed.
+
+    Parameters
+    ----------
+    sample : number of queries, 1 or more.
+
+    Returns
+    -------
+    ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts; of passages, if texts
+        are cut.
+    ``variance_kept`` : share of the vectors' variance on the reducer's axes, ``at_fit``,
+        ``now`` and ``refitted``; None for reducers without axes.
+    ``code_error`` : mean squared error of the codes of unit vectors, ``at_fit``, and now of
+        ``old_documents`` and ``new_documents``.
+    ``agreement`` : ``estimate`` of agreement@10 and its lower ``bound``, wrong with probability
+        ``error``; number of ``queries``, and their ``pool``.
+    ``certified`` : the certified agreement or None; ``verdict`` : whether it "holds", is "not
+        proved" any more, or "broken"; None if it was certified by given queries.
+    ``refit`` : ``estimate`` and ``bound`` after a fit of today, its ``seconds``, and
+        ``found_of_its_order``, the share of its exact ten that the index finds now; None if no
+        documents came after the fit, or the reducer is trained.
+    ``advice`` : lines for people, none if there is nothing to gain.
+    """
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
     state, index, hidden = snapshot.state, snapshot.index, snapshot.hidden
-    moments = ledger.moments()
+    moments = core.ledger.moments()
     figures, certificate = drift(state, index, moments, hidden), in_force(state)
-    pool = make_pool(snapshot, sample)
+    pool = core.pool(snapshot, sample)
     now = measured(index, pool, hidden)
     refitted = None
     if figures.since and isinstance(index.reducer, Linear):
@@ -65,7 +88,7 @@ def health(
     report["certified"] = certificate and promised(certificate)
     report["verdict"] = verdict(certificate, now) if is_comparable(certificate) else None
     report["refit"] = refitted
-    report["advice"] = _advice(ledger.path, figures, report)
+    report["advice"] = _advice(core.path, figures, report)
     return report
 
 

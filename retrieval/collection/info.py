@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.arrays import without
@@ -11,27 +10,28 @@ from slimdex.indexes.reduced_index import ReducedIndex
 
 from ..atomic_files import size
 from ..encoders.processor import precision_note
-from .ledger import Ledger
 from .refit_advice import fit_advice, kind_advice
 from .snapshot import Snapshot
+from .view import View
 
 
-def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
-    """Everything about an index that JSON can hold."""
+def facts(view: View) -> dict[str, Any]:
+    """The report of `Collection.info`, in JSON values."""
+    snapshot, path = view.snapshot, view.snapshot.path
     state, index = snapshot.state, snapshot.index
-    searched = state.rows - len(snapshot.hidden)
-    advice = fit_advice(ledger.path, state.fitted, searched, index, snapshot.noun)
+    searched = snapshot.searchable_count
+    advice = fit_advice(path, state.fitted, searched, index, snapshot.noun)
     if state.settings is not None:
         kind = state.settings.kind
-        advice += kind_advice(ledger.path, state.requested, kind, searched, snapshot.noun)
+        advice += kind_advice(path, state.requested, kind, searched, snapshot.noun)
     precision = precision_note(str(state.encoder.get("precision")))
     return {
-        "path": str(ledger.path),
+        "path": str(path),
         "documents": len(snapshot),
         "passages": _passages(snapshot),
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
-        "cut": _cut(ledger),
+        "cut": _cut(view),
         "fitted_documents": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
@@ -40,11 +40,11 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
         "certificate": _certificate(snapshot),
         "encoder": state.encoder,
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": ledger.store.columns.committed,
-        "memory": _memory(ledger.path, snapshot),
+        "columns": view.store.columns.committed,
+        "memory": memory(snapshot),
         "notes": [*advice, *([precision] if precision else [])],
-        "words": _words(ledger.path, snapshot),
-        "files": {path.name: size(path) for path in sorted(ledger.path.iterdir())},
+        "words": _words(snapshot),
+        "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }
 
 
@@ -58,7 +58,7 @@ def _search(index: ReducedIndex) -> dict[str, int]:
 def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
     """What was proved of the settings in force, with a line that says so."""
     state = snapshot.state
-    proved, there = state.certificate, state.rows - len(snapshot.hidden)
+    proved, there = state.certificate, snapshot.searchable_count
     said = proved and proved.said(state.settings, there, snapshot.noun)
     return {**asdict(proved), "said": said} if proved and said else None
 
@@ -75,13 +75,13 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
     }
 
 
-def _cut(ledger: Ledger) -> dict[str, float]:
+def _cut(view: View) -> dict[str, float]:
     """How many documents are longer than what is read of a text, and the share of them that is."""
-    count, share = ledger.store.readings.count_cut()
+    count, share = view.store.readings.count_cut()
     return {"documents": count, "share_read": round(share, 4)}
 
 
-def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
+def memory(snapshot: Snapshot) -> dict[str, float]:
     """Bytes a vector in RAM and on disk, and the fixed cost in RAM, from the structures.
 
     On disk are the vectors and what is derived from them; the documents are not counted.
@@ -89,7 +89,7 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     index, rows = snapshot.index, max(snapshot.state.rows, 1)
     state = snapshot.state
     vectors = state.file_names - (state.lines.names if state.lines else set())
-    disk = sum(size(path / name) for name in vectors - {state.words})
+    disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
@@ -97,7 +97,7 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
     }
 
 
-def _words(path: Path, snapshot: Snapshot) -> dict[str, Any] | None:
+def _words(snapshot: Snapshot) -> dict[str, Any] | None:
     """What the words' index takes on disk, where there is one, and what `auto` fuses by.
 
     In memory it has what was read of its files, as long as nobody else needs that.
@@ -105,5 +105,5 @@ def _words(path: Path, snapshot: Snapshot) -> dict[str, Any] | None:
     state = snapshot.state
     if state.words is None:
         return None
-    disk = size(path / state.words)
+    disk = size(snapshot.path / state.words)
     return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.hybrid}

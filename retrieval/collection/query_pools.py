@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.progress import progress
 
@@ -69,7 +69,7 @@ def document_pool(
     InputError
         If fewer than three documents can be found: a query would have nothing left to find.
     """
-    live = without(np.arange(snapshot.state.rows), snapshot.hidden)
+    live = snapshot.searchable_rows()
     count_live = snapshot.document_rows.number(live)
     if count_live < 3:
         raise InputError(f"{snapshot.path}: {count_live} documents; expected others to find by two")

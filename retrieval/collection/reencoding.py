@@ -9,18 +9,41 @@ from __future__ import annotations
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.progress import progress
 from slimdex.indexes.vector_file import STORED, VectorFile
 
 from ..atomic_files import sync
 from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder
+from . import writer
 from .encoding import encoded_steps
 from .ledger import Ledger
+from .open_index import OpenIndex
+from .snapshot import first_snapshot
 
 
-def encode_lost(ledger: Ledger, encoder: Encoder) -> None:
-    """Encode the documents of all blocks of vectors that are missing or damaged."""
+def encode_lost(core: OpenIndex) -> None:
+    """Encode the documents of all blocks of vectors that are missing or damaged; then rebuild.
+
+    Raises
+    ------
+    CorruptError
+        If the vectors were given.
+    """
+    if not core.has_encoder:
+        raise CorruptError(
+            f"{core.path / core.state.vectors}: vectors given from elsewhere can't be encoded "
+            "anew; restore the file from a copy"
+        )
+    encoder = core.encoder
+    with core.change():
+        _encode_blocks(core.ledger, encoder)
+        core.show(first_snapshot(core.ledger))
+        writer.rebuild(core)
+
+
+def _encode_blocks(ledger: Ledger, encoder: Encoder) -> None:
     state = ledger.state
     path, dtype = ledger.path / state.vectors, STORED[state.stored]
     file = VectorFile.made_whole(path, state.dim, state.encoded, dtype)

@@ -14,7 +14,6 @@ from . import writer
 from .certified_recall import (
     ERROR,
     FEWEST,
-    MakePool,
     Measured,
     in_force,
     is_comparable,
@@ -23,7 +22,7 @@ from .certified_recall import (
     verdict,
 )
 from .fit_drift import Drift, drift
-from .ledger import Ledger
+from .open_index import OpenIndex
 from .recall_trials import Pool
 from .refit_advice import about, fit_advice, is_outgrown, kind_advice, refit_seconds
 from .snapshot import Snapshot
@@ -58,51 +57,49 @@ def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
 class Settled:
     """What became of a fit after an addition."""
 
-    snapshot: Snapshot
     notes: list[str]
     refitted: bool = False
 
 
-def after_addition(
-    ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, seconds: float, refit: str = "auto"
-) -> Settled:
+def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Settled:
     """Measure again what was certified, if an addition may have changed it; refit, or advise to.
 
-    The addition is committed already, and stays whatever happens here; a refit is another commit.
+    Within `core.change()`. The addition is committed already, and stays whatever happens here; a
+    refit is another commit.
 
     Parameters
     ----------
-    make_pool : queries of the documents as they are now; asked only if agreement is measured.
     seconds : what the addition took: `refit="auto"` takes less than that.
     refit : one of `REFIT`.
     """
+    snapshot = core.snapshot
     state, index = snapshot.state, snapshot.index
     if state.fit["rows"] == state.rows:  # the addition was a fit
-        return Settled(snapshot, [])
+        return Settled([])
     certificate, now = in_force(state), None
-    documents = state.rows - len(snapshot.hidden)
+    documents = snapshot.searchable_count
     if not is_comparable(certificate) or documents < FEWEST:
         certificate = None
     assert state.settings is not None
-    kind = kind_advice(ledger.path, state.requested, state.settings.kind, documents, snapshot.noun)
+    kind = kind_advice(core.path, state.requested, state.settings.kind, documents, snapshot.noun)
     if not documents or (refit != "always" and not _is_due(certificate, snapshot)):
-        return Settled(snapshot, kind)
-    figures = drift(state, index, ledger.moments(), snapshot.hidden)
+        return Settled(kind)
+    figures = drift(state, index, core.ledger.moments(), snapshot.hidden)
     if certificate is not None and may_have_changed(certificate, figures):
-        pool = make_pool(snapshot, certificate.queries)
+        pool = core.pool(snapshot, certificate.queries)
         now = measured(index, pool, snapshot.hidden)
         certificate = _renewed(certificate, now, pool, figures.documents)
-        snapshot = writer.certify(ledger, snapshot, certificate)
-    said = _alarm(ledger.path, figures, certificate, now, snapshot)
+        writer.keep_certificate(core, certificate)
+    said = _alarm(core.path, figures, certificate, now, snapshot)
     is_sure = bool(said) and figures.is_large
     if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
-        return _refit(ledger, snapshot, make_pool, figures, certificate, now)
-    return Settled(snapshot, said + kind)
+        return _refit(core, figures, certificate, now)
+    return Settled(said + kind)
 
 
 def _is_due(certificate: Certificate | None, snapshot: Snapshot) -> bool:
     """Whether so much was added that a look at the figures, which takes some time, is worth it."""
-    documents = snapshot.state.rows - len(snapshot.hidden)
+    documents = snapshot.searchable_count
     if certificate is None:
         return is_outgrown(snapshot.state.fitted, documents, snapshot.index)
     return documents - certificate.rows > NEW_SHARE * documents
@@ -144,16 +141,11 @@ def _fallen(certificate: Certificate, now: Measured) -> str:
 
 
 def _refit(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    make_pool: MakePool,
-    figures: Drift,
-    certificate: Certificate | None,
-    now: Measured | None,
+    core: OpenIndex, figures: Drift, certificate: Certificate | None, now: Measured | None
 ) -> Settled:
     start = perf_counter()
-    snapshot, notes = writer.refit(ledger, snapshot, ledger.state.requested)
-    seconds = perf_counter() - start
+    notes = writer.refit(core, core.state.requested)
+    seconds, snapshot = perf_counter() - start, core.snapshot
     why = f"fitted on {figures.fitted:,} of {figures.documents:,} {snapshot.noun}"
     if certificate is not None and now is not None and verdict(certificate, now) == "broken":
         why = _fallen(certificate, now)
@@ -164,18 +156,18 @@ def _refit(
         )
     said = f"{why}; fitted anew in {seconds:.1f} s"
     if certificate is not None:  # a fit is another index: what was proved of the old one is gone
-        pool = make_pool(snapshot, certificate.queries)
+        pool = core.pool(snapshot, certificate.queries)
         then = measured(snapshot.index, pool, snapshot.hidden)
         state = snapshot.state
         assert state.settings is not None
         certificate = replace(
             _renewed(certificate, then, pool, figures.documents), settings=state.settings
         )
-        snapshot = writer.certify(ledger, snapshot, certificate)
+        writer.keep_certificate(core, certificate)
         said += f": agreement@10 with exact search {then.estimate:.4f}, at least {then.bound:.4f}"
         if verdict(certificate, then) == "broken":
-            said += f"; still below: `slimdex tune {ledger.path}` looks for other settings"
-    return Settled(snapshot, [said, *notes], refitted=True)
+            said += f"; still below: `slimdex tune {core.path}` looks for other settings"
+    return Settled([said, *notes], refitted=True)
 
 
 def _renewed(certificate: Certificate, now: Measured, pool: Pool, rows: int) -> Certificate:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.kinds import KINDS
 
-from ..sources.given_vectors import GIVEN
-from .collection import Collection
-from .verification import catalog_faults, derived_faults, vector_faults
+from . import writer
+from .open_index import OpenIndex
+from .reencoding import encode_lost
+from .verification import catalog_faults, derived_faults, index_faults, vector_faults
 
 
 def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
@@ -20,8 +22,14 @@ def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
     DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
     Another process that writes is waited for as by `Collection.open`.
     """
-    with Collection.open(path, read_only=True, wait=wait) as collection:
-        return collection.verify()
+    with closing(OpenIndex.open(path, read_only=True, wait=wait)) as core:
+        return faults(core)
+
+
+def faults(core: OpenIndex) -> list[str]:
+    """A line for each fault, while no change is under way."""
+    with core.unchanged() as snapshot:
+        return index_faults(core.ledger, snapshot)
 
 
 def repair(
@@ -52,41 +60,41 @@ def repair(
     InputError
         If an untrusted index asks for a FAISS factory string of its own.
     """
-    with Collection.open(path, wait=wait) as collection:
-        if lost := catalog_faults(collection._ledger):
+    with closing(OpenIndex.open(path, wait=wait)) as core:
+        if lost := catalog_faults(core.ledger):
             raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
         if model is not None:
-            collection.move_model(model)
-        lost = vector_faults(collection._ledger)
+            core.move_model(model)
+        lost = vector_faults(core.ledger)
         if lost and not encode:
-            raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
+            raise CorruptError(f"{lost[0]}; {_way_out(core)}")
         if lost:
-            collection.encode_lost()
+            encode_lost(core)
         if untrusted:
-            return lost + _replaced(collection)
-        faults = derived_faults(collection._ledger, collection._snapshot)
-        if faults:
-            collection._rebuild()
-        return lost + faults
+            return lost + _replaced(core)
+        derived = derived_faults(core.ledger, core.snapshot)
+        if derived:
+            writer.rebuild(core)
+        return lost + derived
 
 
-def _way_out(collection: Collection) -> str:
-    if collection._state.encoder.get("type") == GIVEN:
+def _way_out(core: OpenIndex) -> str:
+    if not core.has_encoder:
         return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {collection.path} --encode` encodes these documents anew"
+    return f"`slimdex repair {core.path} --encode` encodes these documents anew"
 
 
-def _replaced(collection: Collection) -> list[str]:
-    """Make all derived files anew; returns a line for each that was there."""
-    state = collection._state
+def _replaced(core: OpenIndex) -> list[str]:
+    """Rebuild all derived files; returns a line for each existing one."""
+    state = core.state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
-            f"{collection.path}: kind {kind!r} is a factory string of its maker's; expected one "
-            f"of {', '.join(KINDS)} (choose one by `slimdex reduce {collection.path} --kind`)"
+            f"{core.path}: kind {kind!r} is a factory string of its maker's; expected one "
+            f"of {', '.join(KINDS)} (choose one by `slimdex reduce {core.path} --kind`)"
         )
     if state.settings is None:
         return []
-    collection._rebuild(fit_anew=True)
+    writer.rebuild(core, fit_anew=True)
     names = sorted(state.file_names - {state.vectors})
-    return [f"{collection.path / name}: untrusted" for name in names]
+    return [f"{core.path / name}: untrusted" for name in names]

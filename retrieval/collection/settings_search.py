@@ -23,7 +23,6 @@ from slimdex.indexes.vector_index import FaissIndex
 
 from ..catalog.state import Certificate
 from .certified_recall import ERROR
-from .ledger import Ledger
 from .metric_choice import Choice
 from .recall_trials import Pool, Trials, joined_own, recalls
 from .targets import SHARES, Target, Tried, Tuning, name_of, size_of
@@ -49,14 +48,13 @@ class SettingsSearch:
 
     def __init__(
         self,
-        ledger: Ledger,
         trials: Trials,
         target: Target,
         choice: Choice,
         choosing: Pool,
         proving: Pool,
     ) -> None:
-        self.ledger, self.trials, self.target, self.choice = ledger, trials, target, choice
+        self.trials, self.target, self.choice = trials, target, choice
         self.choosing, self.proving = choosing, proving
         self.rescorer = Rescorer.fit(trials.moments, *choice.cell)
         both = Pool(
@@ -252,7 +250,7 @@ class SettingsSearch:
 
     def _disk(self, index: ReducedIndex) -> int:
         """Bytes of the folder, were this the index in it."""
-        state, path = self.trials.snapshot.state, self.ledger.path
+        state, path = self.trials.snapshot.state, self.trials.snapshot.path
         gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
         gone |= {state.norms} if state.norms else set()
         kept = sum(f.stat().st_size for f in path.iterdir() if f.is_file() and f.name not in gone)

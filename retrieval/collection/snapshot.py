@@ -93,6 +93,10 @@ class Snapshot:
         """The snapshot after a commit that changed no more than the documents' columns."""
         return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
+    def with_words(self, state: State) -> Snapshot:
+        """The snapshot after a commit that changed no more than the words' index."""
+        return replace(self, state=state, _words=[])
+
     def __len__(self) -> int:
         return self._count
 
@@ -122,6 +126,15 @@ class Snapshot:
         """Rows that no search finds, in order: of deleted documents, and of those without text."""
         return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
 
+    @property
+    def searchable_count(self) -> int:
+        """Rows that a search can find."""
+        return self.state.rows - len(self.hidden)
+
+    def searchable_rows(self) -> Rows:
+        """The rows that a search can find, in order."""
+        return without(np.arange(self.state.rows), self.hidden)
+
     def documents(self) -> DocumentFile | None:
         """The documents by row; None where only the catalog has them as they are by now."""
         if not self._documents:  # two threads may do so at once: one file is as good as the other
@@ -130,11 +143,6 @@ class Snapshot:
                 file = DocumentFile(self.path, lines, self.state.rows).open()
             self._documents.append(file)
         return self._documents[0]
-
-    def with_documents(self) -> Snapshot:
-        """Itself, with the documents' files open, so that they can be read when they are gone."""
-        self.documents()
-        return self
 
     @property
     def words(self) -> WordIndex | None:

@@ -21,7 +21,6 @@ INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and characters of theirs, that are written to the catalog at a time."""
 INSERTED_VALUES = 1 << 20
 """And values of metadata."""
-Missing = Callable[[int], Rows]
 
 
 class TwiceError(InputError):
@@ -51,17 +50,30 @@ class Staged:
     moved: int
 
 
-def stage(
-    ledger: Ledger,
-    documents: Iterable[Document],
-    columns: Sequence[Mapping[str, str]],
-    source: str,
-    vectors: GivenVectors | None = None,
-    origins: Mapping[str, str] | None = None,
-    encoder: Callable[[], Encoder] | None = None,
-    *,
-    missing: Missing | None = None,
-) -> Staged:
+@dataclass(frozen=True)
+class Addition:
+    """Documents to add, and what is known of them.
+
+    Attributes
+    ----------
+    columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
+        by their values.
+    vectors : one for each document; by default the encoder's.
+    source : fingerprint of where they come from, so that an interrupted addition is known again.
+    origins : files of made-up ids, with those of these documents: see `made_up_ids`.
+    missing : given the first row of these documents, once they are staged, returns the first rows
+        of those to delete in the same commit. Then there may be no documents to add.
+    """
+
+    documents: Iterable[Document]
+    columns: Sequence[Mapping[str, str]] = ()
+    vectors: GivenVectors | None = None
+    source: str = ""
+    origins: Mapping[str, str] | None = None
+    missing: Callable[[int], Rows] | None = None
+
+
+def stage(ledger: Ledger, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
     """Write documents to the catalog in one transaction, unseen by readers.
 
     Those that are there already and the same in every column are left out, unless they come with
@@ -69,9 +81,7 @@ def stage(
 
     Parameters
     ----------
-    encoder : gives the index's, which counts tokens; None if no text is to be cut.
-    missing : once the documents are written, from its first row on gives the rows of those that are
-        to go. Then there may be no documents to add.
+    encoder : gives the index's, which counts tokens.
 
     Raises
     ------
@@ -79,12 +89,13 @@ def stage(
         If there are none, one is malformed, an id stands twice or a value does not fit its column;
         or if the given vectors are not one for each, of the right dimensions and finite.
     """
+    vectors, missing = addition.vectors, addition.missing
     store, first = ledger.store, ledger.state.rows
     if vectors is not None:
         _check_dimensions(vectors, ledger.state.dim)
     with ledger.transaction():
         ledger.forget_pending()
-        staged = _insert(store, documents, columns, first)
+        staged = _insert(store, addition, first)
         if staged == first and missing is None:
             raise InputError("no documents; expected at least one")
         if staged > first:
@@ -94,11 +105,11 @@ def stage(
         unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
         staged -= unchanged
         staged = cut_staged(ledger, first, staged, encoder if vectors is None else None)
-        pending = source if staged > first else None
+        pending = addition.source if staged > first else None
         state = replace(ledger.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)
-        if origins is not None:
-            state = replace(state, origins=dict(origins))
+        if addition.origins is not None:
+            state = replace(state, origins=dict(addition.origins))
         if state.settings is None:
             state.requested.check_count(staged)
         ledger.set_state(state)
@@ -114,16 +125,11 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     check_vectors(vectors)
 
 
-def _insert(
-    store: DocumentStore,
-    documents: Iterable[Document],
-    columns: Sequence[Mapping[str, str]],
-    first: int,
-) -> int:
+def _insert(store: DocumentStore, addition: Addition, first: int) -> int:
     """Documents, a row each so far, with columns for what they have; returns the row after them."""
-    for types in columns:
+    for types in addition.columns:
         store.columns.declare(types)
-    staged, iterator = first, iter(documents)
+    staged, iterator = first, iter(addition.documents)
     while batch := _some(iterator):
         store.documents.insert(staged, batch)
         staged += len(batch)

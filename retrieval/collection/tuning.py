@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +22,18 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.moments import Moments
 
 from ..catalog.state import Certificate
-from ..encoders.base import Encoder
-from . import hybrid_choice, metric_choice, targets
+from ..documents import id_text
+from . import hybrid_choice, metric_choice, targets, writer
 from .certified_recall import ERROR
 from .hybrid_choice import HybridChoice
-from .ledger import Ledger
 from .metric_choice import Cell, Choice
+from .open_index import OpenIndex
 from .query_pools import ASKED, document_pool, encoded, row_texts
 from .recall_trials import Pool, Trials
 from .settings_search import SettingsSearch, certificate_of
 from .snapshot import Snapshot
 from .targets import Target, Tuning, provable, shown_down
+from .view import View
 
 CHOOSING = 500
 """Queries that settings are chosen by, at most; of given queries it is a quarter."""
@@ -54,57 +56,100 @@ class Asked:
     queries: Sequence[tuple[str, str]]
     labels: Mapping[str, Mapping[str, int]] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None,
+        labels: Mapping[Any, Mapping[Any, int]] | None,
+    ) -> Asked | None:
+        """Queries as `Collection.tune` takes them; None without any."""
+        if queries is None:
+            if labels is not None:
+                raise InputError("labels without queries; expected both")
+            return None
+        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+        return cls(
+            pairs,
+            labels
+            and {
+                str(query): {id_text(id): relevance for id, relevance in own.items()}
+                for query, own in labels.items()
+            },
+        )
+
 
 def tune(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    target: Target,
-    asked: Asked | None = None,
-    *,
-    seed: int = 0,
+    core: OpenIndex, target: Target, asked: Asked | None = None, *, apply: bool = False
 ) -> Tuning:
-    """Settings for a target, tried on a snapshot that stays as it is.
-
-    Parameters
-    ----------
-    encoder : for queries; None where vectors were given.
+    """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
     Raises
     ------
     InputError
         If there is nothing to ask by, or so few queries without labels that they can't prove the
-        target.
+        target; with `apply`, if nothing reaches it.
     """
-    if asked is not None and encoder is None:
+
+    def search(view: View) -> Tuning:
+        return _searched(core, view.snapshot, target, asked)
+
+    if not apply:
+        return _with_fusion(core, core.read(search), asked)
+    with core.change():
+        found = core.read(search)
+        if found.chosen is None or found.certificate is None:
+            raise InputError(found.lacking or "nothing reaches the target")
+        if found.chosen.settings != core.state.settings:
+            writer.refit(core, found.chosen.settings)
+        writer.keep_certificate(core, found.certificate)
+        found = _with_fusion(core, found, asked)
+        if found.words and found.hybrid != core.state.hybrid:
+            writer.keep_fusion(core, found.hybrid)
+        return replace(found, applied=True)
+
+
+def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
+    """Try settings on a snapshot, which stays as it is."""
+    if not len(snapshot):
+        raise InputError(f"{core.path} holds no documents; expected some to tune by")
+    if asked is not None and not core.has_encoder:
         raise InputError("vectors were given for this index; expected no queries in words")
     few = _too_few(target, asked)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
-        trials = Trials(snapshot, ledger.moments(), Path(folder))
-        proof = None if few else asked
-        choosing, proving = _pools(ledger, snapshot, encoder, proof, rng)
-        if len(trials.live) < FEWEST_A_DIMENSION * trials.dim:
-            choice = Choice(_cell(snapshot), _few(trials))
-            found = SettingsSearch(ledger, trials, target, choice, choosing, proving).as_it_is()
-        else:
-            choice = _metric(ledger, snapshot, encoder, asked, trials.moments, rng)
-            found = SettingsSearch(ledger, trials, target, choice, choosing, proving).run()
-        return replace(found, asked=few)
+        trials = Trials(snapshot, core.ledger.moments(), Path(folder))
+        choosing, proving = _pools(core, snapshot, None if few else asked, rng)
+        is_small = len(trials.live) < FEWEST_A_DIMENSION * trials.dim
+        choice = (
+            Choice(_cell(snapshot), _few(trials))
+            if is_small
+            else _metric(core, snapshot, asked, rng)
+        )
+        search = SettingsSearch(trials, target, choice, choosing, proving)
+        return replace(search.as_it_is() if is_small else search.run(), asked=few)
 
 
-def certify(
-    ledger: Ledger, snapshot: Snapshot, encoder: Encoder | None, *, seed: int = 0
-) -> Certificate:
-    """What queries made of the documents prove of the settings in force, which rescore.
+def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
+    """Add how `auto` is to fuse, if labelled queries show it."""
+    choice = core.read(lambda view: _chosen_hybrid(core, view.snapshot, asked))
+    if choice is None:
+        return found
+    return replace(
+        found, words=choice.why, hybrid=choice.hybrid if choice.is_told else core.state.hybrid
+    )
 
-    Raises
-    ------
-    InputError
-        If the index does not rescore, or there are too few documents.
-    """
-    pool = document_pool(snapshot, ledger.store, encoder, CERTIFIED, np.random.default_rng(seed))
-    return certified(snapshot, ledger.moments(), pool)
+
+def certify(core: OpenIndex) -> Certificate:
+    """Certify the settings in force by queries made of documents; see `Collection.certify`."""
+
+    def certificate(view: View) -> Certificate:
+        pool = core.pool(view.snapshot, CERTIFIED)
+        return certified(view.snapshot, core.ledger.moments(), pool)
+
+    with core.change():
+        found = core.read(certificate)
+        writer.keep_certificate(core, found)
+        return found
 
 
 def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
@@ -119,48 +164,31 @@ def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
         return certificate_of(settings, shares, ERROR, pool, len(trials.live))
 
 
-def chosen_metric(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder,
-    asked: Asked | None = None,
-    *,
-    seed: int = 0,
-) -> Choice:
+def chosen_metric(core: OpenIndex, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
     """The rule's (beta, gamma): without labels it is the default for all but raw encoders."""
-    rng = np.random.default_rng(seed)
-    return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng)
+    return _metric(core, snapshot, asked, np.random.default_rng(0))
 
 
-def chosen_hybrid(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    asked: Asked | None,
-    *,
-    seed: int = 0,
-) -> HybridChoice | None:
+def _chosen_hybrid(core: OpenIndex, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
     """Whether words beside meaning help, by labelled queries; None where nothing can tell."""
+    encoder = core.query_encoder
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
-    labelled = _labelled(ledger, snapshot, asked)
-    order = np.random.default_rng(seed).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
+    labelled = _labelled(core, snapshot, asked)
+    order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
     judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
     return hybrid_choice.by_labels(snapshot, vectors, judged)
 
 
 def _pools(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    asked: Asked | None,
-    rng: np.random.Generator,
+    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> tuple[Pool, Pool]:
     """Queries to choose by and queries to prove on, which are drawn apart."""
+    encoder = core.query_encoder
     if asked is None:
         count = CHOOSING + targets.PROVING
-        pool = document_pool(snapshot, ledger.store, encoder, count, rng)
+        pool = document_pool(snapshot, core.store, encoder, count, rng)
         return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
     assert encoder is not None
     choosing, proving = _parts(len(asked.queries))
@@ -204,20 +232,16 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
 
 
 def _metric(
-    ledger: Ledger,
-    snapshot: Snapshot,
-    encoder: Encoder | None,
-    asked: Asked | None,
-    moments: Moments,
-    rng: np.random.Generator,
+    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> Choice:
     """(beta, gamma) by labels where there are enough, else by what can be seen of the encoder."""
-    rule, default = metric_choice, metric_choice.DEFAULT
-    live = np.setdiff1d(np.arange(snapshot.state.rows), snapshot.hidden, assume_unique=True)
+    rule, default, encoder = metric_choice, metric_choice.DEFAULT, core.query_encoder
+    moments = core.ledger.moments()
+    live = snapshot.searchable_rows()
     vectors = snapshot.index.vectors
     sample = np.sort(rng.choice(live, min(len(live), rule.DOCUMENTS), replace=False))
     if asked is not None and asked.labels and encoder is not None:
-        labelled = _labelled(ledger, snapshot, asked)
+        labelled = _labelled(core, snapshot, asked)
         if len(labelled) >= rule.FEWEST_LABELLED:
             wanted = np.array([row for _, rows, _ in labelled for row in rows])
             own = np.array([row for _, _, row in labelled])
@@ -242,7 +266,7 @@ def _metric(
     if cosine <= rule.RAW_COSINE:
         return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
     X = vectors.take(sample)
-    words = rule.keywords(row_texts(snapshot, ledger.store, sample))
+    words = rule.keywords(row_texts(snapshot, core.store, sample))
     targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]])
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
@@ -257,11 +281,11 @@ def _metric(
 
 
 def _labelled(
-    ledger: Ledger, snapshot: Snapshot, asked: Asked
+    core: OpenIndex, snapshot: Snapshot, asked: Asked
 ) -> list[tuple[str, dict[int, int], int]]:
     """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
     assert asked.labels is not None
-    ids, gone = ledger.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = core.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # Of a document that is cut the first passage stands for all.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

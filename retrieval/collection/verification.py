@@ -71,7 +71,7 @@ def _check_numbers(ledger: Ledger, snapshot: Snapshot) -> None:
     if len(index) != state.rows:
         name = state.files["codes"].name
         raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
-    expected = state.rows - len(snapshot.hidden)
+    expected = snapshot.searchable_count
     if moments.n != expected:
         name = state.files["moments"].name
         raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import stacked
 from slimdex.indexes.timing import stage
@@ -22,6 +22,9 @@ from ..search.fused import FusedSearch
 from ..search.request import PASSAGE, SearchRequest
 from .snapshot import Snapshot
 
+READ_AT_ONCE = 1024
+"""Documents per read when iterating over all of them."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -33,6 +36,11 @@ class View:
 
     store: DocumentStore
     snapshot: Snapshot
+
+    def opened(self) -> View:
+        """Open the documents' files, so that they can be read when they are gone."""
+        self.snapshot.documents()
+        return self
 
     def fusion(self, request: SearchRequest) -> Fusion | None:
         """How lexical search counts in a request; None if it does not.
@@ -83,6 +91,11 @@ class View:
             min(k, snapshot.state.rows),
         )
 
+    def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:
+        """As `nearest`, with documents by their first rows, which `compact` renumbers."""
+        scores, rows = self.nearest(request)
+        return scores, self.snapshot.document_rows.documents(rows)
+
     def _allowed(self, where: str | None) -> Rows | None:
         """All rows of the documents that a condition holds for; None without one."""
         if where is None:
@@ -115,6 +128,17 @@ class View:
             return self.store.documents.read(rows, self.snapshot.epoch)
         return file.documents(rows, self.snapshot.columns)
 
+    def every_document(self) -> Iterator[Document]:
+        """Iterate over the documents, in the order of their rows."""
+        rows = self.snapshot.live_documents()
+        for part in batches(len(rows), READ_AT_ONCE):
+            try:
+                found = self.documents(rows[part].tolist())
+            except RenumberedError as error:
+                path = self.snapshot.path
+                raise InputError(f"{path} was compacted meanwhile; begin again") from error
+            yield from (found[int(row)] for row in rows[part])
+
     def by_id(self, ids: Sequence[str]) -> list[Document]:
         """The documents of these ids, in their order.
 
@@ -128,6 +152,12 @@ class View:
             raise RenumberedError  # added since: the next snapshot has them
         found = self.documents([rows[id] for id in ids])
         return [found[rows[id]] for id in ids]
+
+    def where(self, where: str) -> list[Document]:
+        """The documents that a condition holds for, in the order of their rows."""
+        rows = self.rows_where(where).tolist()
+        found = self.documents(rows)
+        return [found[row] for row in rows]
 
     def rows_where(self, where: str) -> Rows:
         """First rows of live documents that a condition holds for, in order."""

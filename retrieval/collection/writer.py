@@ -1,7 +1,7 @@
-"""Changes: what a writer does to an index. Each ends in one commit and the snapshot it makes.
+"""Changes of an index: each ends in one commit, and shows the snapshot of it to searches.
 
-Those who search an older snapshot go on undisturbed: what it holds in memory is never changed
-under it, and its files stay readable for it when they are removed from the folder.
+Searches of an older snapshot are not disturbed: its arrays in memory never change, and its files
+stay readable when they are removed from the folder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .derived_documents import with_documents, with_new_documents
 from .derived_words import with_new_words, with_words
 from .index_files import encode_rows, fit, save_codes
 from .ledger import BlockFile, Grown, Ledger
+from .open_index import OpenIndex
 from .snapshot import Loaded, Snapshot
 
 
@@ -52,15 +53,24 @@ class Added:
     encoded: int = 0
 
 
-def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
-    """All rows of some documents go: their vectors leave the moments, no reader sees them more."""
-    moments = ledger.moments().subtract(ledger.moments_of(rows))
-    ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
-    return snapshot.without(rows, ledger)
+def delete(core: OpenIndex, documents: Rows) -> None:
+    """Delete documents by their first rows, and subtract their vectors from the moments."""
+    if not len(documents):
+        return
+    with core.change():
+        ledger, snapshot = core.ledger, core.snapshot
+        rows = snapshot.document_rows.all_rows(documents)
+        moments = ledger.moments().subtract(ledger.moments_of(rows))
+        ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
+        core.show(snapshot.without(rows, ledger))
 
 
-def add_pending(ledger: Ledger, snapshot: Snapshot, gone: Rows = NO_ROWS) -> tuple[Snapshot, Added]:
-    """Staged documents, all encoded, become visible; those go whose ids they have, and `gone`."""
+def add_pending(core: OpenIndex, gone: Rows) -> Added:
+    """Commit the staged documents, all encoded; delete those of the same ids, and `gone`.
+
+    Within `core.change()`.
+    """
+    ledger, snapshot = core.ledger, core.snapshot
     old, store = ledger.state, ledger.store
     vectors, replaced_documents = ledger.vectors(old.staged), store.ids.replaced(old.rows)
     rows = ledger.document_rows(old.staged)
@@ -81,48 +91,61 @@ def add_pending(ledger: Ledger, snapshot: Snapshot, gone: Rows = NO_ROWS) -> tup
     deleted = np.union1d(snapshot.deleted, replaced)
     there = rows.number_before(old.rows)
     count = rows.number_before(old.staged) - there
-    added = Added(count, len(replaced_documents), notes, deleted=len(gone))
-    return Snapshot.of(ledger, deleted, loaded, words), added
+    core.show(Snapshot.of(ledger, deleted, loaded, words))
+    return Added(count, len(replaced_documents), notes, deleted=len(gone))
 
 
-def refit(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, list[str]]:
-    """Reducer, metric and codes anew by other settings; also what the user should know."""
-    requested, moments = settings.checked(ledger.state.dim), ledger.moments()
-    fitted, notes = requested.fitted(moments)
-    state = replace(ledger.next_state(), requested=requested)
-    state, grown = with_documents(ledger, state)
-    state = fit(ledger.path, state, ledger.vectors(), moments, fitted)
-    return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown)), notes
+def refit(core: OpenIndex, settings: Settings) -> list[str]:
+    """Fit reducer, metric and codes by other settings; returns notes for the user."""
+    with core.change():
+        ledger, snapshot = core.ledger, core.snapshot
+        if not len(snapshot):
+            raise InputError(f"{core.path} holds no documents; expected some to fit on")
+        requested, moments = settings.checked(ledger.state.dim), ledger.moments()
+        fitted, notes = requested.fitted(moments)
+        state = replace(ledger.next_state(), requested=requested)
+        state, grown = with_documents(ledger, state)
+        state = fit(ledger.path, state, ledger.vectors(), moments, fitted)
+        core.show(Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown)))
+        return notes
 
 
-def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Snapshot:
-    """What was proved of the settings in force is kept with them; nothing else changes."""
-    ledger.commit(replace(ledger.state, certificate=certificate))
-    return replace(snapshot, state=ledger.state)
+def keep_certificate(core: OpenIndex, certificate: Certificate) -> None:
+    """Keep a proof about the settings in force."""
+    with core.change():
+        core.ledger.commit(replace(core.state, certificate=certificate))
+        core.show(replace(core.snapshot, state=core.state))
 
 
-def index_words(ledger: Ledger, snapshot: Snapshot, wanted: bool) -> Snapshot:
-    """The words of all documents are indexed, or not any more, which ends what `auto` was."""
-    state = ledger.next_state()
-    if wanted:
-        state = with_new_words(ledger, replace(state, words=state.new_name("words")))
-    else:
-        state = replace(state, words=None, hybrid=None)
-    ledger.commit(state)
-    return replace(snapshot, state=ledger.state, _words=[])
+def index_words(core: OpenIndex, wanted: bool) -> None:
+    """Index the words of all documents, or drop that index, and with it the choice of `auto`."""
+    with core.change():
+        if core.is_empty:
+            raise InputError(f"{core.path} holds no documents; expected some to index words of")
+        ledger, state = core.ledger, core.ledger.next_state()
+        if wanted:
+            state = with_new_words(ledger, replace(state, words=state.new_name("words")))
+        else:
+            state = replace(state, words=None, hybrid=None)
+        ledger.commit(state)
+        core.show(core.snapshot.with_words(state))
 
 
-def fuse(ledger: Ledger, snapshot: Snapshot, hybrid: str | None) -> Snapshot:
-    """How `auto` fuses meaning and words from now on; nothing else changes."""
-    ledger.commit(replace(ledger.state, hybrid=hybrid))
-    return replace(snapshot, state=ledger.state)
+def keep_fusion(core: OpenIndex, hybrid: str | None) -> None:
+    """Set how `auto` fuses vectors and words."""
+    with core.change():
+        core.ledger.commit(replace(core.state, hybrid=hybrid))
+        core.show(replace(core.snapshot, state=core.state))
 
 
-def rebuild(ledger: Ledger, snapshot: Snapshot, fit_anew: bool = False) -> Snapshot:
-    """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
-    settings = ledger.state.settings
-    if settings is None:
-        return snapshot
+def rebuild(core: OpenIndex, fit_anew: bool = False) -> None:
+    """Rebuild the derived files; reducer and metric only if damaged, or with `fit_anew`."""
+    with core.change():
+        if core.state.settings is not None:
+            core.show(_rebuilt(core.ledger, core.snapshot, core.state.settings, fit_anew))
+
+
+def _rebuilt(ledger: Ledger, snapshot: Snapshot, settings: Settings, fit_anew: bool) -> Snapshot:
     if not ledger.state.rows:  # nothing to fit on: the next addition does it
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(ledger, state)
@@ -143,23 +166,28 @@ def rebuild(ledger: Ledger, snapshot: Snapshot, fit_anew: bool = False) -> Snaps
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown))
 
 
-def compact(ledger: Ledger, snapshot: Snapshot) -> Snapshot:
-    """Files without the deleted rows take the place of those with them; answers stay the same.
+def compact(core: OpenIndex) -> int:
+    """Replace the files by copies without the deleted rows; returns how many documents those were.
 
-    The reducer, the metric and the codebooks are kept, so that each row's code is what it was.
+    The reducer, the metric and the codebooks are kept, and with them each row's code.
 
     Raises
     ------
     CorruptError
         If a block of vectors or norms is damaged: its copy would get a checksum of its own.
     """
-    try:
-        state, files, loaded = _compacted(ledger, snapshot)
-    except BaseException:
-        ledger.remove_strays()
-        raise
-    ledger.commit_compacted(state, files)
-    return Snapshot.of(ledger, NO_ROWS, loaded)
+    with core.change():
+        ledger, snapshot = core.ledger, core.snapshot
+        if not snapshot.deleted_count:
+            return 0
+        try:
+            state, files, loaded = _compacted(ledger, snapshot)
+        except BaseException:
+            ledger.remove_strays()
+            raise
+        ledger.commit_compacted(state, files)
+        core.show(Snapshot.of(ledger, NO_ROWS, loaded))
+        return snapshot.deleted_count
 
 
 def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFile], Loaded | None]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +232,12 @@ class TransformerEncoder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process loads the model by itself, from where it is: it is not sent there."""
-        return _loaded, (self.spec(), self._trusted, self._batch_tokens)
+        made = partial(
+            encoder_from_spec,
+            trust_remote_code=self._trusted,
+            batch_tokens=self._batch_tokens,
+        )
+        return made, (self.spec(),)
 
     def fastest(self) -> TransformerEncoder:
         """This encoder; or the same in int8, if that is faster here and its vectors hold.
@@ -410,7 +415,11 @@ class TransformerEncoder:
 
 
 def encoder_from_spec(
-    spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
+    spec: dict[str, Any],
+    *,
+    model: str | None = None,
+    trust_remote_code: bool = False,
+    batch_tokens: int | None = None,
 ) -> TransformerEncoder:
     """The encoder that an index was built with, checked to be the same.
 
@@ -445,6 +454,7 @@ def encoder_from_spec(
         query_prompt=query,
         document_prompt=document,
         trust_remote_code=bool(spec.get("trust_remote_code")),
+        batch_tokens=batch_tokens,
     )
     found = encoder.spec()
     for key in ("sha256", "pooling", "head", *(["revision"] if model is None else [])):
@@ -453,12 +463,6 @@ def encoder_from_spec(
                 f"model {found['model']!r} has {key} {found.get(key)}; "
                 f"the index was built with {spec[key]}"
             )
-    return encoder
-
-
-def _loaded(spec: dict[str, Any], trusted: bool, batch_tokens: int | None) -> TransformerEncoder:
-    encoder = encoder_from_spec(spec, trust_remote_code=trusted)
-    encoder._batch_tokens = batch_tokens
     return encoder
 
 

@@ -10,7 +10,8 @@ from slimdex.indexes.errors import InputError
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection.collection import Collection
-from ..collection.snapshot import Snapshot
+from ..collection.open_index import OpenIndex
+from ..collection.view import View
 from . import (
     faiss_folder,
     npz_file,
@@ -113,32 +114,30 @@ def export(
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
     if to in ROW_FORMATS:
-        return _export_rows(collection, path, to, vectors, where)
+        return _export_rows(collection.core, path, to, vectors, where)
     if where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: it holds no documents")
-    return _export_model(collection, path, to, vectors)
+    return _export_model(collection.core, path, to, vectors)
 
 
-def _export_rows(
-    collection: Collection, path: Path, to: str, vectors: str, where: str | None
-) -> Exported:
+def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:
     made = ROW_FORMATS[to]
 
-    def written(new: Path, snapshot: Snapshot) -> Exported:
-        chosen = Selection.of(collection, snapshot, vectors, where)
+    def written(new: Path, view: View) -> Exported:
+        chosen = Selection.of(view, vectors, where)
         notes = made.write(chosen, new)
         counts = len(chosen), chosen.count_documents()
         return Exported(to, path, vectors, chosen.dim, *counts, notes)
 
     def write(new: Path) -> Exported:
-        return collection._current.read(lambda snapshot: written(new, snapshot))
+        return core.read(lambda view: written(new, view))
 
     check_new(path, made.kind)
     return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)
 
 
-def _export_model(collection: Collection, path: Path, to: str, vectors: str) -> Exported:
+def _export_model(core: OpenIndex, path: Path, to: str, vectors: str) -> Exported:
     check_new(path)
-    model = ReducedModel.of(collection, vectors)
+    model = ReducedModel.of(core, vectors)
     notes = publish_folder(path, lambda new: MODEL_FORMATS[to](model, new))
     return Exported(to, path, vectors, model.dim, None, None, notes)

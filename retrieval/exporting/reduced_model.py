@@ -8,7 +8,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.layers import Dense, Layer, layers_of
 
-from ..collection.collection import Collection
+from ..collection.open_index import OpenIndex
 from ..encoders.opened import OpenedEncoder
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.static_encoder import StaticEncoder
@@ -28,7 +28,7 @@ class ReducedModel:
     layers: list[Layer]
 
     @classmethod
-    def of(cls, collection: Collection, vectors: str) -> ReducedModel:
+    def of(cls, core: OpenIndex, vectors: str) -> ReducedModel:
         """The model of an index.
 
         Raises
@@ -37,12 +37,12 @@ class ReducedModel:
             If there are no documents yet, vectors were given, or the encoder is none of slimdex';
             for a reducer that is no layers.
         """
-        layers = [] if vectors == FULL else layers_of(collection._index.reducer)
-        encoder: Any = collection.encoder
+        layers = [] if vectors == FULL else layers_of(core.reduced_index.reducer)
+        encoder: Any = core.encoder
         if not isinstance(encoder, TransformerEncoder | StaticEncoder):
             kind = encoder.spec().get("type")
             raise InputError(
-                f"{collection.path}: encoder {kind!r}; expected a TransformerEncoder or a "
+                f"{core.path}: encoder {kind!r}; expected a TransformerEncoder or a "
                 "StaticEncoder, whose network is known"
             )
         return cls(encoder, layers)

@@ -12,8 +12,8 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.reduced_index import reduced
 
-from ..collection.collection import Collection
 from ..collection.snapshot import Snapshot
+from ..collection.view import View
 from ..documents import Hit
 from ..search.document_search import hit_of
 
@@ -38,15 +38,12 @@ class Selection:
     vectors : `REDUCED` or `FULL`.
     """
 
-    collection: Collection
-    snapshot: Snapshot
+    view: View
     rows: Rows
     vectors: str
 
     @classmethod
-    def of(
-        cls, collection: Collection, snapshot: Snapshot, vectors: str, where: str | None = None
-    ) -> Selection:
+    def of(cls, view: View, vectors: str, where: str | None = None) -> Selection:
         """The rows of all documents that have text, or of those that a condition holds for.
 
         Raises
@@ -54,19 +51,21 @@ class Selection:
         InputError
             If there are none, or `where` is no condition.
         """
-        documents = (
-            snapshot.live_documents()
-            if where is None
-            else collection._view(snapshot).rows_where(where)
-        )
+        snapshot = view.snapshot
+        documents = snapshot.live_documents() if where is None else view.rows_where(where)
         rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
         if not len(rows):
             said = "no documents" if where is None else f"where {shortened(where)} holds for none"
-            raise InputError(f"{collection.path}: {said} with text; expected some to export")
-        return cls(collection, snapshot, rows, vectors)
+            raise InputError(f"{snapshot.path}: {said} with text; expected some to export")
+        return cls(view, rows, vectors)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that has the rows."""
+        return self.view.snapshot
 
     @property
     def dim(self) -> int:
@@ -100,13 +99,13 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """The ids of the documents that some of the rows are of, one for each."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.collection._store.ids.of(firsts, self.snapshot.epoch)
+        found = self.view.store.ids.of(firsts, self.snapshot.epoch)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
         """The documents and passages of some of the rows, with no score."""
         firsts = self.firsts(rows)
-        found = self.collection._view(self.snapshot).documents(np.unique(firsts).tolist())
+        found = self.view.documents(np.unique(firsts).tolist())
         return [
             hit_of(found[first], row - first, 0.0)
             for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)
@@ -114,4 +113,4 @@ class Selection:
 
     def table(self, documents: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of some documents, by their first rows (n,)."""
-        return self.collection._store.documents.arrow(documents, self.snapshot.epoch)
+        return self.view.store.documents.arrow(documents, self.snapshot.epoch)

@@ -113,7 +113,7 @@ class SlimdexDocumentStore:
         return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
 
     def _vectors(self, documents: list[Document]) -> Any:
-        if not self.collection._has_no_encoder:
+        if self.collection.core.has_encoder:
             return None
         if lacking := [d.id for d in documents if d.embedding is None]:
             raise DocumentStoreError(
@@ -124,7 +124,7 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         if not filters:
             return None
-        return as_sql(condition(filters, self.collection._store.columns.committed))
+        return as_sql(condition(filters, self.collection.core.store.columns.committed))
 
 
 def condition(filters: Mapping[str, Any], columns: Any) -> Condition:

@@ -20,6 +20,7 @@ from slimdex.indexes.settings import Settings
 
 from ..collection.collection import Collection
 from ..collection.cutting import AUTO, OFF, passage_tokens
+from ..collection.open_index import OpenIndex
 from ..collection.query_pools import encoded
 from ..conditions import Compare, as_sql
 from ..documents import Document
@@ -140,7 +141,7 @@ class SlimdexSearch:
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
-        snapshot, info = collection._snapshot, collection.info()
+        snapshot, info = collection.core.snapshot, collection.info()
         assert snapshot.state.settings is not None
         disk = round(info["memory"]["disk_bytes_per_vector"] * snapshot.state.rows)
         sizes = Sizes.of(
@@ -175,7 +176,7 @@ class SlimdexSearch:
             found = {name: {} for name in names}
         else:
             vectors = encoded(self.encoder, _texts(queries))
-            found = _answers(self._collection, names, vectors, top_k, top_ranked)
+            found = _answers(self._collection.core, names, vectors, top_k, top_ranked)
         self.clear()
         return found
 
@@ -244,29 +245,30 @@ def _texts(queries: Any) -> list[str]:
 
 
 def _answers(
-    collection: Collection,
+    core: OpenIndex,
     names: Sequence[str],
     vectors: Matrix,
     top_k: int,
     top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
     """The nearest to queries (q, d), or with `top_ranked` those of a query's own list."""
-    ids = collection._store.ids.by_row(collection._state.rows)
+    ids = core.store.ids.by_row(core.state.rows)
     if top_ranked is not None:
         lists = [top_ranked.get(name) or [] for name in names]
         answers = [
-            _of_list(collection, vector[None], listed, top_k)
+            _of_list(core, vector[None], listed, top_k)
             for vector, listed in zip(vectors, lists, strict=True)
         ]
     else:
-        index, rows = collection._index, collection._snapshot.document_rows
+        index, rows = core.reduced_index, core.snapshot.document_rows
         asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
         head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
         def coded(query: Matrix, k: int) -> tuple[Matrix, Rows]:
-            return collection._nearest(SearchRequest(vectors=query, limit=k, candidates=0))
+            request = SearchRequest(vectors=query, limit=k, candidates=0)
+            return core.read(lambda view: view.nearest_documents(request))
 
-        search, codes = collection._search_vectors, None if index.metric is None else coded
+        search, codes = core.nearest, None if index.metric is None else coded
         answers = [deep(search, codes, vector[None], top_k, head) for vector in vectors]
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
@@ -275,12 +277,12 @@ def _answers(
 
 
 def _of_list(
-    collection: Collection, query: Matrix, listed: list[str], top_k: int
+    core: OpenIndex, query: Matrix, listed: list[str], top_k: int
 ) -> tuple[list[float], list[int]]:
     """Scores and rows of the best of the listed documents for a query (1, d)."""
     if not listed:
         return [], []
     where = as_sql(Compare("id", "IN", listed))
-    scores, rows = collection._search_vectors(query, len(listed), where)
+    scores, rows = core.nearest(query, len(listed), where)
     found = rows[0] >= 0
     return scores[0][found][:top_k].tolist(), rows[0][found][:top_k].tolist()

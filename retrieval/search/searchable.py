@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -21,6 +22,16 @@ class Searchable(ABC):
     @abstractmethod
     def _found(self, request: SearchRequest) -> Hits:
         """The hits of each query, whatever they score."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is held open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def search(
         self,

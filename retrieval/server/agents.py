@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -81,16 +82,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         version=version("slimdex"),
         log_level="WARNING",
     )
-
-    async def done(name: str | None, command: Command) -> dict[str, Any]:
-        if name is None and len(names) == 1:
-            name = names[0]
-        if name is None or name not in names:
-            raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
-        try:
-            return await do(name, command) | {"index": name}
-        except SlimdexError as error:
-            raise ToolError(str(error)) from error
+    done = partial(_done, names, do)
 
     @server.tool(annotations=READS)
     async def search(
@@ -140,6 +132,17 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         )
 
     return server
+
+
+async def _done(names: Sequence[str], do: Do, name: str | None, command: Command) -> dict[str, Any]:
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name is None or name not in names:
+        raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
+    try:
+        return await do(name, command) | {"index": name}
+    except SlimdexError as error:
+        raise ToolError(str(error)) from error
 
 
 def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:

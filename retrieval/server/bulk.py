@@ -14,6 +14,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
 
+from ..collection.adding import add_given
 from ..collection.collection import Collection
 from ..collection.writer import Added
 from ..documents import id_text
@@ -82,7 +83,7 @@ async def commit(index: ServedIndex, body: Any) -> Durable:
     documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
     if not documents:
         raise InputError("no documents; expected at least one")
-    added = await index.change(lambda collection: collection._add_given(documents))
+    added = await index.change(lambda collection: add_given(collection.core, documents))
     return Durable().and_then(added, len(body) if isinstance(body, list) else 1)
 
 
@@ -110,7 +111,7 @@ def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:
     documents = _last(_parsed(lines), "line")
     try:
-        return collection._add_given(documents)
+        return add_given(collection.core, documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 

@@ -18,6 +18,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.timing import spent
 
+from ..collection.adding import add_given
 from ..collection.collection import Collection
 from ..collection.writer import Added
 from ..commands import Command, Search
@@ -78,7 +79,7 @@ class ServedIndex:
         self.senders = 0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        self._columns = _Fact(self, lambda collection: collection._store.columns.facts())
+        self._columns = _Fact(self, lambda collection: collection.core.store.columns.facts())
         self._chance = _Fact(self, Collection.chance_score)
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
@@ -189,17 +190,17 @@ class ServedIndex:
     async def load(self) -> None:
         """Load the encoder and the codes, as the first query would have to."""
         collection = self.collection
-        if collection._is_empty:
+        if collection.core.is_empty:
             return
-        if not collection._has_no_encoder:
+        if collection.core.has_encoder:
             request = SearchRequest(["slimdex"], limit=1)
             await self._found(request)  # a large model may take longer than a search
         else:
-            await self.read(lambda collection: collection._index)
+            await self.read(lambda collection: collection.core.reduced_index)
 
     async def can_read(self) -> bool:
         """Whether the catalog can be read; one that failed is opened again, if that can be."""
-        store = self.collection._store
+        store = self.collection.core.store
         if not store.database.is_usable:
             with suppress(SlimdexError, OSError):
                 await self.read(lambda _: store.database.ensure_open())
@@ -268,7 +269,7 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if one came after the other
-        return [self.collection._add_given([*last.values()])] * len(documents)
+        return [add_given(self.collection.core, [*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
         """Requests that differ only in their queries are one search."""
@@ -304,7 +305,7 @@ class _Fact(Generic[T]):
         return await asyncio.shield(task)
 
     def _begun(self) -> asyncio.Task[T]:
-        state = self._index.collection._snapshot.state
+        state = self._index.collection.core.snapshot.state
         present, task = (state.generation, state.rows), self._task
         if task is None or self._state != present or (task.done() and task.exception()):
             self._state, self._task = present, (task := asyncio.create_task(self._worked_out()))

@@ -72,10 +72,10 @@ class Service:
             for name, place in places.items():
                 collection = open_one(place)
                 undo.callback(collection.close)
-                if collection.lacks_encoder:
+                if (core := collection.core).lacks_encoder:
                     raise InputError(
-                        f"{place}: its encoder is {collection._state.encoder}, which only Python "
-                        "can pass; expected an index that was built with a model"
+                        f"{place}: its encoder is {core.state.encoder}, which only Python can "
+                        "pass; expected an index that was built with a model"
                     )
                 service.indexes[name] = ServedIndex(
                     name, collection, service.limits, service.metrics, conditional

@@ -58,7 +58,7 @@ def by_file(path: Path, rows: Rows) -> None:
         build(path, sources, WordEncoder, Settings())[0].close()
         return
     with Collection.open(path, WordEncoder()) as collection:
-        add(collection, sources)
+        add(collection.core, sources)
 
 
 def by_http(
@@ -117,7 +117,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
-        return collection._store.columns.committed, {d.id: dict(d.metadata) for d in collection}
+        return collection.core.store.columns.committed, {d.id: dict(d.metadata) for d in collection}
 
 
 SCALARS = {
@@ -190,8 +190,8 @@ def test_a_text_is_read_as_the_column_type_or_refused(
     tmp_path: Path, way: str, type_: str, text: Any, wrong: Any
 ) -> None:
     path = tmp_path / "x"
-    with Collection.create(path, WordEncoder()) as collection, collection._ledger.transaction():
-        collection._store.columns.declare({"v": type_})
+    with Collection.create(path, WordEncoder()) as collection, collection.core.ledger.transaction():
+        collection.core.store.columns.declare({"v": type_})
     WAYS["dicts"](path, [{"id": "a", "text": "one", "v": text}])
     WAYS[way](path, [{"id": "b", "text": "two", "v": text}])
     columns, found = held(path)

@@ -41,7 +41,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
     encoder = GivenEncoder(workload.dim)
     with Collection.create(folder, encoder, settings, stored=workload.stored) as collection:
         collection.add(documents, vectors=vectors)
-        info, memory = collection.info(), collection._index.nbytes
+        info, memory = collection.info(), collection.core.reduced_index.nbytes
     assert info["search"].get("lists", 0) == workload.lists
     assert info["settings"]["kind"] == workload.resolved_kind
     return {re.split("[-.]", name)[0]: size for name, size in info["files"].items()}, memory

@@ -98,7 +98,7 @@ def test_a_build_for_a_target(run: Run) -> None:
     assert code == 0
     assert "chosen: " in err
     with Collection.open("x", read_only=True) as collection:
-        certificate = collection._state.certificate
+        certificate = collection.core.state.certificate
     assert certificate is not None
     assert certificate.target == 0.9
 

@@ -25,7 +25,7 @@ from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection.collection import Collection
 with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
-        push(collection, server)
+        push(collection.core, server)
 """
 STARTS_SECONDS = 60
 

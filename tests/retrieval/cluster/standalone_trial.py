@@ -36,19 +36,19 @@ class Standalone:
         from milvus import MilvusServer, MilvusServerConfig
 
         config = MilvusServerConfig(data_dir=folder)
-        self._server = MilvusServer(config, wait_for_started=False)
+        self.server = MilvusServer(config, wait_for_started=False)
         self.start()
 
     def start(self) -> None:
-        self._server.start()
-        self.uri = f"http://127.0.0.1:{self._server.listen_port}"
+        self.server.start()
+        self.uri = f"http://127.0.0.1:{self.server.listen_port}"
         await_server(self.uri, STARTS_SECONDS)
 
     def kill(self) -> None:
-        process = self._server.server_proc
+        process = self.server.server_proc
         process.kill()
         process.wait()
-        self._server.server_proc = None
+        self.server.server_proc = None
 
 
 def conditions(server: Server) -> tuple[int, list[str]]:
@@ -78,15 +78,15 @@ def main(package: str, index: str, folder: str, out: str) -> None:
             said["version"] = server.can.version
             said["conditions"], said["wrong"] = conditions(server)
             try:
-                push(collection, server, options=PushOptions(rescored="there"))
+                push(collection.core, server, options=PushOptions(rescored="there"))
             except InputError as error:
                 said["there"] = str(error)
             said["kinds"] = {}
             for kind in KINDS:
-                push(collection, server, options=PushOptions(kind))
+                push(collection.core, server, options=PushOptions(kind))
                 said["kinds"][kind] = pushed_faults(Path(index), standalone.uri)
             with MilvusCollection(standalone.uri, index=index, encoder=ReadingEncoder()) as found:
-                found._server.consistency = "Strong"
+                found.server.consistency = "Strong"
                 hits = found.search_many(asked, 7, "n < 90", candidates=1000)
                 said["answers"] = [[hit.id for hit in own] for own in hits]
                 said["gone"] = [killed(standalone, lambda: found.search(asked[0]))]
@@ -95,10 +95,10 @@ def main(package: str, index: str, folder: str, out: str) -> None:
             report = _killer(standalone)
             options = PushOptions("HNSW")
             with listening(report):
-                said["gone"].append(refused(lambda: push(collection, server, options=options)))
+                said["gone"].append(refused(lambda: push(collection.core, server, options=options)))
         standalone.start()
         with Server(standalone.uri) as server:
-            push(collection, server, options=PushOptions("HNSW"))
+            push(collection.core, server, options=PushOptions("HNSW"))
         said["mended"] = pushed_faults(Path(index), standalone.uri)
     standalone.kill()
     Path(out).write_text(json.dumps(said))

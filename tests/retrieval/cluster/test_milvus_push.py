@@ -37,7 +37,7 @@ NAMES = Names.asked("notes_index")
 
 def pushed(index: Path, server: Server, options: PushOptions | None = None) -> PushResult:
     with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
-        return push(collection, server, options=options)
+        return push(collection.core, server, options=options)
 
 
 def rows_there(server: Server) -> dict[int, dict[str, Any]]:
@@ -51,12 +51,12 @@ def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) ->
     done = pushed(index, empty)
     found = rows_there(empty)
     with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
-        snapshot, documents = collection._snapshot, list(collection)
+        snapshot, documents = collection.core.snapshot, list(collection)
         numbers = {d.id: max(len(d.passages), 1) for d in documents}
         assert set(found) == {key_of(id, i) for id, count in numbers.items() for i in range(count)}
         assert done.sent == done.rows == len(found) == sum(numbers.values()) > COUNT
         first = {d.id: i for d, i in zip(documents, snapshot.live_documents(), strict=True)}
-        vector = collection._vectors.take(np.array([first["d30"]]))
+        vector = collection.core.ledger.vectors().take(np.array([first["d30"]]))
         expected = reduced(snapshot.index.reducer, vector)[0]
     row = found[key_of("d30", 0)]
     np.testing.assert_allclose(row["vector"], expected, atol=1e-6)
@@ -140,11 +140,11 @@ def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, inde
         Server(empty.uri) as own,
     ):
         before = [hit.id for hit in old.search("word8 word3", 5)]
-        assert old._folder is not None
-        old._folder.close()
+        assert old.folder is not None
+        old.folder.close()
         with Collection.open(index, ReadingEncoder()) as collection:
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
-        old._folder = Collection.open(index, ReadingEncoder(), read_only=True)
+        old.folder = Collection.open(index, ReadingEncoder(), read_only=True)
         (stale,) = pushed_faults(index, empty.uri)
         assert stale.endswith("the index was reduced anew since; push it again")
         done = pushed(index, own)
@@ -228,10 +228,10 @@ def test_a_server_that_is_killed_while_pushed_to(
                     pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
                     listening(fail),
                 ):
-                    push(collection, server)
+                    push(collection.core, server)
             process.start()
         with Server(process.uri) as server:
-            assert push(collection, server).rows == len(rows_there(server))
+            assert push(collection.core, server).rows == len(rows_there(server))
     assert pushed_faults(index, process.uri) == []
     with MilvusCollection(process.uri, index=index, encoder=ReadingEncoder()) as found:
         process.kill()
@@ -393,6 +393,6 @@ def test_lists_stay_as_many_as_the_collection_was_made_with(empty: Server, index
         collection.compact()
     assert not pushed(index, empty).is_new
     with MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder()) as found:
-        assert found._pushed.rows < 50
-        params = found._pushed.index_kind.search(10, filtered=True)
+        assert found.pushed.rows < 50
+        params = found.pushed.index_kind.search(10, filtered=True)
     assert params == {"nprobe": first.rows // 39}

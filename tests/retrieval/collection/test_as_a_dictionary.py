@@ -30,8 +30,10 @@ from hypothesis.stateful import (
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog import database
+from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.lexical.tokens import name_words, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
@@ -166,8 +168,11 @@ class CollectionMachine(RuleBasedStateMachine):
         had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
         encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        rows = self.collection._store.ids.rows
-        added = self.collection._add(_documents(documents), missing=lambda first: rows(gone))
+        rows = self.collection.core.store.ids.rows
+        added = adding.add(
+            self.collection.core,
+            Addition(_documents(documents), missing=lambda first: rows(gone)),
+        )
         assert added.unchanged == same
         assert added.documents == len(documents) - same
         assert added.replaced == len(going)
@@ -203,9 +208,9 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.collection.compact()
-        assert len(self.collection._snapshot.deleted) == 0
+        assert len(self.collection.core.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
-        assert len(self.collection._vectors) == rows
+        assert len(self.collection.core.ledger.vectors()) == rows
 
     @rule()
     def reopen(self) -> None:
@@ -350,7 +355,7 @@ class WordsMachine(PassagesMachine):
     def index_words(self, on: bool) -> None:
         self.collection.index_words(on)
 
-    @precondition(lambda self: self.collection._state.words)
+    @precondition(lambda self: self.collection.core.state.words)
     @rule(query=TEXTS.map(" ".join) | IDS)
     def search_words(self, query: str) -> None:
         """Rows with any of the words, no other, each once."""
@@ -364,14 +369,14 @@ class WordsMachine(PassagesMachine):
         hits = self.collection.search_many([query], 1000, hybrid=1.0, per="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.score > 0) == expected
 
-    @precondition(lambda self: self.collection._state.words)
+    @precondition(lambda self: self.collection.core.state.words)
     @rule(query=TEXTS.map(" ".join))
     def search_words_when_compact(self, query: str) -> None:
         """Frequencies are those of an index that is made just now."""
         self.collection.compact()
-        snapshot = self.collection._snapshot
+        snapshot = self.collection.core.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection._store.documents.named_contents(0, snapshot.state.rows)
+            rows = self.collection.core.store.documents.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         found = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

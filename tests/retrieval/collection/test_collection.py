@@ -14,8 +14,11 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import OUR_FILES
+from slimdex.retrieval.building import request
+from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -57,7 +60,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large._vectors.take(np.arange(len(docstrings)))
+    vectors = large.core.ledger.vectors().take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -73,9 +76,9 @@ def test_scores_are_the_cosines_of_the_definition(
 
 
 def test_defaults_on_enough_documents(large: Collection) -> None:
-    settings = large._state.settings
+    settings = large.core.state.settings
     assert settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    assert large._index.index.row_nbytes == 3
+    assert large.core.reduced_index.index.row_nbytes == 3
 
 
 def test_reopened_it_answers_the_same(large: Collection, path: Path) -> None:
@@ -109,8 +112,10 @@ def test_added_in_parts_finds_the_same_as_at_once(
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts._moments.n == whole._moments.n
-    np.testing.assert_allclose(parts._moments.scatter, whole._moments.scatter, rtol=1e-9)
+    assert parts.core.ledger.moments().n == whole.core.ledger.moments().n
+    np.testing.assert_allclose(
+        parts.core.ledger.moments().scatter, whole.core.ledger.moments().scatter, rtol=1e-9
+    )
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
     found = [{h.id for h in hits} for hits in parts.search_many(queries)]
@@ -123,11 +128,11 @@ def test_a_small_collection_grows_into_what_was_asked_for(
 ) -> None:
     collection = Collection.create(path, WordEncoder())
     collection.add(docstrings[:10])
-    assert collection._state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
+    assert collection.core.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
     collection.add(docstrings[10:300])
-    assert collection._state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
+    assert collection.core.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
-    assert collection._state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
+    assert collection.core.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
     assert len(ours(path)) == 8
 
 
@@ -156,7 +161,7 @@ def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordE
     assert [h.text for h in collection.search_many("cat", limit=9)[0] if h.id == "cat"] == [
         "a feline slept"
     ]
-    assert collection._moments.n == 4
+    assert collection.core.ledger.moments().n == 4
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
@@ -166,12 +171,14 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large._moments.n == 1199 - gone
-    kept = np.setdiff1d(np.arange(1200), large._snapshot.deleted)
+    assert len(large) == large.core.ledger.moments().n == 1199 - gone
+    kept = np.setdiff1d(np.arange(1200), large.core.snapshot.deleted)
     from slimdex.indexes.moments import Moments
 
-    expected = Moments(48).update(large._vectors.take(kept))
-    np.testing.assert_allclose(large._moments.covariance(), expected.covariance(), atol=1e-8)
+    expected = Moments(48).update(large.core.ledger.vectors().take(kept))
+    np.testing.assert_allclose(
+        large.core.ledger.moments().covariance(), expected.covariance(), atol=1e-8
+    )
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert len(again.search_many("anything", limit=2000)[0]) == len(again) == 1199 - gone
@@ -262,8 +269,8 @@ def test_reduce_without_encoding(
     large.reduce(settings)
     assert large.search_many(query, limit=1)[0][0].id == best
     assert len(large.encoder.encoded) == encoded + 1  # type: ignore[attr-defined]
-    assert large._state.requested == settings
-    assert ours(path) == large._state.file_names
+    assert large.core.state.requested == settings
+    assert ours(path) == large.core.state.file_names
     large.close()
     with Collection.open(path, WordEncoder(), read_only=True) as again:
         assert again.search_many(query, limit=1)[0][0].id == best
@@ -284,25 +291,25 @@ def test_interrupted_it_goes_on_where_it_stopped(
     monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 256)
     collection = Collection.create(path, Flaky())
     with pytest.raises(Stopped):
-        collection._add(docstrings, source="them")
+        adding.add(collection.core, Addition(docstrings, source="them"))
     assert len(collection) == 0
     with pytest.raises(InputError, match="unfinished build: run it again"):
-        collection._search_vectors(np.zeros((1, 48), dtype=np.float32))
+        collection.core.nearest(np.zeros((1, 48), dtype=np.float32))
     collection.close()
     encoder = WordEncoder()
     with Collection.open(path, encoder) as again:
-        assert again._state.unfinished
-        assert again._state.encoded == 512
-        again._request(Settings(kind="sq8"))
-        again._resume()
+        assert again.core.state.unfinished
+        assert again.core.state.encoded == 512
+        request(again.core, Settings(kind="sq8"))
+        adding.resume(again.core)
         with pytest.raises(InputError, match="expected an unfinished build"):
-            again._request(Settings())
+            request(again.core, Settings())
         with pytest.raises(InputError, match="nothing to resume"):
-            again._resume()
+            adding.resume(again.core)
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
-        assert again._state.settings == Settings(24, kind="sq8")
+        assert again.core.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again._vectors.take(np.arange(1200))
+        vectors = again.core.ledger.vectors().take(np.arange(1200))
     expected = WordEncoder().encode([d.content for d in docstrings])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
@@ -315,12 +322,12 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     with pytest.raises(ZeroDivisionError):
         large.add(SMALL)
     monkeypatch.undo()
-    assert large._state.unfinished
+    assert large.core.state.unfinished
     assert [(h.id, h.score) for h in large.search_many("parse a date")[0]] == before
     assert len(large) == 1200
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
-    assert large._store.ids.by_row(9999)[1200:] == ["other"]
+    assert large.core.store.ids.by_row(9999)[1200:] == ["other"]
     from slimdex.retrieval.collection.repair import verify
 
     large.close()
@@ -342,18 +349,18 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     more = [Document(f"more{i}", f"text {i}") for i in range(64)]
     with pytest.raises(ZeroDivisionError):
         large.add(more)
-    pending = large._state
+    pending = large.core.state
     assert pending.encoded == 1232
     with pytest.raises(InputError):
         large.add([])
     with pytest.raises(InputError):
         large.add([Document("x", "a"), Document("x", "b")])
-    assert large._state == pending
+    assert large.core.state == pending
     monkeypatch.undo()
     large.reduce(Settings(kind="sq8"))
     large.delete([docstrings[0].id])
-    assert large._state.encoded == 1232
-    assert large._resume().documents == 64
+    assert large.core.state.encoded == 1232
+    assert adding.resume(large.core).documents == 64
     assert len(large) == 1263
     assert large.search_many("text 63", limit=1)[0][0].id.startswith("more")
 
@@ -378,8 +385,8 @@ def test_documents_that_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert not collection._state.unfinished
-    assert collection._store.documents.contents(0, 10) == []
+    assert not collection.core.state.unfinished
+    assert collection.core.store.documents.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)
@@ -400,9 +407,9 @@ def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
         added = collection.add(documents)
-        assert (collection._state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
+        assert (collection.core.state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
         vectors = collection.encoder.encode(["w3 w4 w5 w6"])
-        _, rows = collection._search_vectors(vectors, 28)
+        _, rows = collection.core.nearest(vectors, 28)
     assert {row % 25 for row in rows[0].tolist()} == {3}
 
 
@@ -510,28 +517,28 @@ def test_readers_share(path: Path, encoder: WordEncoder) -> None:
 
 
 def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:
-    codes = large._state.files["codes"]
+    codes = large.core.state.files["codes"]
     large.add([Document("new", "a completely new zebra")])
-    assert large._state.files["codes"] == codes
+    assert large.core.state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder(), read_only=True) as again:
         assert again.search_many("new zebra", limit=1)[0][0].id == "new"
-        assert len(again._index) == 1201
+        assert len(again.core.reduced_index) == 1201
 
 
 def test_codes_are_written_again_for_many_however_they_came(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.collection.index_files.TAIL_ROWS", 50)
-    codes = large._state.files["codes"]
+    codes = large.core.state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
-    assert large._state.files["codes"] == codes
+    assert large.core.state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
-        assert again._state.files["codes"] != codes
+        assert again.core.state.files["codes"] != codes
         again.add([Document("c", "one more zebra")])
-        assert again._state.files["codes"].name == "codes-000004.faiss"
+        assert again.core.state.files["codes"].name == "codes-000004.faiss"
         assert again.search_many("one more zebra", limit=1)[0][0].id == "c"
 
 
@@ -541,7 +548,7 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
     for name in ("codes-000099.faiss", "reducer-000099.safetensors.tmp", "notes.txt"):
         (path / name).write_text("x")
     with Collection.open(path, encoder) as collection:
-        assert ours(path) == collection._state.file_names
+        assert ours(path) == collection.core.state.file_names
     assert (path / "notes.txt").exists()
 
 

@@ -27,7 +27,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     """All files of an index that were not the catalog's."""
     with Collection.create(path, ReadingEncoder(max_length=12), Settings(24)) as collection:
         if workers is not None:
-            collection._ledger.workers = workers
+            collection.core.ledger.workers = workers
         collection.add(documents[:700])
         collection.add([*documents[600:], Document("empty", "")])
         catalog = [(d.id, d.text) for d in collection]
@@ -80,8 +80,8 @@ def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
 
 def test_an_error_names_the_documents(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection._ledger.workers = Failing()
-        collection._ledger.workers.computed = 1
+        collection.core.ledger.workers = Failing()
+        collection.core.ledger.workers.computed = 1
         with pytest.raises(EncodingError, match="encoding the documents 'a' to 'b': 6") as caught:
             collection.add([Document("a", "one"), Document("b", "two")])
     assert caught.value.ids == ("a", "b")

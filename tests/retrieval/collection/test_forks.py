@@ -39,13 +39,13 @@ SEARCHES = """
 
     def among(how):
         if how == "inherited":
-            return opened._search_vectors(vectors, 5)[1].tolist()
+            return opened.core.nearest(vectors, 5)[1].tolist()
         with Collection.open(sys.argv[1], read_only=True) as own:
-            return own._search_vectors(vectors, 5)[1].tolist()
+            return own.core.nearest(vectors, 5)[1].tolist()
 
     opened = Collection.open(sys.argv[1], read_only=True)
-    vectors = np.random.default_rng(0).normal(size=(64, opened._state.dim)).astype(np.float32)
-    expected = opened._search_vectors(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
+    vectors = np.random.default_rng(0).normal(size=(64, opened.core.state.dim)).astype(np.float32)
+    expected = opened.core.nearest(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
     print([rows == expected for rows in found])

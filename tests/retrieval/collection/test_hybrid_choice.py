@@ -102,8 +102,8 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
 
 
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
-    snapshot = collection._snapshot
-    rows = {id: row for row, id in enumerate(collection._store.ids.by_row(COUNT))}
+    snapshot = collection.core.snapshot
+    rows = {id: row for row, id in enumerate(collection.core.store.ids.by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
         found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))
@@ -137,6 +137,6 @@ def test_a_gain_has_to_be_sure(
 
     monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
     judged, vectors = [Judged("", {})] * 200, np.zeros((200, 12), np.float32)
-    found = [hybrid_choice.by_labels(collection._snapshot, vectors, judged) for _ in range(100)]
+    found = [hybrid_choice.by_labels(collection.core.snapshot, vectors, judged) for _ in range(100)]
     assert least <= sum(choice.hybrid is not None for choice in found) <= most
     assert {choice.hybrid for choice in found} <= {None, *map(str, FUSIONS)}

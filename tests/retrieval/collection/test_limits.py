@@ -14,8 +14,10 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
+from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
@@ -148,7 +150,11 @@ def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed
 
 
 def test_new_columns_in_other_letters(collection: Collection) -> None:
-    collection._add(
-        [Document("a", "t"), Document("b", "u")], columns=[{"Year": "BIGINT", "year": "DOUBLE"}]
+    adding.add(
+        collection.core,
+        Addition(
+            [Document("a", "t"), Document("b", "u")],
+            columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
+        ),
     )
-    assert collection._store.columns.committed == {"Year": "DOUBLE"}
+    assert collection.core.store.columns.committed == {"Year": "DOUBLE"}

@@ -40,9 +40,9 @@ def built(*specs: str) -> Added:
 
 def added_to(index: str, *specs: str) -> Added:
     with Collection.open(index, read_only=True) as collection:
-        dim = collection._state.dim
+        dim = collection.core.state.dim
     with Collection.open(index, WordEncoder(dim)) as collection:
-        return add(collection, Sources.open(specs))
+        return add(collection.core, Sources.open(specs))
 
 
 def contents(index: str = "rep") -> dict[str, str]:
@@ -159,12 +159,12 @@ def test_a_document_that_the_user_has_called_so_is_not_replaced() -> None:
 def test_an_addition_that_fails_keeps_no_origin() -> None:
     built("jan/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        before = dict(collection._state.origins)
+        before = dict(collection.core.state.origins)
     Path("feb/report.csv").write_text("text,amount\nx,many\n")
     with pytest.raises(ValueError, match="holds BIGINT"):
         added_to("rep", "feb/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        assert collection._state.origins == before
+        assert collection.core.state.origins == before
         assert len(before) == 1
         assert not any("report" in digest or "/" in digest for digest in before.values())
 
@@ -226,7 +226,7 @@ def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
     built("jan/report.csv")
     sources = Sources.open(["feb/report.csv"])
     with Collection.open("rep", Interrupted()) as collection, pytest.raises(KeyboardInterrupt):
-        add(collection, sources)
+        add(collection.core, sources)
     added = added_to("rep", "feb/report.csv")
     assert added.notes[0] == "went on after 0 documents that were encoded before"
     assert contents() == BOTH

@@ -13,6 +13,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vector_file import BLOCK_BYTES, STORED, VectorFile
 from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.reencoding import encode_lost
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
@@ -61,7 +62,7 @@ def vectors_of(path: Path) -> Path:
 
 def mend(path: Path, encoder: WordEncoder) -> None:
     with Collection.open(path, encoder) as collection:
-        collection.encode_lost()
+        encode_lost(collection.core)
 
 
 def answers(path: Path) -> list[tuple[str, float]]:

@@ -140,8 +140,8 @@ def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
 
 
 def test_numbers_that_disagree(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection, collection._store.transaction():
-        collection._store.documents.delete(np.array([0]))
+    with Collection.open(path, WordEncoder()) as collection, collection.core.store.transaction():
+        collection.core.store.documents.delete(np.array([0]))
     (fault,) = verify(path)
     assert "moments" in fault
 

@@ -14,6 +14,7 @@ from slimdex.indexes.int8_rows import packed, packed_width, unpacked
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.reencoding import encode_lost
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
@@ -50,9 +51,9 @@ def check(collection: Collection, texts: dict[str, str]) -> None:
         found = collection.search(query, limit=10)
         assert [hit.score for hit in found] == pytest.approx([s for _, s in expected], abs=1e-5)
         assert found[0].id == expected[0][0]
-    vectors = collection.path / collection._state.vectors
+    vectors = collection.path / collection.core.state.vectors
     assert vectors.suffix == ".i8"
-    assert vectors.stat().st_size == collection._state.rows * packed_width(DIM)
+    assert vectors.stat().st_size == collection.core.state.rows * packed_width(DIM)
     assert packed_width(DIM) == DIM + 4
 
 
@@ -112,7 +113,7 @@ def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) 
         vectors.write_bytes(damaged)
     assert verify(path)[0].startswith(str(vectors))
     with Collection.open(path, WordEncoder(DIM)) as collection:
-        collection.encode_lost()
+        encode_lost(collection.core)
         assert collection.search_many(["word3 text"]) == before
     assert vectors.read_bytes() == content
     assert verify(path) == repair(path) == []
@@ -130,7 +131,7 @@ def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
         cosine = wide[7] @ X[7] / np.linalg.norm(wide[7]) / np.linalg.norm(X[7])
         assert hit.id == "7"
         assert hit.score == pytest.approx(cosine, abs=1e-6)
-        np.testing.assert_array_equal(collection._vectors.take(np.arange(40)), kept(X))
+        np.testing.assert_array_equal(collection.core.ledger.vectors().take(np.arange(40)), kept(X))
 
 
 class Stopped(WordEncoder):

@@ -47,7 +47,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def state(made: Path) -> dict[str, Any]:
     with Collection.open(made, read_only=True) as collection:
-        values: dict[str, Any] = json.loads(collection._state.to_json())
+        values: dict[str, Any] = json.loads(collection.core.state.to_json())
     return values
 
 
@@ -405,7 +405,7 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
     with Collection.open(made, WordEncoder(), read_only=True) as collection:
-        index = collection._index
+        index = collection.core.reduced_index
         index.index.add(np.zeros((5, 24), np.float32))
         index.index.save(find(path, "codes"))
     vouch(path, "codes")
@@ -446,7 +446,7 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
 
 def test_the_configuration_is_locked(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        connection = collection._store.database._connection
+        connection = collection.core.store.database._connection
         for statement in (
             "SET enable_external_access = true",
             "SET lock_configuration = false",
@@ -467,10 +467,10 @@ def test_the_configuration_is_locked(path: Path) -> None:
 def test_a_million_commits(path: Path) -> None:
     """Files' numbers may have more than six digits."""
     with Collection.open(path, WordEncoder()) as collection:
-        ledger = collection._ledger
+        ledger = collection.core.ledger
         ledger.state = replace(ledger.state, generation=999_999)
-        collection.reduce(collection._state.requested)
-        collection.reduce(collection._state.requested)
+        collection.reduce(collection.core.state.requested)
+        collection.reduce(collection.core.state.requested)
     assert find(path, "codes").name == "codes-1000001.faiss"
     assert verify(path) == []
 

@@ -37,8 +37,8 @@ def with_empty(count: int) -> list[Document]:
 
 
 def moments_of_texts(collection: Collection) -> Moments:
-    live = np.setdiff1d(np.arange(collection._state.rows), collection._hidden)
-    return Moments(collection._state.dim).update(collection._vectors.take(live))
+    live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.hidden)
+    return Moments(collection.core.state.dim).update(collection.core.ledger.vectors().take(live))
 
 
 @pytest.mark.slow
@@ -53,15 +53,17 @@ def test_documents_without_text_are_in_no_search(
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
         added = collection.add(with_empty(1000))
         assert "250 of 1,000 documents have no text: no search finds them" in added.notes
-        assert (len(collection), len(collection._hidden)) == (1000, 250)
+        assert (len(collection), len(collection.core.snapshot.hidden)) == (1000, 250)
         for where in (None, "id < '5'", "text = '' OR id = '2'"):
             (hits,) = collection.search_many("party", limit=1000, where=where)
             assert all(hit.text.strip() for hit in hits)
         assert [hit.id for hit in hits] == ["2"]
         assert len(collection.search_many("party", limit=1000)[0]) == 750
-        assert collection._moments.n == 750
+        assert collection.core.ledger.moments().n == 750
         expected = moments_of_texts(collection)
-        np.testing.assert_allclose(collection._moments.scatter, expected.scatter, atol=1e-3)
+        np.testing.assert_allclose(
+            collection.core.ledger.moments().scatter, expected.scatter, atol=1e-3
+        )
         assert collection.info()["without_text"] == 250
     assert verify(tmp_path / "i") == []
 
@@ -78,9 +80,11 @@ def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
         assert "1" in found
         assert not found & {"2", "5", "6", "9", "13", "x"}
         assert collection.info()["without_text"] == 9
-        assert collection._moments.n == len(collection) - 9 == len(found)
+        assert collection.core.ledger.moments().n == len(collection) - 9 == len(found)
         expected = moments_of_texts(collection)
-        np.testing.assert_allclose(collection._moments.scatter, expected.scatter, atol=1e-3)
+        np.testing.assert_allclose(
+            collection.core.ledger.moments().scatter, expected.scatter, atol=1e-3
+        )
     assert verify(tmp_path / "i") == []
     with Collection.open(tmp_path / "i", WordEncoder(), read_only=True) as collection:
         assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found

@@ -48,7 +48,7 @@ def build(path: Path, stored: str) -> None:
 def refit(path: Path, stored: str) -> None:
     """An addition, and a fit after it."""
     with Collection.open(path, WordEncoder(8)) as collection:
-        assert collection._state.stored == stored
+        assert collection.core.state.stored == stored
         assert collection.add(MORE, refit="always").refitted
 
 

@@ -21,9 +21,10 @@ from typing import Any
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.errors import explained
-from slimdex.retrieval.collection import encoding
+from slimdex.retrieval.collection import adding, encoding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder
 
@@ -77,7 +78,12 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
         for id in gone:
             del m[id]
 
-    return Change(lambda c: c._add(documents, missing=lambda first: c._store.ids.rows(gone)), model)
+    return Change(
+        lambda c: adding.add(
+            c.core, Addition(documents, missing=lambda first: c.core.store.ids.rows(gone))
+        ),
+        model,
+    )
 
 
 def reduce(settings: Settings) -> Change:
@@ -262,7 +268,7 @@ def observed(collection: Collection) -> Seen:
     if not len(collection):
         return NOTHING
     found = collection.search_many(QUERIES, limit=1000)
-    has_words = collection._state.words is not None
+    has_words = collection.core.state.words is not None
     worded = collection.search_many(QUERIES, limit=1000, hybrid=1.0) if has_words else []
     return {
         "words": [sorted(hit.id for hit in hits if hit.score > 0) for hits in worded],

@@ -27,15 +27,15 @@ QUERIES = ["parse a date", "remove a directory", "thread lock"]
 def told(path: Path) -> Any:
     """All that an index tells: documents, answers with and without a filter, and its state."""
     with Collection.open(path, ReadingEncoder(max_length=48), read_only=True) as collection:
-        store = collection._store
+        store = collection.core.store
         return (
-            collection._state,
+            collection.core.state,
             store.columns.committed,
-            store.documents.read(range(collection._state.rows)),
-            store.passages.between(0, collection._state.rows),
-            store.ids.by_row(collection._state.rows),
-            store.documents.rows_where("kind = 'function'", collection._state.rows).tolist(),
-            collection._snapshot.deleted.tolist(),
+            store.documents.read(range(collection.core.state.rows)),
+            store.passages.between(0, collection.core.state.rows),
+            store.ids.by_row(collection.core.state.rows),
+            store.documents.rows_where("kind = 'function'", collection.core.state.rows).tolist(),
+            collection.core.snapshot.deleted.tolist(),
             collection.search_many(QUERIES, limit=20),
             collection.search_many(QUERIES, limit=20, where="kind = 'function'"),
         )

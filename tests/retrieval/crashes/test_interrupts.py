@@ -14,6 +14,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.database import Database
+from slimdex.retrieval.collection import adding
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
@@ -64,13 +65,13 @@ def test_interrupted_after_its_commit_a_change_is_seen(
         patch.setattr(Database, place, interrupted)
         with pytest.raises((KeyboardInterrupt, RuntimeError, MemoryError)):
             CHANGES[change](collection)
-    assert collection._state.unfinished == (change == "add")  # after its first commit of three
+    assert collection.core.state.unfinished == (change == "add")  # after its first commit of three
     assert len(collection.search_many("parse a date", limit=700)[0]) == len(collection)
     if change == "add":
-        collection._resume()
+        adding.resume(collection.core)
     collection.add([Document("another", "sort a list")])
-    assert collection._moments.n == len(collection)
-    assert len(collection) == collection._state.rows - len(collection._snapshot.deleted)
+    assert collection.core.ledger.moments().n == len(collection)
+    assert len(collection) == collection.core.state.rows - len(collection.core.snapshot.deleted)
     collection.compact()
     collection.close()
     assert verify(collection.path) == []

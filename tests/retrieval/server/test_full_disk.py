@@ -117,7 +117,7 @@ def give_up(folder: Path, told: Path) -> None:
 
 def spoil(collection: Collection, catalog: Path) -> None:
     """Have DuckDB give up the database by a checkpoint that fails, behind the catalog's back."""
-    database = collection._store.database
+    database = collection.core.store.database
     database.execute(f"CREATE TABLE long AS SELECT '{long_text(0) * 20}' AS text")
     with no_room(catalog), pytest.raises(duckdb.FatalException):
         database.execute("CHECKPOINT")

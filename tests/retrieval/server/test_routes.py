@@ -707,7 +707,7 @@ def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
 
 
 def _held(collection: Collection, may: threading.Event) -> None:
-    with collection._current.change():
+    with collection.core.change():
         assert may.wait(20)
 
 

@@ -16,8 +16,14 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection import adding
 from slimdex.retrieval.sources import given_vectors as given_vectors
-from slimdex.retrieval.sources.given_vectors import ArrayVectors, open_vectors, read_query_vectors
+from slimdex.retrieval.sources.given_vectors import (
+    ArrayVectors,
+    as_given,
+    open_vectors,
+    read_query_vectors,
+)
 
 N, D = 50, 12
 PLAIN = Settings(D, 0.0, 0.0, "flat", 0)
@@ -81,7 +87,7 @@ def test_vectors_that_do_not_fit_leave_nothing(
     with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
         with pytest.raises(InputError, match=message):
             collection.add(documents, vectors=change(X))
-        assert not collection._state.unfinished
+        assert not collection.core.state.unfinished
         collection.add(documents, vectors=X)
         assert len(collection) == N
 
@@ -118,14 +124,16 @@ def test_an_interrupted_addition_wants_the_same_vectors_again(
         collection.add(documents[:20])
         with pytest.raises(KeyboardInterrupt):
             collection.add(documents, vectors=Cut(own))
-        assert collection._state.unfinished
+        assert collection.core.state.unfinished
         with pytest.raises(InputError, match="began with vectors from elsewhere"):
-            collection._resume()
+            adding.resume(collection.core)
         with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
-            collection._resume(vectors=own[:-1])
-        collection._resume(vectors=own)
+            adding.resume(collection.core, as_given(own[:-1]))
+        adding.resume(collection.core, as_given(own))
         assert len(collection) == N
-        np.testing.assert_allclose(collection._vectors.take(np.arange(20, 20 + N)), own, atol=2e-2)
+        np.testing.assert_allclose(
+            collection.core.ledger.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
+        )
 
 
 def test_documents_without_vectors_are_refused_before_they_are_in(
@@ -135,7 +143,7 @@ def test_documents_without_vectors_are_refused_before_they_are_in(
         collection.add(documents[:30], vectors=X[:30].tolist())
         with pytest.raises(InputError, match="expected vectors for these"):
             collection.add(documents[30:])
-        assert not collection._state.unfinished
+        assert not collection.core.state.unfinished
         assert collection.search_many(X[:0]) == []
 
 
@@ -147,7 +155,9 @@ def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: 
     built = slimdex("build", str(source), "--out", out, "--vectors", "EMB", "--json")
     assert built["columns"] == {"year": "INTEGER"}
     with Collection.open(out) as collection:
-        np.testing.assert_allclose(collection._vectors.take(np.arange(N)), X, atol=2e-3)
+        np.testing.assert_allclose(
+            collection.core.ledger.vectors().take(np.arange(N)), X, atol=2e-3
+        )
 
 
 def test_from_a_parquet_column_in_parts(
