@@ -1,4 +1,4 @@
-"""How long work reports where it is: a function the caller passes in."""
+"""Progress reporting: a function that the caller passes in."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """The default: report nothing."""
+    """Report nothing; the default."""

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.json_text import reread
+from slimdex.indexes.json_text import parsed_stored
 
 from .documents import OWN_COLUMNS, Document
 
@@ -181,7 +181,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def restored(
-    columns: Mapping[str, str], values: Sequence[Any], read: Callable[[str], Any] = reread
+    columns: Mapping[str, str], values: Sequence[Any], read: Callable[[str], Any] = parsed_stored
 ) -> dict[str, Any]:
     """Name -> value of one document, from the columns' types and what DuckDB gave.
 

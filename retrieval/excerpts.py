@@ -13,7 +13,7 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 
 from .documents import Hit
 from .encoders.base import Encoder, encode_queries
-from .encoders.transformer import DEFAULT_LENGTH
+from .encoders.tokens import DEFAULT_LENGTH
 
 LENGTH = 160
 """Characters of a text that are shown."""

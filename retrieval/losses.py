@@ -25,10 +25,10 @@ from slimdex.indexes.ablation import (
     INDEX,
     WHITENED,
     Found,
-    in_reach,
-    int8_reach,
-    ladder,
-    own_step,
+    exact_step,
+    float16_error,
+    int8_error,
+    search_each_step,
 )
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
@@ -104,7 +104,7 @@ def losses(
         found = _found(collection, pool.vectors, pool.own, AT, progress)
         first = found[ENCODER]
         ranks = rank_bounds(first, _reach(first, collection._vectors))
-        steps = _unlabelled(found, own_step(collection._index), ranks)
+        steps = _unlabelled(found, exact_step(collection._index), ranks)
     else:
         judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
@@ -130,7 +130,9 @@ def _found(
 ) -> dict[str, Found]:
     """The k rows that each step finds without the queries' own; exact searches find `DEEP`."""
     index, width = collection._index, own.shape[1]
-    found = ladder(index, vectors, k + width, collection._hidden, progress, deep=DEEP + width)
+    found = search_each_step(
+        index, vectors, k + width, collection._hidden, progress, deep=DEEP + width
+    )
     return {step: dropped(answers, own) for step, answers in found.items()}
 
 
@@ -258,11 +260,11 @@ def _reach(found: Found, vectors: VectorFile) -> NDArray[np.float64]:
     taken = vectors.take(rows)
     if vectors.dtype == np.int8:
         out = np.zeros(found.rows.shape)
-        out[there] = int8_reach(taken)[places]
+        out[there] = int8_error(taken)[places]
         return out
     lengths = np.ones(found.rows.shape, dtype=np.float32)
     lengths[there] = np.sqrt(np.vecdot(taken, taken))[places]
-    return in_reach(found, lengths, vectors.dim)
+    return float16_error(found, lengths, vectors.dim)
 
 
 def _as_stored(report: dict[str, Any], stored: str) -> dict[str, Any]:

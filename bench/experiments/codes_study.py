@@ -15,12 +15,12 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.faiss_index import ALONG, FaissIndex
 from slimdex.indexes.kinds import FLAT, PQ, Kind
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
 from slimdex.indexes.reduced_index import reduced, trained, training_sample
-from slimdex.indexes.vector_index import ALONG, FaissIndex
 from slimdex.retrieval.evaluation import latency
 
 from ..machine import limit_threads

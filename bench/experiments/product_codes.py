@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from slimdex.indexes import score_aware
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.score_aware import Codes, Codewords, Laid
-from slimdex.indexes.vector_index import ROUNDS_4BIT
+from slimdex.indexes.faiss_index import ROUNDS_4BIT
+from slimdex.indexes.score_aware import Codes, Codewords, Subvectors
 
 from .rate_distortion import bits_of_axes
 
@@ -90,7 +90,7 @@ class ProductCodes:
         faiss.copy_array_to_vector(codes.ravel(), plain.codes)
         return faiss.IndexPQFastScan(plain)
 
-    def _laid(self, rows: Matrix) -> Laid:
+    def _laid(self, rows: Matrix) -> Subvectors:
         """Rows (n, k) in the columns of each run (n, runs, width)."""
         whole = np.hstack([rows, np.zeros((len(rows), 1), np.float32)])
         return whole[:, self._axes]
@@ -102,19 +102,19 @@ class ProductCodes:
         shape = (len(self._axes), WORDS, self._axes.shape[1])
         words: Codewords = faiss.vector_to_array(self._coder.centroids).reshape(shape)
         weight = self._making.parallel
-        words = score_aware.trained(laid * self._scales, words, weight, laid / self._scales)
+        words = score_aware.train(laid * self._scales, words, weight, laid / self._scales)
         lengths = np.square(words / self._scales[:, None]).sum(axis=2)
         words[..., -1] = -self._making.shorten * lengths / FAR
         faiss.copy_array_to_vector(words.ravel(), self._coder.centroids)
         return words
 
-    def _coded(self, laid: Laid) -> Codes:
+    def _coded(self, laid: Subvectors) -> Codes:
         """Numbers (n, runs) of codewords: the nearest, or those of the least weighted error."""
         weight = self._making.parallel
-        return score_aware.coded(laid * self._scales, self._words, weight, laid / self._scales)
+        return score_aware.encode(laid * self._scales, self._words, weight, laid / self._scales)
 
 
-def _flat(laid: Laid) -> Matrix:
+def _flat(laid: Subvectors) -> Matrix:
     return np.ascontiguousarray(laid.reshape(len(laid), -1))
 
 

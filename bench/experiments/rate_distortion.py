@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import FLAT
-from slimdex.indexes.vector_index import FaissIndex
 
 
 def least_errors(variances: NDArray[np.float64], bits: float) -> NDArray[np.float64]:

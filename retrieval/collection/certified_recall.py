@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.ablation import exact_orders, own_step
+from slimdex.indexes.ablation import exact_orders, exact_step
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.progress import Progress, silent
@@ -59,7 +59,7 @@ def measured(
     index: ReducedIndex, pool: Pool, hidden: Rows, progress: Progress = silent
 ) -> Measured:
     """The agreement of an index by a pool of queries, each with its own documents held out."""
-    step, own = own_step(index), pool.own
+    step, own = exact_step(index), pool.own
     deep = NEAREST + own.shape[1]
     exact = exact_orders(index, pool.vectors, deep, [step], hidden, progress)[step]
     truth = _first(without_own(exact.rows, own))

@@ -10,6 +10,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
@@ -19,7 +20,6 @@ from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 from slimdex.indexes.workers import HERE, Workers
 
 from ..atomic_files import publish

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import FLAT, kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import Progress, silent
@@ -24,7 +25,6 @@ from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 
 from .snapshot import Snapshot
 

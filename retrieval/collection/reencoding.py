@@ -23,7 +23,7 @@ def encode_lost(ledger: Ledger, encoder: Encoder, progress: Progress) -> None:
     """Encode the documents of all blocks of vectors that are missing or damaged."""
     state = ledger.state
     path, dtype = ledger.path / state.vectors, STORED[state.stored]
-    file = VectorFile.made_whole(path, state.dim, state.encoded, dtype)
+    file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
     sync(ledger.path)
     known = ledger.store.blocks(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_index import FaissIndex
 
 from ..catalog.certificate import Certificate
 from .certified_recall import ERROR

@@ -25,7 +25,7 @@ INSERTED_VALUES = 1 << 20
 Missing = Callable[[int], Rows]
 
 
-class TwiceError(InputError):
+class DuplicateKeyError(InputError):
     """An id that two documents of one addition have: they are counted from 0."""
 
     def __init__(self, id: str, first: int, second: int) -> None:
@@ -143,7 +143,7 @@ def _check_inserted(ledger: Ledger, first: int, staged: int, vectors: GivenVecto
         )
     if twice := store.duplicate_id(first):
         id, row, other = twice
-        raise TwiceError(id, row - first, other - first)
+        raise DuplicateKeyError(id, row - first, other - first)
 
 
 def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:

@@ -245,7 +245,7 @@ def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | Non
     """
     if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
-    if state.requested.is_met(state.settings, state.dim):
+    if state.requested.matches(state.settings, state.dim):
         return None, []
     try:
         fitted, notes = state.requested.fitted(moments)
@@ -271,7 +271,7 @@ def _extend(
     first_block = norms.nbytes // BLOCK_BYTES if norms else 0
     if norms is not None:
         ledger.check_tail(norms)
-    index = loaded.index.grown(vectors, progress)
+    index = loaded.index.extended_to(vectors, progress)
     state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms, first_block)]

@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from slimdex.indexes.json_text import TooDeepError, TwiceError, parsed
+from slimdex.indexes.json_text import DuplicateKeyError, TooDeepError, parsed
 
 
 class JsonRequest(Request):
@@ -21,7 +21,7 @@ class JsonRequest(Request):
         body = await self.body()
         try:
             return parsed(body.decode())
-        except (TwiceError, TooDeepError, UnicodeDecodeError) as error:
+        except (DuplicateKeyError, TooDeepError, UnicodeDecodeError) as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
 
 

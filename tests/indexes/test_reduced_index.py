@@ -174,9 +174,9 @@ def test_candidates_of_one_search_leave_the_index_as_it_is(X: Matrix, folder: Pa
     np.testing.assert_array_equal(
         alone.search(X[:5], 3, candidates=0)[1], alone.search(X[:5], 3)[1]
     )
-    with pytest.raises(InputError, match="candidates=5: this index was made with candidates=0"):
+    with pytest.raises(InputError, match="candidates=5: this index was built with candidates=0"):
         alone.search(X[:5], 3, candidates=5)
-    with pytest.raises(InputError, match=r"candidates=-1; expected 0 \(the codes' order\) or more"):
+    with pytest.raises(InputError, match=r"candidates=-1; expected 0 \(rank by codes alone\)"):
         index.search(X[:5], 3, candidates=-1)
 
 

@@ -15,8 +15,8 @@ from slimdex.bench.experiments.product_codes import (
     runs_dealt,
 )
 from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import PQ, PQ_L2, Kind
-from slimdex.indexes.vector_index import FaissIndex
 
 K, RUNS = 24, 6
 
