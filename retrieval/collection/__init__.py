@@ -1,4 +1,4 @@
-"""The collection: one folder on disk that takes documents and is searched.
+"""The collection: one folder on disk to which documents are added and which is searched.
 
 `collection` is what users see of an `open_index`; `writer` changes what `ledger` commits,
 `snapshot` is what is searched, `current` says which, and `view` answers.

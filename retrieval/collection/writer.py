@@ -30,17 +30,17 @@ from .snapshot import Loaded, Snapshot
 
 @dataclass(frozen=True)
 class Added:
-    """What an addition did.
+    """Result of an addition.
 
     Attributes
     ----------
-    documents : added.
-    replaced : of these, how many took the place of an older one.
-    unchanged : left out because they are there already.
-    refitted : whether the reducer and the codes were fitted anew after it.
-    deleted : because they are gone from where they came from.
-    moved : of these, how many are among those added, under another id.
-    encoded : texts; the others had their vectors from before.
+    documents : number added.
+    replaced : number of these that replaced an older document.
+    unchanged : skipped as identical to existing ones.
+    refitted : True if the reducer and the codes were refitted afterwards.
+    deleted : documents that disappeared from their source.
+    moved : number of these that were added under another id.
+    encoded : texts encoded; the others kept their vectors.
     """
 
     documents: int
@@ -160,7 +160,7 @@ def _rebuilt(ledger: Ledger, snapshot: Snapshot, settings: Settings, fit_anew: b
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_anew:
             settings = fitted
-        elif fitted != settings or not moments.n:  # what they were fitted on is still there
+        elif fitted != settings or not moments.n:  # keep what the old fit was based on
             moments = ledger.moments_from(0, ledger.vectors())
         state = fit(ledger.path, state, ledger.vectors(), moments, settings)
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown))
@@ -171,10 +171,8 @@ def compact(core: OpenIndex) -> int:
 
     The reducer, the metric and the codebooks are kept, and with them each row's code.
 
-    Raises
-    ------
-    CorruptError
-        If a block of vectors or norms is damaged: its copy would get a checksum of its own.
+    Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
+    checksum.
     """
     with core.change():
         ledger, snapshot = core.ledger, core.snapshot
@@ -191,7 +189,7 @@ def compact(core: OpenIndex) -> int:
 
 
 def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFile], Loaded | None]:
-    """The state that `compact` makes, its files that grow, and its index."""
+    """Write the files of `compact`; return the new state, its append-only files, and its index."""
     old, live = ledger.state, ledger.live_rows()
     gone, state = old.rows - len(live), ledger.next_state()
     encoded = ledger.vectors(old.encoded)
@@ -218,7 +216,7 @@ def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFil
         norms = before.metric.norms.copy(name, live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
-    index = before.kept(state.vector_file(ledger.path, len(live)), norms)
+    index = before.without_rows(state.vector_file(ledger.path, len(live)), norms)
     index.extend()
     codes = publish(ledger.path / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
@@ -226,7 +224,7 @@ def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFil
 
 
 def _unread(ledger: Ledger) -> list[str]:
-    """What the encoder did not read of the documents that are being added."""
+    """Notes on texts that the encoder read only in part."""
     first, rows = ledger.state.rows, ledger.document_rows(ledger.state.staged)
     added = rows.number_before(ledger.state.staged) - rows.number_before(first)
     notes = []
@@ -245,7 +243,7 @@ def _unread(ledger: Ledger) -> list[str]:
 
 
 def share(part: float) -> str:
-    """A part of something in per cent, for people.
+    """Format a share as a percentage.
 
     >>> share(0.256), share(0.003)
     ('26%', 'less than 1%')
@@ -254,14 +252,14 @@ def share(part: float) -> str:
 
 
 def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
-    """Settings to derive anew with, and notes.
+    """Settings to refit with, or None; and notes.
 
-    That is so at first, when a small corpus has grown, and when none of what the reducer was
-    fitted on is left: no document is `kept`.
+    A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
+    was fitted on is left: no document is `kept`.
     """
     if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
-    if state.requested.is_met(state.settings, state.dim):
+    if state.requested.matches(state.settings, state.dim):
         return None, []
     try:
         fitted, notes = state.requested.fitted(moments)
@@ -278,15 +276,15 @@ def _extend(
     replaced: Rows,
     grown: Sequence[Grown],
 ) -> Loaded:
-    """Add the new rows to the codes and norms that there are, and commit."""
+    """Add the new rows to the existing codes and norms, and commit."""
     loaded = snapshot.loaded()
-    if len(loaded.index.index) > ledger.state.rows:  # by an addition that failed later on
+    if len(loaded.index.index) > ledger.state.rows:  # by an addition that failed later
         loaded = Snapshot.of(ledger, snapshot.deleted).loaded()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     first_block = norms.nbytes // BLOCK_BYTES if norms else 0
     if norms is not None:
         ledger.check_tail(norms)
-    index = loaded.index.grown(vectors)
+    index = loaded.index.extended_to(vectors)
     state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms, first_block)]
@@ -297,7 +295,7 @@ def _extend(
 def _encode(
     ledger: Ledger, state: State, grown: Sequence[Grown], replaced: Rows = NO_ROWS
 ) -> Loaded:
-    """Code all rows by the fitted files that the state names, and commit."""
+    """Code all rows with the fitted files that the state names, and commit."""
     vectors = ledger.vectors(state.rows)
     index, state = encode_rows(ledger.path, state, vectors, ledger.workers)
     if index.metric is not None:

@@ -110,7 +110,7 @@ def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
     assert store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
     with store.transaction():
         store.database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
-    with pytest.raises(CorruptError, match="documents that have the same row"):
+    with pytest.raises(CorruptError, match="several documents have the same row"):
         store.documents.read([0, 1])
 
 
@@ -233,10 +233,10 @@ def test_state_comes_back_as_it_was() -> None:
         (
             str(FORMAT + 1),
             InputError,
-            f"format {FORMAT + 1}; expected {FORMAT} (a newer slimdex made it)",
+            f"format {FORMAT + 1}; expected {FORMAT} (made by a newer slimdex)",
         ),
-        ("0", CorruptError, "no slimdex catalog: format 0; expected 1 or more"),
-        ("NULL", CorruptError, "no slimdex catalog: format None; expected 1 or more"),
+        ("0", CorruptError, "not a slimdex catalog: format 0; expected 1 or more"),
+        ("NULL", CorruptError, "not a slimdex catalog: format None; expected 1 or more"),
     ],
 )
 def test_another_format_is_refused(
@@ -254,8 +254,8 @@ def test_another_format_is_refused(
 
 def test_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk" * 5000)
-    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "junk", read_only=True)
     duckdb.connect(str(tmp_path / "other")).close()
-    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other", read_only=True)

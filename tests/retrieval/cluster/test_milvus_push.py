@@ -146,7 +146,7 @@ def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, inde
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
         old.folder = Collection.open(index, ReadingEncoder(), read_only=True)
         (stale,) = pushed_faults(index, empty.uri)
-        assert stale.endswith("the index was reduced anew since; push it again")
+        assert stale.endswith("the index has been reduced again; push it again")
         done = pushed(index, own)
         assert done.is_new
         assert done.collection != first.collection
@@ -321,7 +321,7 @@ def test_a_text_that_is_too_long_is_refused_by_name(empty: Server, index: Path) 
 def test_a_collection_of_others_is_left_alone(empty: Server, index: Path) -> None:
     milvus_settings.SettingsTable(empty, Names.asked("notes_index")).ensure()
     empty.create("notes_index", *_others())
-    with pytest.raises(InputError, match="is a collection that slimdex has not made"):
+    with pytest.raises(InputError, match="is a collection not made by slimdex"):
         pushed(index, empty)
     empty.drop("notes_index")
 
@@ -377,7 +377,7 @@ def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
     part = f"{done.collection.removeprefix('notes_index_')}:reducer/000000"
     empty.put(NAMES.settings, [{"part": part, "body": "AAAA", "vector": [1.0, 0.0]}])
     assert table.read("nothing") is None
-    with pytest.raises(CorruptError, match="another checksum; push it again"):
+    with pytest.raises(CorruptError, match="wrong checksum; push it again"):
         MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder())
     again = pushed(index, empty)  # nothing is known of the rows that were there: all go over
     assert (again.sent, again.collection) == (done.sent, done.collection)
