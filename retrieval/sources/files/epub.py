@@ -56,8 +56,5 @@ class _Package:
         elif name == "itemref":
             self._order.append(attributes.get("idref", ""))
 
-    def end(self, tag: str) -> None:
-        """Nothing to do."""
-
     def close(self) -> None:
         """Nothing to do."""
