@@ -18,22 +18,22 @@ PIECE = 1 << 12
 """Packed bytes that are unpacked at a time: they can become 32,000 times as many."""
 
 
-def unpacked(data: bytes, most: int = LARGEST_UNPACKED) -> bytes:
+def unpacked(data: bytes) -> bytes:
     """What gzip or Zstandard have packed, by the first bytes; anything else as it is.
 
     Raises
     ------
     UnreadableError
-        If it is broken, or becomes larger than `most` bytes.
+        If it is broken, or becomes larger than `LARGEST_UNPACKED`.
     """
     try:
         with opened(io.BytesIO(data)) as packed:
-            found: bytes = packed.read(most + 1)
+            found: bytes = packed.read(LARGEST_UNPACKED + 1)
             packed.read(1)  # which is where a file that was cut off is found to be
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
-    if len(found) > most and data[:2] in (GZIP, ZSTD[:2]):
-        raise UnreadableError(f"over {size(most)} when unpacked")
+    if len(found) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
+        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when unpacked")
     return found
 
 
