@@ -19,6 +19,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.linear import Pca
 from slimdex.indexes.progress import progress
 
 from ..atomic_files import check_new
@@ -160,13 +161,9 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
 def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
     """Principal components (n, dim) of rows, fitted on the known ones; the others are zero."""
     _checked(dim, rows.shape[1])
-    exact = rows[known].astype(np.float64)
-    exact -= exact.mean(axis=0)
-    _, axes = np.linalg.eigh(exact.T @ exact)
-    found = exact @ axes[:, ::-1][:, :dim]
-    signs = np.sign(found[np.argmax(np.abs(found), axis=0), np.arange(dim)])
     out = np.zeros((len(rows), dim), dtype=np.float32)
-    out[known] = found * np.where(signs == 0, 1, signs)
+    pca = Pca(dim).fit(rows[known])
+    out[known] = pca.transform(rows[known])
     return out
 
 

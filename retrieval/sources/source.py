@@ -14,7 +14,7 @@ from .databases import SQL, query_file, table_file
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .duckdb_readers import READERS
-from .files.file_source import BATCH_CHARACTERS, FileSource
+from .files.file_source import FileSource, in_batches
 from .origins import Reading
 from .tables import BATCH, TableSource
 from .text_errors import unreadable
@@ -150,16 +150,13 @@ class TextSource:
         origin = reading.origin(self.stamp)
         try:
             with open_text(self.origin.path) as lines:
-                batch, characters = list[Document](), 0
-                for number, line in enumerate(bounded_lines(lines, self.name), start=1):
-                    if text := line.strip():
-                        batch.append(Document(f"{prefix}:{number}", text, origin=origin))
-                        characters += len(text)
-                    if len(batch) == BATCH or characters > BATCH_CHARACTERS:
-                        yield batch
-                        batch, characters = [], 0
-                if batch:
-                    yield batch
+                numbered = enumerate(bounded_lines(lines, self.name), start=1)
+                documents = (
+                    Document(f"{prefix}:{number}", text, origin=origin)
+                    for number, line in numbered
+                    if (text := line.strip())
+                )
+                yield from in_batches(documents, BATCH)
         except UNREADABLE as error:
             raise InputError(f"{self.name}{unreadable(self.origin.path, error)}") from error
 

@@ -1,4 +1,4 @@
-"""Word vectors: of files, of folders, and pooled to vectors of texts by a `StaticEncoder`.
+"""Word vectors from files and folders, pooled into text vectors by `StaticEncoder`.
 
 Files import only what is above them: weights, files, parsed_files, pieces, folder, static_encoder.
 """

@@ -1,16 +1,17 @@
-"""Files of word vectors: text of GloVe, word2vec and fastText (.vec), word2vec's binary; gzip, too.
+"""Readers of word vector files: GloVe, word2vec and fastText text, word2vec binary, plain or gzip.
 
-Read as a stream: of a file of any size a part at a time is in memory.
+Files are streamed: only a part is in memory at a time.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,33 +19,31 @@ from numpy.typing import NDArray
 from slimdex.indexes.errors import InputError, shortened
 
 Word = tuple[str, NDArray[np.float32]]
-"""A word, and its vector (d,)."""
-
-Opened = IO[bytes] | gzip.GzipFile
+"""A word and its vector (d,)."""
 
 LONGEST_LINE = 1 << 20
 LONGEST_WORD = 1 << 12
-"""Bytes; what is longer is no word vectors, and is not read to its end."""
+"""Limits in bytes: a longer line or word is refused before it is read to its end."""
 MOST_DIMENSIONS = 1 << 14
 CHUNK = 1 << 22
 EXPECTED = "expected word vectors, a word and its numbers a line"
 OTHERS = {
-    b"PK\x03\x04": "a zip archive; expected the file that is in it",
-    b"\xba\x16\x4f\x2f": "a model of fastText's own; expected its .vec file",
+    b"PK\x03\x04": "a zip archive; expected the file in it",
+    b"\xba\x16\x4f\x2f": "a fastText model; expected its .vec file",
 }
-"""How files begin that people have beside those that are read."""
+"""First bytes of unsupported files -> message."""
 HEADER = re.compile(rb"(\d{1,18})[ \t](\d{1,18})")
 _NOT_TEXT = re.compile(rb"[^\t\n\r -~]")
 
 
 def words_of(path: Path) -> Iterator[Word]:
-    """Every word with its vector, in the order of the file.
+    """Yield every word with its vector, in the order of the file.
 
     Raises
     ------
     InputError
-        If the file is none of the four, is cut off, or says other things of itself than it holds;
-        the line says which file, where in it, what stands there and what was expected.
+        If the file has another format, is truncated, or contradicts its header; the message gives
+        the file, the position, the value found and what was expected.
     """
     try:
         with _opened(path) as file:
@@ -53,17 +52,18 @@ def words_of(path: Path) -> Iterator[Word]:
         raise InputError(f"{path}: {error}; expected a whole gzip file") from error
 
 
-def _opened(path: Path) -> Opened:
+def _opened(path: Path) -> io.BufferedReader:
     with path.open("rb") as file:
         start = file.read(4)
     if said := OTHERS.get(start):
         raise InputError(f"{path}: {said}")
     if start[:2] == b"\x1f\x8b":
-        return gzip.open(path, "rb")
+        unpacked: Any = gzip.GzipFile(path)
+        return io.BufferedReader(unpacked, CHUNK)
     return path.open("rb", buffering=CHUNK)
 
 
-def _words(path: Path, file: Opened) -> Iterator[Word]:
+def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
     line = _line(path, file, 1)
     if not line.strip():
         raise InputError(f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED}")
@@ -78,15 +78,13 @@ def _words(path: Path, file: Opened) -> Iterator[Word]:
             f"{path}: line 1: {count} words of {dim} dimensions; expected 1 or more, of 1 to "
             f"{MOST_DIMENSIONS}"
         )
-    first = file.read(min(CHUNK, LONGEST_WORD + 4 * dim))
-    if _is_binary(path, first, dim):
+    if _is_binary(path, file.peek(), dim):
         if path.suffix != ".gz":
             _check_size(path, len(line), count, dim)
-        yield from _binary_words(path, file, first, count, dim)
+        yield from _binary_words(path, file, count, dim)
         return
-    rest = _Rest(first, file)
     found = 0
-    for found, word in enumerate(_text_words(path, rest, _line(path, rest, 2), 2, dim), 1):
+    for found, word in enumerate(_text_words(path, file, _line(path, file, 2), 2, dim), 1):
         if found > count:
             raise InputError(
                 f"{path}: line {found + 1}: one more word; expected {count}, as line 1 says"
@@ -96,25 +94,7 @@ def _words(path: Path, file: Opened) -> Iterator[Word]:
         raise InputError(f"{path}: {found} words; expected {count}, as line 1 says")
 
 
-class _Rest:
-    """A file, and what was read of it already."""
-
-    def __init__(self, first: bytes, file: Opened) -> None:
-        self._first, self._file = first, file
-
-    def readline(self, most: int) -> bytes:
-        """As a file does."""
-        if not self._first:
-            return self._file.readline(most)
-        end = self._first.find(b"\n") + 1
-        if end:
-            line, self._first = self._first[:end], self._first[end:]
-            return line
-        line, self._first = self._first, b""
-        return line + self._file.readline(most - len(line))
-
-
-def _line(path: Path, file: Opened | _Rest, number: int) -> bytes:
+def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
         raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED}")
@@ -122,7 +102,7 @@ def _line(path: Path, file: Opened | _Rest, number: int) -> bytes:
 
 
 def _dimensions(path: Path, line: bytes) -> int:
-    """Numbers at the end of the first line, all but one field at the most."""
+    """Count the numbers at the end of the first line, at most all fields but one."""
     fields = _fields(line)
     dim = 0
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
@@ -133,9 +113,9 @@ def _dimensions(path: Path, line: bytes) -> int:
 
 
 def _text_words(
-    path: Path, file: Opened | _Rest, line: bytes, number: int, dim: int
+    path: Path, file: io.BufferedReader, line: bytes, number: int, dim: int
 ) -> Iterator[Word]:
-    """Words of a text: the numbers are the last `dim` fields, since a word may hold spaces."""
+    """Yield the words of a text file; a word may contain spaces, so numbers are the last fields."""
     while line:
         fields = _fields(line)
         if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-1 - dim])):
@@ -143,16 +123,16 @@ def _text_words(
             raise InputError(f"{path}: line {number}: {numbers} numbers; expected a word and {dim}")
         vector = _vector(fields[-dim:])
         if vector is None:
-            wrong = next(field for field in fields[-dim:] if not _is_finite(field))
+            wrong = next(field for field in fields[-dim:] if _vector([field]) is None)
             raise InputError(f"{path}: line {number}: {_said(wrong)}; expected a finite number")
         yield _decoded(path, b" ".join(fields[:-dim]), f"line {number}"), vector
         number += 1
         line = _line(path, file, number)
 
 
-def _binary_words(path: Path, file: Opened, data: bytes, count: int, dim: int) -> Iterator[Word]:
-    """Words of word2vec's binary: a word, a space, float32s; perhaps a line's end."""
-    at = 0
+def _binary_words(path: Path, file: io.BufferedReader, count: int, dim: int) -> Iterator[Word]:
+    """Yield the words of a binary file: a word, a space, float32s and an optional newline."""
+    data, at = b"", 0
     for number in range(1, count + 1):
         if len(data) - at < LONGEST_WORD + 4 * dim:
             data, at = data[at:] + file.read(CHUNK), 0
@@ -178,9 +158,9 @@ def _binary_words(path: Path, file: Opened, data: bytes, count: int, dim: int) -
 
 
 def _is_binary(path: Path, first: bytes, dim: int) -> bool:
-    """Whether numbers after the first word are bytes: float32s are hardly ever text."""
+    """Return whether the bytes after the first word are float32s, which are hardly ever text."""
     space = first.find(b" ")
-    numbers = first[space + 1 : space + 2 * dim]  # of a text still in the first word's line
+    numbers = first[space + 1 : space + 2 * dim]  # in a text file, still on the first line
     return path.suffix == ".bin" or (space >= 0 and bool(_NOT_TEXT.search(numbers)))
 
 
@@ -209,8 +189,8 @@ def _fields(line: bytes) -> list[bytes]:
 
 
 def _vector(fields: list[bytes]) -> NDArray[np.float32] | None:
-    """Numbers as they are written, None if one is none or not finite."""
-    if any(b"_" in field for field in fields):  # Python's own way to write 1_000
+    """Parse numbers; None if one is invalid or not finite."""
+    if any(b"_" in field for field in fields):  # Python accepts 1_000
         return None
     try:
         exact = np.array([*map(float, fields)], dtype=np.float64)
@@ -227,11 +207,6 @@ def _is_number(field: bytes) -> bool:
     except ValueError:
         return False
     return b"_" not in field
-
-
-def _is_finite(field: bytes) -> bool:
-    with np.errstate(over="ignore"):
-        return _is_number(field) and bool(np.isfinite(np.float32(float(field))))
 
 
 def _said(data: bytes) -> str:

@@ -1,8 +1,8 @@
-"""Folders of static vectors: model2vec's, sentence-transformers' StaticEmbedding, and our own.
+"""Folders of static vectors: model2vec's, sentence-transformers' StaticEmbedding, and ours.
 
-All have a matrix in safetensors and a ``tokenizer.json``. Ours are model2vec's: its `StaticModel`
-reads them, and so does sentence-transformers. `StaticEncoder.save` writes
-this format, so that reading it requires none of these libraries.
+All have a matrix in safetensors and a ``tokenizer.json``. Ours are in model2vec's format, which its
+`StaticModel` and sentence-transformers read. Reading them here needs neither library, checks them,
+and loads them in less time.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from .pieces import unknown_id
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 PLACES = ("", "0_StaticEmbedding")
-"""Where in a folder the two files lie."""
+"""Subfolders that may contain the two files."""
 MODEL2VEC, SENTENCE_TRANSFORMERS = "embeddings", "embedding.weight"
-"""What the matrix is called by whom."""
+"""Names of the matrix in each format."""
 OWN_KEY = "slimdex"
-"""Of what stands in `config.json` for slimdex alone."""
+"""Key of slimdex's own entries in `config.json`."""
 
 
 @dataclass(frozen=True)
 class StaticVectors:
-    """A vector for each token, and what makes tokens of a text.
+    """A vector for each token, and the tokenizer.
 
     Attributes
     ----------
     vectors : (rows, d) float32.
     tokenizer : of `tokenizers`.
-    weights : (tokens,), what each token's vector is multiplied with.
-    mapping : (tokens,), the row of each token; None if that is its own number.
-    dropped : the token that is left out of texts.
-    normalize : whether a text's vector is of unit length.
-    definition : the tokenizer as JSON, if it came so.
-    known_sha256 : of files of words, which are hashed as they are parsed.
+    weights : (tokens,), factors of the tokens' vectors.
+    mapping : (tokens,), the row of each token; None if rows are token ids.
+    dropped : a token that is omitted from texts.
+    normalize : whether text vectors are scaled to unit length.
+    definition : the tokenizer as JSON, if it was read from a file.
+    known_sha256 : hash computed while a word vector file was parsed.
     """
 
     vectors: Matrix
@@ -63,12 +63,12 @@ class StaticVectors:
 
     @property
     def tokens(self) -> int:
-        """How many there are, the one that is dropped among them."""
+        """Number of tokens, including the dropped one."""
         return len(self.vectors) if self.mapping is None else len(self.mapping)
 
     @cached_property
     def sha256(self) -> str:
-        """Of everything that decides a vector."""
+        """Hash of everything that determines vectors."""
         if self.known_sha256:
             return self.known_sha256
         facts = [self.normalize, self.dropped, self.vectors.shape]
@@ -82,7 +82,7 @@ class StaticVectors:
         return digest.hexdigest()
 
     def as_in_a_folder(self) -> StaticVectors:
-        """With a row for each token, and a tokenizer that can be written."""
+        """Return these vectors with a row for each token and a serialised tokenizer."""
         count = self.tokenizer.get_vocab_size(with_added_tokens=True)
         missing = count - self.tokens if self.mapping is None else 0
         vectors, weights = self.vectors, self.weights
@@ -99,7 +99,7 @@ class StaticVectors:
 
 
 def static_place(folder: Path) -> Path | None:
-    """Where in a model's folder static vectors lie; None if it is of another kind."""
+    """Find the subfolder of a model that contains static vectors; None if there is none."""
     for place in (folder / name for name in PLACES):
         if (place / WEIGHTS).is_file() and _matrix_name(place / WEIGHTS):
             return place
@@ -107,12 +107,12 @@ def static_place(folder: Path) -> Path | None:
 
 
 def read_static(folder: Path) -> StaticVectors:
-    """Static vectors of a folder.
+    """Read the static vectors of a folder.
 
     Raises
     ------
     InputError
-        If it holds none, a file is broken, or numbers do not fit to each other.
+        If there are none, a file is broken, or sizes do not match.
     """
     place = static_place(folder)
     if place is None:
@@ -160,12 +160,12 @@ def read_static(folder: Path) -> StaticVectors:
 
 
 def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) -> None:
-    """A new folder, whole or not there; `about` is kept in its `config.json`.
+    """Write a new folder atomically; `about` is stored in its `config.json`.
 
     Raises
     ------
     InputError
-        If there is something by that name.
+        If the path exists.
     """
     check_new(folder)
     whole = vectors.as_in_a_folder()
@@ -200,13 +200,15 @@ def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) ->
         (new / TOKENIZER).write_text(whole.definition or "", encoding="utf-8")
         (new / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
         (new / MODULES).write_text(json.dumps(modules, indent=2), encoding="utf-8")
-        (new / WEIGHTS).chmod((new / CONFIG).stat().st_mode)  # safetensors makes it private
+        (new / WEIGHTS).chmod(
+            (new / CONFIG).stat().st_mode
+        )  # safetensors makes it private to its owner
 
     publish_folder(folder, write)
 
 
 def _matrix_name(path: Path) -> str | None:
-    """What the matrix is called in a file, None if there is none, or no safetensors."""
+    """Name of the matrix in a safetensors file; None if there is none."""
     try:
         with safe_open(path, framework="numpy") as file:
             names = set(file.keys())
@@ -221,12 +223,12 @@ def _tokenizer(path: Path) -> tuple[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         return text, Tokenizer.from_str(text)
-    except Exception as error:  # the library raises plain ones
+    except Exception as error:  # the library raises plain exceptions
         raise InputError(f"{path}: {error}; expected a tokenizer") from error
 
 
 def _normalizes(folder: Path) -> bool:
-    """Whether `modules.json`, if there is one, has a Normalize; others are refused."""
+    """Return whether `modules.json`, if present, has a Normalize; refuse other modules."""
     if not (folder / MODULES).is_file():
         return False
     modules = read_json(folder / MODULES, list)

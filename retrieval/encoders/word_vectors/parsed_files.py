@@ -1,7 +1,7 @@
-"""Word vectors that were read before: a file of gigabytes takes minutes to parse, once.
+"""Cache of parsed word vector files, since parsing gigabytes takes minutes.
 
-They lie beside the conversions of networks, in a folder for each file by its path, size and time,
-and are mapped into memory. Everything here can be removed at any time.
+Each file has a folder in the cache, keyed by its path, size and time of change; vectors are
+memory-mapped. The cache can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .files import words_of
 LAYOUT = 1
 FACTS, WORDS, VECTORS = "facts.json", "words.txt", "vectors.f32"
 BATCH = 4096
-"""Vectors in memory before they are written."""
+"""Vectors buffered before they are written."""
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """What a file of word vectors holds; of a word that stands twice, the first.
+    """Contents of a word vector file; of duplicate words, the first.
 
     Attributes
     ----------
-    vectors : (n, d), a row for each word; of a cached file, mapped.
-    sha256 : of words and vectors, whatever the format that they came in.
+    vectors : (n, d), a row for each word; memory-mapped if cached.
+    sha256 : of words and vectors, independent of the file format.
     """
 
     words: list[str]
@@ -48,16 +48,16 @@ class _Facts:
     dim: int
     sha256: str
     bytes: int
-    """Of the file of words."""
+    """Size of the file of words."""
 
 
 def read_word_vectors(path: Path) -> WordVectors:
-    """The word vectors of a file, parsed if they are not in the cache.
+    """Read the word vectors of a file, from the cache if possible.
 
     Raises
     ------
     InputError
-        If the file holds none; nothing of it is kept then.
+        If the file is invalid; nothing of it is cached.
     """
     path = path.resolve()
     state = path.stat()
@@ -68,10 +68,10 @@ def read_word_vectors(path: Path) -> WordVectors:
             return found
         kept.parent.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
-    except (OSError, RuntimeError):  # no cache, or none that can be written to: parsed each time
+    except (OSError, RuntimeError):  # no writable cache: parse each time
         with tempfile.TemporaryDirectory() as folder:
             _parse(path, Path(folder))
-            return _whole(path, Path(folder))  # a mapping outlives the name of its file
+            return _whole(path, Path(folder))  # a mapping outlives its file's name
     try:
         _parse(path, new)
         if not kept.exists():
@@ -82,7 +82,7 @@ def read_word_vectors(path: Path) -> WordVectors:
 
 
 def _parse(path: Path, folder: Path) -> None:
-    """Write the words, the vectors and, last, the facts."""
+    """Write words, vectors and, last, the facts."""
     digest, words, rows = hashlib.sha256(), dict[str, None](), list[Matrix]()
 
     def flush() -> None:
@@ -111,13 +111,15 @@ def _parse(path: Path, folder: Path) -> None:
 
 def _whole(path: Path, folder: Path) -> WordVectors:
     found = _loaded(folder)
-    if found is None:  # another process has removed it this moment
-        raise InputError(f"{path}: what was read of it is gone from {folder}; expected it there")
+    if found is None:  # another process has just removed it
+        raise InputError(
+            f"{path}: its cached vectors were removed from {folder}; run the command again"
+        )
     return found
 
 
 def _loaded(folder: Path) -> WordVectors | None:
-    """What is kept, or None, and nothing left, if it is not whole."""
+    """Load cached vectors; if they are incomplete, delete them and return None."""
     try:
         facts = _Facts(**json.loads((folder / FACTS).read_text()))
         text = (folder / WORDS).read_bytes()

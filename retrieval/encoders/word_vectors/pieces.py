@@ -1,7 +1,7 @@
-"""Texts to the numbers of their tokens, as fast as words repeat: each is split up once.
+"""Fast tokenization by caching: each piece between spaces is tokenized once.
 
-A tokenizer that never looks across a space gives a text the tokens of its pieces between spaces,
-one after the other. Most pieces have been seen before, and then a text takes a look-up for each.
+This is exact for tokenizers that never look across a space. Most pieces have been seen before and
+take one lookup each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 
 MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
-"""What is remembered; then it is begun anew."""
+"""Limits of the cache; beyond them it is cleared."""
 LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents")
 LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 LOCAL_MODELS = ("WordPiece", "WordLevel")
 WORDS = r"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)+(?!\w)|\w+|[^\w\s]"
-"""Words, numbers and punctuation in a text, with English contractions as GloVe has them."""
+"""Words, numbers, punctuation, and English contractions as in GloVe."""
 
 
 def word_tokenizer(words: Sequence[str]) -> Any:
-    """A tokenizer of `tokenizers` whose tokens are words, by their place; in lower case if all are.
+    """Build a tokenizer with word positions as ids, lowercasing if all words are lower case.
 
     >>> tokenizer = word_tokenizer(["do", "n't", "go", "3.5"])
     >>> tokenizer.encode("Do or don't: 3.5, go").ids
@@ -47,7 +47,7 @@ def word_tokenizer(words: Sequence[str]) -> Any:
 
 
 def unknown_id(tokenizer: Any) -> int | None:
-    """The token that stands for what a tokenizer does not know."""
+    """Id of a tokenizer's unknown token; None if it has none."""
     model = tokenizer.model
     if hasattr(model, "unk_token"):
         return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)
@@ -56,9 +56,9 @@ def unknown_id(tokenizer: Any) -> int | None:
 
 
 def splits_at_spaces(tokenizer: Any) -> bool:
-    """Whether a text's tokens are known to be those of its pieces between spaces."""
+    """Return whether tokenizing the pieces between spaces gives the tokens of the whole text."""
     text = json.loads(tokenizer.to_str()) if len(tokenizer.get_vocab()) < 1 << 17 else None
-    if text is None:  # words of a file, which may be millions
+    if text is None:  # a file of perhaps millions of words
         return _is_own(tokenizer)
     return (
         text["model"]["type"] in LOCAL_MODELS
@@ -70,13 +70,13 @@ def splits_at_spaces(tokenizer: Any) -> bool:
 
 
 def _is_own(tokenizer: Any) -> bool:
-    """Whether it is `word_tokenizer`'s."""
+    """Return whether `word_tokenizer` built the tokenizer."""
     kind = type(tokenizer.model).__name__
     return kind == "WordLevel" and "n't" in repr(tokenizer.pre_tokenizer)
 
 
 def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
-    """The types of a part of a tokenizer, which may be a sequence."""
+    """Types in a part of a tokenizer, which may be a sequence."""
     if part is None:
         return []
     if part["type"] == "Sequence":
@@ -85,12 +85,12 @@ def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
 
 
 class WordPieces:
-    """Texts to the ids of their tokens.
+    """Convert texts to token ids.
 
     Parameters
     ----------
-    tokenizer : of `tokenizers`; without padding, truncation and special tokens from now on.
-    dropped : an id that is left out of every text, None for none.
+    tokenizer : of `tokenizers`; its padding and truncation are switched off.
+    dropped : an id omitted from every text, or None.
     """
 
     def __init__(self, tokenizer: Any, dropped: int | None) -> None:
@@ -101,7 +101,7 @@ class WordPieces:
         self._forget()
 
     def ids(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        """The ids of all tokens, text after text; and how many each text has."""
+        """Return the ids of all tokens, text after text, and the number of tokens of each text."""
         if not self._is_local:
             return self._encoded(texts)
         pieces = [text.split(" ") for text in texts]
@@ -135,7 +135,7 @@ class WordPieces:
         self._characters += sum(map(len, pieces))
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        if len(texts) == 1:  # the pool of threads is not worth waking
+        if len(texts) == 1:  # waking the thread pool costs more
             encodings = [self._tokenizer.encode(texts[0], add_special_tokens=False)]
         else:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)

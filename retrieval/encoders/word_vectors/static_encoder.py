@@ -1,4 +1,4 @@
-"""StaticEncoder: a text's vector is the mean of its words' vectors, which are looked up."""
+"""StaticEncoder: text vectors as means of word vectors."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from .weights import (
 
 MEAN, WEIGHTED, SIF = "mean", "weighted", "sif"
 POOLINGS = (MEAN, SIF)
-"""What can be asked for; `WEIGHTED` is a folder's own, with the weights that are in it."""
+"""Poolings to choose from; `WEIGHTED` uses the weights in a folder."""
 AT_ONCE = 1 << 21
-"""Numbers of words' vectors that are in memory at a time."""
+"""Numbers gathered in memory at a time."""
 
 
 class StaticEncoder:
-    """Word vectors of others, or a transformer's vocabulary distilled: no network is run.
+    """Encoder that averages word vectors, pretrained or distilled; it runs no network.
 
-    Words that are not known are left out. A text without any known word has the vector zero, as in
-    model2vec and sentence-transformers: it is as near to one text as to any other.
+    Unknown words are omitted. A text without known words has the zero vector, as in model2vec and
+    sentence-transformers, and so equal similarity to all texts.
 
     Parameters
     ----------
-    model : a file of word vectors (GloVe's or word2vec's text, fastText's ``.vec``, word2vec's
-        binary, also gzip'd), a folder of model2vec, of sentence-transformers with a
-        StaticEmbedding, or of our own (`save`), or a hub id.
-    pooling : ``mean``; ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, as words
-        stand in the order of their frequency in these files (`fitted` takes p from texts). By
-        default what the folder says, and ``mean`` for files.
+    model : a word vector file (GloVe or word2vec text, fastText ``.vec``, word2vec binary, plain or
+        gzip), a folder of model2vec, of sentence-transformers with a StaticEmbedding, or written
+        by `save`, or a hub id.
+    pooling : ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since
+        such files list words by frequency (`fitted` takes p from texts). By default the folder's
+        pooling, and ``mean`` for files.
 
     Raises
     ------
     InputError
-        If there is no such file or folder, or it holds something else; for an unknown pooling.
+        If the file or folder is missing or has another format, or the pooling is unknown.
     """
 
     precision, runtime, layers = "fp32", "numpy, fp32", 0
@@ -81,7 +81,7 @@ class StaticEncoder:
 
     @classmethod
     def of(cls, vectors: StaticVectors) -> StaticEncoder:
-        """An encoder of vectors at hand, which are in no folder yet."""
+        """Create an encoder from vectors that are not saved yet."""
         return cls.__new__(cls)._set(vectors, None)
 
     def _set(
@@ -100,7 +100,7 @@ class StaticEncoder:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what is remembered of words: another process learns its own."""
+        """Leave out the cache of tokens; another process builds its own."""
         return {name: value for name, value in vars(self).items() if name != "_pieces"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -109,45 +109,45 @@ class StaticEncoder:
 
     @property
     def vectors(self) -> StaticVectors:
-        """A vector for each token, and what makes tokens of a text."""
+        """Token vectors and the tokenizer."""
         return self._vectors
 
     @property
     def weights(self) -> NDArray[np.float32] | None:
-        """What each token's vector is multiplied with (tokens,); None where all weigh the same."""
+        """Factors of the tokens' vectors (tokens,); None for equal weights."""
         return self._weights
 
     @property
     def dim(self) -> int:
-        """Of the vectors."""
+        """Dimensions of the vectors."""
         return int(self._vectors.vectors.shape[1])
 
     @property
     def width(self) -> int:
-        """The same: there are no hidden states."""
+        """Same as `dim`, since there are no hidden states."""
         return self.dim
 
     @property
     def flops_per_token(self) -> int:
-        """Of a multiplication and an addition for each number."""
+        """A multiplication and an addition for each dimension."""
         return 2 * self.dim
 
     def count_tokens(self, texts: str | Sequence[str]) -> int:
-        """Tokens of the texts that have a vector."""
+        """Count the tokens that have a vector."""
         texts = several(texts)
         return sum(len(self._pieces.ids(texts[group])[0]) for group in groups(texts))
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text that have a vector; texts of any length are read."""
+        """Count the tokens of each text that have a vector; texts are never truncated."""
         counts = list[int]()
         for group in groups(texts):
             counts += map(int, self._pieces.ids(texts[group])[1])
         return counts
 
     def spec(self) -> dict[str, Any]:
-        """The file or folder, the SHA-256 of what is in it, and the pooling.
+        """Return the file or folder, the SHA-256 of its contents, and the pooling.
 
-        Where there is none yet, of an encoder that was `fitted` and not saved, `model` is None.
+        `model` is None for an encoder that was `fitted` and not saved.
         """
         return {
             "type": "static",
@@ -158,7 +158,7 @@ class StaticEncoder:
         }
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
-        """Vectors (n, dim), in the order of the texts; of one text, (1, dim)."""
+        """Encode texts to vectors (n, dim); a single text gives (1, dim)."""
         texts = several(texts)
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for group in groups(texts):
@@ -166,7 +166,7 @@ class StaticEncoder:
         return normalize_rows(out) if self._vectors.normalize else out
 
     def encode_layers(self, texts: str | Sequence[str], mode: str = MEAN) -> NDArray[np.float32]:
-        """Vectors (n, 1, dim), for studies of layers; raises `InputError` for other modes."""
+        """Encode texts to (n, 1, dim) as a single layer; raises `InputError` for other modes."""
         if mode != MEAN:
             raise InputError(f"mode={mode!r}; expected {MEAN} for word vectors")
         return self.encode(texts)[:, None, :]
@@ -177,22 +177,22 @@ class StaticEncoder:
         *,
         frequencies: Mapping[str, float] | str | Path | None = None,
     ) -> StaticEncoder:
-        """An encoder by SIF, with what texts tell: how frequent words are, and what texts share.
+        """Return a SIF encoder, fitted to texts (Arora et al. 2017).
 
-        Weights are ``a / (a + p(word))`` with a = 1e-3; then the first principal component of the
-        texts' vectors is taken away (Arora et al. 2017). Both are part of the new encoder, which
-        keeps a copy of the vectors in memory; `save` it for an index to find it again.
+        Words are weighted by ``a / (a + p(word))`` with a = 1e-3; then the first principal
+        component of the text vectors is removed. The new encoder has a copy of the vectors in
+        memory; `save` it so that an index can load it.
 
         Parameters
         ----------
-        texts : like those that will be searched; read once. None, and nothing is taken away.
-        frequencies : how often words stand in some large corpus, or a file with lines of
-            ``word count``; by default they are counted in the texts.
+        texts : similar to those to be searched, read once; without texts, no component is removed.
+        frequencies : counts of words in a large corpus, or a file with lines of ``word count``; by
+            default counted in the texts.
 
         Raises
         ------
         InputError
-            If there are neither texts nor frequencies, or no word of them is known.
+            If there are neither texts nor frequencies, or they contain no known word.
         """
         parts = [self._pieces.ids(part) for part in _parts(texts)]
         counts = np.zeros(self._vectors.tokens, dtype=np.float64)
@@ -222,30 +222,30 @@ class StaticEncoder:
         return StaticEncoder.of(made)
 
     def save(self, folder: str | Path) -> StaticEncoder:
-        """Write a new folder, whole or not at all, and return the encoder that reads it.
+        """Write a new folder atomically, and return an encoder that reads it.
 
         model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors.
 
         Raises
         ------
         InputError
-            If there is something by that name.
+            If the path exists.
         """
         whole = replace(self._vectors, weights=self._weights)
         write_static(Path(folder), whole, {"pooling": self.pooling})
         return StaticEncoder(Path(folder).absolute())
 
     def _pooled(self, ids: Rows, lengths: Rows) -> Matrix:
-        """Weighted means (n, dim) of texts, whose ids come one after the other.
+        """Weighted means (n, dim) of texts, given their concatenated token ids.
 
-        Texts of one length are a product of matrices, (m, 1, length) by (m, length, dim).
+        Texts of equal length are one matrix product, (m, 1, length) by (m, length, dim).
         """
         out = np.zeros((len(lengths), self.dim), dtype=np.float32)
         starts = np.cumsum(lengths) - lengths
         most = max(1, AT_ONCE // self.dim)
         for length in np.unique(lengths[lengths > 0]).tolist():
             texts = np.flatnonzero(lengths == length)
-            for low in range(0, length, most):  # of a text of millions of words, some at a time
+            for low in range(0, length, most):  # a text may have millions of words
                 places = np.arange(low, min(low + most, length))
                 for part in batches(len(texts), max(1, most // len(places))):
                     tokens = ids[starts[texts[part], None] + places]
@@ -263,16 +263,16 @@ class StaticEncoder:
 
 
 def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> StaticEncoder:
-    """The encoder that an index was built with, checked to be the same.
+    """Load the encoder of an index, and check that it is the same.
 
     Parameters
     ----------
-    model : where it is now, if that has moved.
+    model : its new path, if it has moved.
 
     Raises
     ------
     InputError
-        If it is not there, or other vectors are.
+        If it is missing or has other vectors.
     """
     place = model or spec.get("model")
     if place is None:
@@ -298,7 +298,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
 
 
 def _weights(vectors: StaticVectors, p: NDArray[np.float64] | None) -> NDArray[np.float32]:
-    """SIF weights (tokens,) by probabilities, or by Zipf's law in the order of the tokens."""
+    """Compute SIF weights (tokens,) from probabilities, or by Zipf's law in the order of tokens."""
     if p is None:
         p = np.zeros(vectors.tokens)
         known = np.arange(vectors.tokens) != vectors.dropped
@@ -307,7 +307,7 @@ def _weights(vectors: StaticVectors, p: NDArray[np.float64] | None) -> NDArray[n
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Parts of texts that come one after the other."""
+    """Yield texts in batches."""
     left = iter(texts)
     while part := list(islice(left, GROUP_TEXTS)):
         yield part

@@ -1,4 +1,4 @@
-"""Weights of words, and the direction that sentences share: smooth inverse frequency (SIF).
+"""Smooth inverse frequency (SIF): word weights, and removal of the common component.
 
 Arora, Liang and Ma 2017, "A simple but tough-to-beat baseline for sentence embeddings",
 https://openreview.net/forum?id=SyK00v5xx.
@@ -16,15 +16,15 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
 
 SIF_A = 1e-3
-"""The paper's a, which it keeps the same for all its data."""
+"""The paper's parameter a, the same for all its data."""
 LONGEST_LINE = 1 << 16
-"""Bytes of a line of a list of frequencies."""
+"""Bytes of a line in a file of frequencies."""
 
 
 def zipf(count: int) -> NDArray[np.float64]:
-    """Probabilities (count,) of words that stand in the order of their frequency, by Zipf's law.
+    """Probabilities (count,) of words sorted by frequency, by Zipf's law.
 
-    The first has the rank 2, as in model2vec, so that it does not outweigh all others.
+    Ranks start at 2, as in model2vec, so that the first word does not outweigh all others.
 
     >>> zipf(2).round(3).tolist()
     [0.6, 0.4]
@@ -35,7 +35,7 @@ def zipf(count: int) -> NDArray[np.float64]:
 
 
 def sif_weights(p: NDArray[np.float64], a: float = SIF_A) -> NDArray[np.float32]:
-    """``a / (a + p(w))``: 1 for a word that never stands in a text, little for "the".
+    """Compute ``a / (a + p(w))``: 1 for a word that never occurs, little for "the".
 
     >>> sif_weights(np.array([0.0, 0.001, 0.009])).round(3).tolist()
     [1.0, 0.5, 0.10000000149011612]
@@ -44,9 +44,9 @@ def sif_weights(p: NDArray[np.float64], a: float = SIF_A) -> NDArray[np.float32]
 
 
 def first_component(moment: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first singular vector (d,) of vectors X (n, d), by ``X^T X``; X is not centred.
+    """First singular vector (d,) of uncentred vectors X (n, d), given ``X^T X``.
 
-    Its largest number is positive, which decides nothing: it is used as ``u u^T``.
+    The sign has no effect on ``u u^T``; the largest entry is made positive.
     """
     _, vectors = np.linalg.eigh(moment)
     first: NDArray[np.float64] = vectors[:, -1]
@@ -54,9 +54,9 @@ def first_component(moment: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
-    """Rows of X (n, d) less their part along u (d,), of unit length: ``x - u u^T x``.
+    """Remove the component along the unit vector u (d,) from rows of X (n, d): ``x - u u^T x``.
 
-    A sentence is a weighted mean of its words: what is taken from these is taken from it.
+    A text vector is a weighted mean of word vectors, so this removes it from texts, too.
 
     >>> without_component(np.array([[3, 4]], dtype=np.float32), np.array([1.0, 0.0])).tolist()
     [[0.0, 4.0]]
@@ -67,12 +67,12 @@ def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
 
 
 def read_frequencies(path: Path) -> dict[str, float]:
-    """Lines of ``word count``, or with a tab between; how often each word stands in some texts.
+    """Read lines of a word and its count, separated by a space or tab.
 
     Raises
     ------
     InputError
-        If a line is none, a count is no number from 0 on, or there are no lines.
+        If a line has another form, a count is not a non-negative number, or all counts are 0.
     """
     counts: dict[str, float] = {}
     with path.open("rb") as file:

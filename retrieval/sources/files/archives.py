@@ -14,7 +14,7 @@ ENCRYPTED = 0x1
 
 
 class Archive:
-    """Entries of an archive, with a limit on the total bytes read.
+    """Entries of an archive; together at most `LARGEST_UNPACKED` bytes are read.
 
     Raises
     ------
@@ -22,8 +22,8 @@ class Archive:
         If it is not an archive, or has too many entries.
     """
 
-    def __init__(self, data: bytes, most: int = LARGEST_UNPACKED) -> None:
-        self._most, self._left = most, most
+    def __init__(self, data: bytes) -> None:
+        self._left = LARGEST_UNPACKED
         try:
             self._file = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, OSError) as error:
@@ -52,7 +52,7 @@ class Archive:
         if entry.flag_bits & ENCRYPTED:
             raise UnreadableError("encrypted")
         if entry.file_size > self._left:
-            raise UnreadableError(f"over {size(self._most)} when decompressed")
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
         try:
             with self._file.open(entry) as file:
                 found = file.read(self._left + 1)
@@ -60,7 +60,7 @@ class Archive:
             raise UnreadableError(f"broken: {error}") from error
         self._left -= len(found)
         if self._left < 0:
-            raise UnreadableError(f"over {size(self._most)} when decompressed")
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
         return found
 
 

@@ -18,22 +18,22 @@ PIECE = 1 << 12
 """Compressed bytes per step: they can expand 32,000 times."""
 
 
-def unpacked(data: bytes, most: int = LARGEST_UNPACKED) -> bytes:
+def unpacked(data: bytes) -> bytes:
     """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
 
     Raises
     ------
     UnreadableError
-        If it is broken, or larger than `most` bytes.
+        If it is broken, or larger than `LARGEST_UNPACKED`.
     """
     try:
         with opened(io.BytesIO(data)) as packed:
-            found: bytes = packed.read(most + 1)
+            found: bytes = packed.read(LARGEST_UNPACKED + 1)
             packed.read(1)  # detects truncation
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
-    if len(found) > most and data[:2] in (GZIP, ZSTD[:2]):
-        raise UnreadableError(f"over {size(most)} when decompressed")
+    if len(found) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
+        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
     return found
 
 

@@ -56,8 +56,5 @@ class _Package:
         elif name == "itemref":
             self._order.append(attributes.get("idref", ""))
 
-    def end(self, tag: str) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
         """Do nothing."""

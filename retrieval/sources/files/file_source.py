@@ -7,7 +7,7 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -195,17 +195,12 @@ class FileSource:
         self.origins.clear()
         self._known = 0
         self._passed_over.clear()
-        batch, characters, any_ = list[Document](), 0, False
+        is_empty = True
         with closing(self._documents(reading)) as documents:
-            for document in documents:
-                batch.append(document)
-                characters += len(document.text)
-                if len(batch) == BATCH or characters > BATCH_CHARACTERS:
-                    yield batch
-                    batch, characters, any_ = [], 0, True
-        if batch:
-            yield batch
-        elif not any_ and not self._known:
+            for batch in in_batches(documents, BATCH):
+                is_empty = False
+                yield batch
+        if is_empty and not self._known:
             if self.is_alone and self._unread:
                 raise InputError(f"{self.name}: can't be read ({self._unread[0][1]})")
             reasons = "; ".join(self.left_out()) or "no text in them"
@@ -316,6 +311,19 @@ class FileSource:
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
 
 
+def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Document]]:
+    """Yield documents in lists of at most `most`, or fewer if they are long."""
+    batch, characters = list[Document](), 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document.text)
+        if len(batch) == most or characters > BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
 def _opened(path: Path) -> Any:
     """Open a regular file; opening what became a pipe since the walk would block."""
     descriptor = os.open(
@@ -354,11 +362,8 @@ def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
 def _why_left_out(name: str, head: bytes) -> str:
     if not head:
         return "empty"
-    return (
-        "tables and data (named on their own, tables are read)"
-        if ending(name) in DATA
-        else ("binary")
-    )
+    is_data = ending(name) in DATA
+    return "tables and data (named on their own, tables are read)" if is_data else "binary"
 
 
 def _folder(relative: str) -> str:

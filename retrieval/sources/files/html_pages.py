@@ -16,67 +16,16 @@ from .outline import Extract, Outline, words
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 ENTRY = 10
 """Level of a `dt` with an anchor: below all headings, deeper in nested lists."""
-BLOCKS = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "caption",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "legend",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "tr",
-        "ul",
-    ]
-)
-UNSEEN = frozenset(
-    [
-        "script",
-        "style",
-        "template",
-        "noscript",
-        "svg",
-        "iframe",
-        "object",
-        "button",
-        "select",
-        "textarea",
-        "nav",
-        "head",
-        "video",
-        "audio",
-        "canvas",
-        "datalist",
-    ]
-)
+BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details",
+    "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form",
+    "header", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section", "summary",
+    "table", "tbody", "tfoot", "thead", "tr", "ul",
+])  # fmt: skip
+UNSEEN = frozenset([
+    "script", "style", "template", "noscript", "svg", "iframe", "object", "button", "select",
+    "textarea", "nav", "head", "video", "audio", "canvas", "datalist",
+])  # fmt: skip
 BESIDE = ("header", "footer", "aside")
 """Elements of the page's frame, unless inside its main content."""
 LINES = ("li", "dt", "dd", "tr", "caption", "summary")
@@ -228,9 +177,6 @@ class Page:
             self.title += text
         elif not self._unseen and self._is_wanted():
             self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
-
-    def comment(self, text: str) -> None:
-        """Ignore a comment."""
 
     def close(self) -> None:
         """Handle the end of the page."""

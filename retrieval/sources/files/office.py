@@ -92,9 +92,6 @@ class _Styles:
         elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
             self._own.setdefault(self._id, TITLE + 1 + int(value))
 
-    def end(self, tag: str) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
         """Do nothing."""
 

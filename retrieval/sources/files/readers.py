@@ -32,13 +32,15 @@ LIBRARIES = {
 }
 """Modules of the extra `files` -> names of their distributions."""
 
-BOOK_READERS = {
+OF_BYTES = {
     "pdf": pdf.read,
     "docx": office.read_docx,
     "odt": office.read_odt,
     "epub": epub.read,
+    "mail": mail.read,
 }
-"""Kind -> reader."""
+OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
+"""Kind -> reader of its bytes, or of its text; others are plain text."""
 
 
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
@@ -66,17 +68,11 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
-    if read_book := BOOK_READERS.get(kind):
-        return read_book(data)
+    if read_bytes := OF_BYTES.get(kind):
+        return read_bytes(data)
     if kind == "html":
         return html_pages.read(data, encoding)
-    if kind == "mail":
-        return mail.read(data)
     text = decoded(data, encoding)
-    if kind == "markdown":
-        return markdown.read(text)
-    if kind == "rst":
-        return restructured.read(text)
     if kind == "code":
         return source_code.read(text, ending(name))
-    return notebooks.read(text) if kind == "notebook" else plain_text.read(text)
+    return OF_TEXT.get(kind, plain_text.read)(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -63,39 +64,32 @@ def built(*specs: str, types: str = "") -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("write", "first", "second"),
     [
-        (["2024-01-02"], ["soon"]),
-        (["1", "2"], ["many", "1.50"]),
-        (["12345678901234567"], ["1.5"]),
-        (["01234"], ["5"]),
+        (csv, ["2024-01-02"], ["soon"]),
+        (csv, ["1", "2"], ["many", "1.50"]),
+        (csv, ["12345678901234567"], ["1.5"]),
+        (csv, ["01234"], ["5"]),
+        (jsonl, [5, 1.5], ["x", "5"]),
+        (jsonl, [[1]], [2]),
         *slow(
             [
-                (["1"], ["1.5"]),
-                (["true"], ["1"]),
-                (["10:00"], ["2024-01-02 10:00:00"]),
-                (["2024-01-02"], ["2024-01-03 10:00:00"]),
+                (csv, ["1"], ["1.5"]),
+                (csv, ["true"], ["1"]),
+                (csv, ["10:00"], ["2024-01-02 10:00:00"]),
+                (csv, ["2024-01-02"], ["2024-01-03 10:00:00"]),
+                (jsonl, [True], [7]),
+                (jsonl, ["2024-01-02"], ["x"]),
             ]
         ),
     ],
 )
-def test_two_files_behave_like_one_with_all_their_rows(first: list[str], second: list[str]) -> None:
-    both = values(opened(csv("both.csv", *first, *second)))
-    a, b = csv("a.csv", *first), csv("b.csv", *second)
-    for order in ((a, b), (b, a)):
-        found = built(*order)
-        assert [found[f"a{i}"] for i in range(len(first))] == list(both.values())[: len(first)]
-        assert [found[f"b{i}"] for i in range(len(second))] == list(both.values())[len(first) :]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [([5, 1.5], ["x", "5"]), ([[1]], [2]), *slow([([True], [7]), (["2024-01-02"], ["x"])])],
-)
-def test_two_files_of_json(first: list[Any], second: list[Any]) -> None:
-    a, b = jsonl("a.jsonl", *first), jsonl("b.jsonl", *second)
-    both = list(values(opened(jsonl("c.jsonl", *first, *second))).values())
+def test_two_files_behave_like_one_with_all_their_rows(
+    write: Callable[..., str], first: list[Any], second: list[Any]
+) -> None:
+    ending = write.__name__
+    both = list(values(opened(write(f"c.{ending}", *first, *second))).values())
+    a, b = write(f"a.{ending}", *first), write(f"b.{ending}", *second)
     for order in ((a, b), (b, a)):
         found = built(*order)
         assert [found[f"a{i}"] for i in range(len(first))] == both[: len(first)]

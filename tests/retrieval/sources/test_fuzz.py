@@ -228,17 +228,9 @@ def opened(made: Path) -> Collection:
 
 ODD_ARRAYS = st.sampled_from(
     [
-        np.zeros((1, 8)),
-        np.zeros((0, 8)),
-        np.zeros((0,)),
-        np.zeros(8),
-        np.zeros((1, 7)),
-        np.zeros((1, 8, 1)),
-        np.full((1, 8), np.nan),
-        np.full((1, 8), np.inf),
-        np.full((1, 8), 1e308),
-        np.full((1, 8), 3e38, np.float32),
-        np.full((1, 8), 1e-45, np.float32),
+        *(np.zeros(shape) for shape in ((1, 8), (0, 8), (0,), 8, (1, 7), (1, 8, 1))),
+        *(np.full((1, 8), value) for value in (np.nan, np.inf, 1e308)),
+        *(np.full((1, 8), value, np.float32) for value in (3e38, 1e-45)),
         np.full((1, 8), 10**30, object),
         np.array([["a"] * 8]),
         np.array([[1j] * 8]),

@@ -54,29 +54,58 @@ def test_jsonl_with_typed_columns(tmp_path: Path) -> None:
     assert second.metadata["tags"] == ["a", "b"]
 
 
-def test_ids_and_texts_stay_as_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,text\n007,2020-1-2\n1e3,12\n")
-    assert [(d.id, d.text) for d in read(tmp_path / "a.csv")] == [
-        ("007", "2020-1-2"),
-        ("1e3", "12"),
-    ]
-    path = write_jsonl(tmp_path / "a.jsonl", {"id": "2020-1-2", "text": "2020-01-02T00:00"})
-    assert [(d.id, d.text) for d in read(path)] == [("2020-1-2", "2020-01-02T00:00")]
+READ = [
+    ("a.csv", "id,text\n007,2020-1-2\n1e3,12\n", [("007", "2020-1-2", {}), ("1e3", "12", {})]),
+    (
+        "a.jsonl",
+        '{"id": "2020-1-2", "text": "2020-01-02T00:00"}\n',
+        ("2020-1-2", "2020-01-02T00:00", {}),
+    ),
+    (
+        "a.csv",
+        'id,body,n\nx,"with, comma\nand line",1\ny,plain,2\n',
+        [("x", "with, comma\nand line", {"n": 1}), ("y", "plain", {"n": 2})],
+    ),
+    ("a.csv", "id;text\n1;a, b\n", ("1", "a, b", {})),
+    (
+        "a.tsv",
+        "sentence\tscore\nHe said, fine.\t1.5\nYes.\t2\n",
+        [("a.tsv:1", "He said, fine.", {"score": 1.5}), ("a.tsv:2", "Yes.", {"score": 2.0})],
+    ),
+    ("a.csv", "sep=;\nid;text;n\n1;one, two;2,5\n", ("1", "one, two", {"n": "2,5"})),
+    ("a.csv", "id,text,Name,name\n1,x,01,2\n", ("1", "x", {"Name": "01", "name_1": 2})),
+    ("a.txt", "first\n\n  second  \n", [("a.txt:1", "first", {}), ("a.txt:3", "second", {})]),
+    ("a.txt.gz", gzip.compress(b"first\n", mtime=0), ("a.txt.gz:1", "first", {})),
+    ("a.jsonl.gz", gzip.compress(b'{"id": "1", "text": "x"}\n', mtime=0), ("1", "x", {})),
+    ("a.txt", "\ufefffirst\n", ("a.txt:1", "first", {})),
+    ("a.csv", "\ufeffid,text\n1,x\n", ("1", "x", {})),
+    ("a.jsonl", '\ufeff{"id": "1", "text": "x", "n": 5}\n', ("1", "x", {"n": 5})),
+    ("a.json", '\ufeff{"id": "1", "text": "x", "n": 5}\n', ("1", "x", {"n": 5})),
+    (
+        "a.jsonl",
+        '{"id": 1, "text": "x", "Row": 1, "row_": 2}\n',
+        ("1", "x", {"Row__": 1, "row_": 2}),
+    ),
+    ("a.jsonl", '{"id": 1, "text": "x", "a": 1, "a_1": 2}\n', ("1", "x", {"a": 1, "a_1": 2})),
+    ("a.jsonl", '{"id": 1, "abstract": "found", "year": 2}\n', ("1", "found", {"year": 2})),
+    (
+        "a.jsonl",
+        '{"id": 1, "text": null}\n{"id": 2, "text": "x"}\n',
+        [("1", "", {}), ("2", "x", {})],
+    ),
+]
+"""Name, content -> id, text and metadata of each document."""
 
 
-def test_csv_and_tsv(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('id,body,n\nx,"with, comma\nand line",1\ny,plain,2\n')
-    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.csv")] == [
-        ("x", "with, comma\nand line", {"n": 1}),
-        ("y", "plain", {"n": 2}),
-    ]
-    (tmp_path / "b.csv").write_text("id;text\n1;a, b\n")
-    assert [(d.id, d.text) for d in read(tmp_path / "b.csv")] == [("1", "a, b")]
-    (tmp_path / "a.tsv").write_text("sentence\tscore\nHe said, fine.\t1.5\nYes.\t2\n")
-    assert [(d.id, d.text, d.metadata) for d in read(tmp_path / "a.tsv")] == [
-        (f"{tmp_path}/a.tsv:1", "He said, fine.", {"score": 1.5}),
-        (f"{tmp_path}/a.tsv:2", "Yes.", {"score": 2.0}),
-    ]
+@pytest.mark.parametrize(("name", "content", "expected"), READ, ids=[row[0] for row in READ])
+def test_what_is_read_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | bytes, expected: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = [(d.id, d.text, d.metadata) for d in read(name)]
+    assert found == (expected if isinstance(expected, list) else [expected])
+    assert not any(note.startswith("key ") for note in open_source(name).notes)
 
 
 def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
@@ -86,14 +115,6 @@ def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
     (document,) = read(tmp_path / "a.parquet")
     assert document.id == "1"
     assert document.metadata == {"t": datetime(2020, 1, 1, 8), "s": {"a": 1}}
-
-
-def test_text_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("first\n\n  second  \n")
-    assert [(d.id, d.text) for d in read(tmp_path / "a.txt")] == [
-        (f"{tmp_path}/a.txt:1", "first"),
-        (f"{tmp_path}/a.txt:3", "second"),
-    ]
 
 
 READ_IN_A_PROCESS = """
@@ -162,15 +183,6 @@ def test_a_line_that_is_too_long_loses_no_other_document(tmp_path: Path) -> None
         assert index.verify() == []
 
 
-def test_compressed(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
-        file.write("first\n")
-    with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
-        file.write('{"id": "1", "text": "x"}\n')
-    assert [d.text for d in read(tmp_path / "a.txt.gz")] == ["first"]
-    assert [d.text for d in read(tmp_path / "a.jsonl.gz")] == ["x"]
-
-
 def test_a_name_is_a_name_and_no_pattern(tmp_path: Path) -> None:
     for name, text in (("a1", "wrong"), ("a[1]", "right"), ("b*", "star"), ("b?", "mark")):
         write_jsonl(tmp_path / f"{name}.jsonl", {"id": 1, "text": text})
@@ -235,24 +247,6 @@ def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet")
 
 
-def test_names_that_are_ours_are_avoided(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": "x", "Row": 1, "row_": 2})
-    assert read(path)[0].metadata == {"Row__": 1, "row_": 2}
-
-
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbffirst\n")
-    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,text\n1,x\n")
-    assert read(tmp_path / "a.txt")[0].text == "first"
-    assert read(tmp_path / "a.csv")[0].id == "1"
-
-
-def test_json_with_a_byte_order_mark(tmp_path: Path) -> None:
-    for name in ("a.jsonl", "a.json"):
-        (tmp_path / name).write_bytes(b'\xef\xbb\xbf{"id": "1", "text": "x", "n": 5}\n')
-        assert [(d.id, d.text, d.metadata) for d in read(tmp_path / name)] == [("1", "x", {"n": 5})]
-
-
 def test_keys_that_differ_only_in_case_are_all_kept(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "text": "x", "Name": "p", "name": "q", "day": "2024-01-02"},
@@ -274,21 +268,10 @@ def test_keys_that_differ_only_in_case_are_all_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_with_a_number_is_no_second_one(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", {"id": "1", "text": "x", "name": 1, "name_1": 2})
-    assert read(path)[0].metadata == {"name": 1, "name_1": 2}
-    assert open_source(str(path)).notes == []
-
-
 def test_many_rows_with_keys_that_differ_only_in_case(tmp_path: Path) -> None:
     rows = [{"id": str(i), "text": "x", ("N" if i % 3 else "n"): i} for i in range(5000)]
     found = read(write_jsonl(tmp_path / "a.jsonl", *rows))
     assert [d.metadata["N_" if i % 3 else "n"] for i, d in enumerate(found)] == list(range(5000))
-
-
-def test_columns_of_csv_that_differ_only_in_case(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,text,Name,name\n1,x,01,2\n")
-    assert read(tmp_path / "a.csv")[0].metadata == {"Name": "01", "name_1": 2}
 
 
 WRITTEN = [
@@ -355,12 +338,6 @@ def test_what_can_be_read_in_two_ways_stays_text(
     assert note in source.notes[0] if note else not source.notes
     if note:
         assert [d.metadata["a"] for d in read(path)] == values
-
-
-def test_the_line_that_excel_puts_first(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("sep=;\nid;text;n\n1;one, two;2,5\n")
-    (found,) = read(tmp_path / "a.csv")
-    assert (found.id, found.text, found.metadata) == ("1", "one, two", {"n": "2,5"})
 
 
 def test_lines_that_end_in_two_ways(tmp_path: Path) -> None:
@@ -488,16 +465,6 @@ def test_named_columns(tmp_path: Path) -> None:
     assert open_source(str(path), ColumnNames(text="body")).notes == [
         "column 'text' is stored as 'text_'"
     ]
-
-
-def test_the_only_text_column_needs_no_name(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "abstract": "found", "year": 2})
-    assert read(path)[0].text == "found"
-
-
-def test_missing_text_is_empty(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", {"id": 1, "text": None}, {"id": 2, "text": "x"})
-    assert [d.text for d in read(path)] == ["", "x"]
 
 
 @pytest.mark.slow

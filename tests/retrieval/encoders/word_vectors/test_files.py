@@ -102,8 +102,8 @@ BAD = {
     "header alone": (b"3 2\n", "0 words; expected 3"),
     "no dimensions": (b"3 0\nthe\n", "line 1: 3 words of 0 dimensions; expected 1 or more"),
     "huge header": (b"3 99999999\nthe\n", "of 99999999 dimensions; expected 1 or more, of 1 to"),
-    "zip": (b"PK\x03\x04abc", "a zip archive; expected the file that is in it"),
-    "fasttext": (b"\xba\x16\x4f\x2f\x0c", "a model of fastText's own; expected its .vec file"),
+    "zip": (b"PK\x03\x04abc", "a zip archive; expected the file in it"),
+    "fasttext": (b"\xba\x16\x4f\x2f\x0c", "a fastText model; expected its .vec file"),
     "gzip cut": (gzip.compress(GLOVE)[:-9], "expected a whole gzip file"),
     "zeros": (b"\0" * 5000, "expected word vectors"),
 }  # fmt: skip
