@@ -1,5 +1,5 @@
 """Commands of `slimdex bench`, a file for each, and `slimdex plan`.
 
 Files import only what is above them: retrieval, peers, search, encode, serve, tune,
-hybrid, report, tables, planning.
+hybrid, sts, report, tables, planning.
 """

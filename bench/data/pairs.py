@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from slimdex.indexes.arrays import normalize_rows
+from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
+PROTOCOLS = ("", " mean", " wmean")
+"""End of a column -> correlation over all pairs of a set, or its mean over the set's subtasks,
+weighted by pairs or not.
+
+MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
+those of Li et al. (2020) and Su et al. (2021) the weighted mean.
+"""
 SEVEN = {
-    "STS-B": "STSBenchmark-test.tsv",
-    "SICK-R": "SICK-R-test.tsv",
-    "STS12": "STS12.tsv",
-    "STS13": "STS13.cased.tsv",
-    "STS14": "STS14.cased.tsv",
-    "STS15": "STS15.cased.tsv",
-    "STS16": "STS16.cased.tsv",
+    "STS-B": ("STSBenchmark-test.tsv", "STSBenchmark-train.tsv", "STSBenchmark-dev.tsv"),
+    "SICK-R": ("SICK-R-test.tsv", "SICK-R-train.tsv", "SICK-R-trial.tsv"),
+    "STS12": ("STS12.tsv",),
+    "STS13": ("STS13.cased.tsv",),
+    "STS14": ("STS14.cased.tsv",),
+    "STS15": ("STS15.cased.tsv",),
+    "STS16": ("STS16.cased.tsv",),
 }
-"""The seven sets of the papers -> files, in their own case where there is one: STS12 has none."""
+"""The seven sets of the papers -> the file that is judged, and those that reducers see as well.
+
+They are in their own case where that can be had: STS12 is lower-cased.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,17 +44,26 @@ class Pairs:
     ----------
     first, second : the sentences of each pair.
     gold : (n,) scores, higher for nearer in meaning.
+    subtasks : (n,) where each pair is from, where the file says.
+    others : sentences of the set's other parts, each as often as it occurs.
     """
 
     name: str
     first: Sequence[str]
     second: Sequence[str]
     gold: NDArray[np.float64]
+    subtasks: Sequence[str] = ()
+    others: Sequence[str] = ()
 
     @property
     def sentences(self) -> list[str]:
-        """Each sentence once, in the order in which they come first."""
+        """Each judged sentence once, in the order in which they come first."""
         return list(dict.fromkeys([*self.first, *self.second]))
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """How its correlation can be taken: over all pairs, and by subtasks if it has any."""
+        return PROTOCOLS if len(set(self.subtasks)) > 1 else PROTOCOLS[:1]
 
 
 def read_pairs(path: Path, name: str = "") -> Pairs:
@@ -64,12 +83,19 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: a {gold} that is no number ({error})") from error
     sides = ([row[side] for row in rows] for side in ("sentence1", "sentence2"))
-    return Pairs(name or path.stem, *sides, scores)
+    return Pairs(name or path.stem, *sides, scores, [row.get("subtask") or "" for row in rows])
 
 
 def read_seven(folder: Path) -> list[Pairs]:
     """Read the papers' seven sets from a folder that has their files."""
-    return [read_pairs(folder / file, name) for name, file in SEVEN.items()]
+    found = []
+    for name, (judged, *fitted_too) in SEVEN.items():
+        parts = [read_pairs(folder / file) for file in fitted_too]
+        others = [sentence for p in parts for sentence in (*p.first, *p.second)]
+        pairs = read_pairs(folder / judged, name)
+        subtasks = pairs.subtasks if name.startswith("STS1") else ()
+        found.append(replace(pairs, subtasks=subtasks, others=others))
+    return found
 
 
 def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
@@ -79,11 +105,25 @@ def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
     ----------
     vectors : sentence -> vector (dim,).
     """
-    first, second = (
-        normalize_rows(np.stack([vectors[sentence] for sentence in side]))
-        for side in (pairs.first, pairs.second)
-    )
-    return 100 * float(spearmanr(np.vecdot(first, second), pairs.gold).statistic)
+    sides = (np.stack([vectors[text] for text in side]) for side in (pairs.first, pairs.second))
+    return correlations(pairs, *sides)[""]
+
+
+def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float]:
+    """Protocol of a set -> Spearman's correlation x 100 of cosines (n,) and gold."""
+    cosines = np.vecdot(normalize_rows(first), normalize_rows(second))
+
+    def of(rows: NDArray[np.bool_] | slice) -> float:
+        return 100 * float(spearmanr(cosines[rows], pairs.gold[rows]).statistic)
+
+    if len(pairs.protocols) == 1:
+        return {"": of(slice(None))}
+    subtasks = np.array(pairs.subtasks)
+    masks = [subtasks == name for name in dict.fromkeys(pairs.subtasks)]
+    found = [of(mask) for mask in masks]
+    weighted = np.average(found, weights=[mask.sum() for mask in masks])
+    figures = of(slice(None)), float(np.mean(found)), float(weighted)
+    return dict(zip(PROTOCOLS, figures, strict=True))
 
 
 def _table(path: Path) -> list[dict[str, str]]:

@@ -25,8 +25,8 @@ from slimdex.retrieval.evaluation import latency
 
 from .. import page_cache
 from ..engines.document_stores import SLIMDEX, SLIMDEX_FOLDER
+from ..engines.measured import store_process
 from ..engines.remote_object import Subprocess, WorkerError
-from ..engines.store_process import StoreProcess
 from ..machine import Resident
 from ..memory_limit import limited
 from ..rows import ResultsFile, Row, key_of
@@ -82,8 +82,8 @@ def measure_cold(
     folder.mkdir(parents=True, exist_ok=True)
     rows, failed = list[Row](), list[str]()
     with TemporaryDirectory(dir=folder) as made:
-        with StoreProcess(SLIMDEX, open_encoder, Path(made), task.dataset.query_texts[:1]) as new:
-            new.build(task.dataset.ids, task.dataset.texts, task.vectors)
+        with store_process(SLIMDEX, open_encoder, Path(made), task.dataset.query_texts[:1]) as new:
+            new.remote.build(task.documents)
         path = Path(made) / SLIMDEX_FOLDER
         page_cache.drop(_files(path))  # or say at once that it can't be done
         for most in dict.fromkeys((None, limit)):
@@ -112,11 +112,11 @@ def _in_turns(
             stack.enter_context(limited(process.number, most))
         stack.enter_context(process)  # ends before its group of processes does
         texts = task.dataset.query_texts
-        process.ask("open", texts[:WARM_UP])
+        process.remote.open(texts[:WARM_UP])
         for turn, few in enumerate(np.array_split(np.arange(min(QUERIES, len(texts))), TURNS)):
             for way in WAYS:
-                timed[way] += process.ask("timed", [texts[i] for i in few], way)
-                memory[way] = process.ask("memory")
+                timed[way] += process.remote.timed([texts[i] for i in few], way)
+                memory[way] = process.remote.memory()
             progress("in turns" if most is None else "limited", turn + 1, TURNS)
     return {way: _columns(timed[way], memory[way]) for way in WAYS}
 

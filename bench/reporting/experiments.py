@@ -15,7 +15,7 @@ from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
 from .tables.studies import cold, encoders, hybrid, loads, search, tuning
 from .tables.table import Table
-from .verdict import cold_line, encode_line, search_line
+from .verdict import cold_line, encode_line, search_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
@@ -72,10 +72,12 @@ EXPERIMENTS = (
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("tune", tuning, FAISS, "tune", "Tuning"),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
+    Experiment(
+        "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
+    ),
 )
 """Experiments that commands of `slimdex bench` measure."""
 SETTLED = (
-    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity"),
     Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
     Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
     Experiment("stored", settled.stored, FAISS, "stored", "Stored"),

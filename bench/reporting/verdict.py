@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..experiments.cold_study import CACHED, DROPPED
 from ..experiments.measured_methods import UNCOMPRESSED
+from ..experiments.similarity_study import TARGET
 from ..rows import Row
 from .findings import (
     FASTEST_AT,
@@ -150,6 +151,28 @@ def encode_line(rows: Sequence[Row]) -> str:
     best = max(others, key=lambda row: float(row["short_texts_per_s"]))
     short, long = (ours[n] / best[n] for n in ("short_texts_per_s", "long_texts_per_s"))
     return f"{line}, {short:.2f} and {long:.2f} times the rate of {best['encoder']}"
+
+
+def sts_line(rows: Sequence[Row]) -> str:
+    """A model's first pooling as it is, whitened, and cut to half, each as fitted on the sets."""
+    plain = next((row for row in rows if not row["fit"]), None)
+    if plain is None:
+        name = f"{rows[0]['model']}, {rows[0]['language']}"
+        return f"{name}: no result, nothing without a reducer"
+    count = len(plain["sets"])
+    line = f"{plain['model']}, {plain['language']}: Spearman x 100 averages"
+    line += f" {plain['average']:.2f} over {count} set{'s' if count > 1 else ''} with the vectors"
+    line += f" as they are ({plain['pooling']})"
+    half, width = round(plain["width"] / 8) * 4, plain["width"]
+    ways = {(1.0, 1.0, None): "whitened", (0.0, 0.0, half): f"in {half} of {width} dimensions"}
+    for (beta, gamma, k), how in ways.items():
+        same = {"fit": TARGET, "reducer": "whitening", "pooling": plain["pooling"]}
+        same |= {"beta": beta, "gamma": gamma, "k": k}
+        found = next((r for r in rows if all(r[name] == v for name, v in same.items())), None)
+        if found:
+            change = found["average"] - plain["average"]
+            line += f", {found['average']:.2f} {how} ({change:+.2f})"
+    return line
 
 
 def verdict(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:

@@ -11,16 +11,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from slimdex.__main__ import main
 from slimdex.bench.cli import app
+from slimdex.bench.data.pairs import SEVEN
 from slimdex.bench.experiments import encoding_study, retrieval_study
 from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
 from slimdex.bench.page_cache import drop
 from slimdex.bench.reporting.verdict import retrieval_line
-from slimdex.bench.rows import FOLDER
+from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
 from slimdex.indexes.errors import InputError
 from tests.slow import slow
 
@@ -45,6 +47,16 @@ def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     return done.stderr
+
+
+def write_pairs(folder: Path) -> None:
+    """Tables of 30 pairs of random words with scores, in place of each of the sets' files."""
+    rng = np.random.default_rng(5)
+    folder.mkdir()
+    for table in (name for files in SEVEN.values() for name in files):
+        texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+        lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
+        (folder / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +90,7 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
 ) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, search, encode, serve, tune and hybrid do\n"
+        "there, as peers, search, encode, serve, tune, hybrid and sts do\n"
     )
     monkeypatch.chdir(tmp_path)
     said = str(CliRunner().invoke(app, ["report", "--results", "elsewhere"]).exception)
@@ -194,3 +206,22 @@ def test_quick_needs_no_data(tmp_path: Path) -> None:
     assert ours["compression"] == 64
     assert ours["ndcg@10_high"] >= 0
     assert by_method["slimdex", 192, 0]["ndcg@10"] < exact["ndcg@10"]
+
+
+@pytest.mark.slow
+def test_a_quick_study_is_no_row_of_the_whole_one(tiny_bert: Path, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "sts")
+    words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
+    said = bench("sts", *words, folder=tmp_path)
+    name = tiny_bert.name
+    assert said.splitlines()[-1].startswith(f"{name}, english (quick): Spearman x 100 averages ")
+    (file,) = (tmp_path / "bench-results").glob("sts-*.jsonl")
+    quick = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["language"] for row in quick} == {"english (quick)"}
+    # The whole study's rows, which the same file gets, have all seven sets.
+    whole = [row | {"model": name} for row in read_rows(FOLDER, "sts") if row["width"] == 384]
+    ResultsFile(file).replace([*whole, *quick])
+    bench("report", folder=tmp_path)
+    page = (tmp_path / "bench-report" / "index.html").read_text()
+    for title in (f"Similarity: {name}, english", f"Similarity: {name}, english (quick)"):
+        assert f">{title}</h2>" in page

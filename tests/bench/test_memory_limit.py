@@ -45,6 +45,6 @@ def test_a_process_gets_no_more_than_its_limit() -> None:
         process = Subprocess(Hoarder)
         stack.enter_context(limited(process.number, 400 * MEGABYTE))
         stack.enter_context(process)
-        assert process.ask("take", 10 * MEGABYTE) == 10 * MEGABYTE
+        assert process.remote.take(10 * MEGABYTE) == 10 * MEGABYTE
         with pytest.raises(WorkerError, match="take: the process ended with code -9"):
-            process.ask("take", 600 * MEGABYTE)
+            process.remote.take(600 * MEGABYTE)

@@ -7,13 +7,12 @@ from typing import Any
 
 import altair as alt
 
+from ...experiments.similarity_study import TARGET
 from ...rows import Row
 from ..tables.table import grouped
 from .panels import Chart, Figure
 
 AVERAGE = "Spearman x 100 over all pairs, average of the sets"
-TARGET = "target"
-"""Of a reducer that is fitted on the set's own sentences."""
 LEVEL = alt.Axis(labelAngle=0)
 TIP = [
     alt.Tooltip("pooling:N"),

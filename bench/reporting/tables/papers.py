@@ -16,11 +16,7 @@ from .table import Cell, Table
 
 FILE = Path(__file__).parent / "published.toml"
 PROTOCOLS = ("all", "mean", "wmean")
-"""Correlation over all pairs of a set, or its mean over the set's subtasks, weighted by pairs.
-
-MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
-those of Li et al. (2020) and Su et al. (2021) the weighted mean.
-"""
+"""Names in published.toml of `data.pairs.PROTOCOLS`."""
 OURS = "↳ "
 """Before the lines that are ours."""
 OF_REDUCTION = {

@@ -12,6 +12,7 @@ from slimdex.bench.reporting.verdict import (
     peers_line,
     retrieval_line,
     search_line,
+    sts_line,
     verdict,
 )
 from slimdex.bench.rows import FOLDER, Row, read_rows
@@ -192,3 +193,10 @@ def test_the_other_experiments_have_a_line_each() -> None:
         f"rate of {other['encoder']}"
     )
     assert encode_line([auto]).endswith("short texts a second and 106 long ones")
+    rows = [r for r in read_rows(FOLDER, "sts") if r["model"] == "all-MiniLM-L6-v2"]
+    assert sts_line(rows) == (
+        "all-MiniLM-L6-v2, english: Spearman x 100 averages 78.88 over 7 sets with the vectors as "
+        "they are (mean@-1), 73.54 whitened (-5.34), 79.05 in 192 of 384 dimensions (+0.18)"
+    )
+    fitted = [row for row in rows if row["fit"]]
+    assert sts_line(fitted) == "all-MiniLM-L6-v2, english: no result, nothing without a reducer"

@@ -1,0 +1,162 @@
+"""`slimdex bench sts`: similarity by vectors as they are, whitened, cut and rotated.
+
+A reducer is fitted on all sentences of a set, those of its train and dev parts among them, each as
+often as it occurs, as in Su et al. (2021). Layer 1 is the first transformer layer, 0 the embedding
+output. What layers, other reducers and other texts to fit on do was measured once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.linear import Whitening, principal_axes
+from slimdex.indexes.moments import Moments
+from slimdex.indexes.progress import progress
+from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.encoders.pooling import WK
+
+from ..data.cached_vectors import encoded
+from ..data.pairs import Pairs, correlations
+from ..rows import ResultsFile, Row, key_of
+
+TARGET = "target"
+OWN, CLS = "own", "cls"
+"""The model's own pooling with all that follows it; and a mode that the papers do not whiten."""
+LAST, FIRST_LAST = (-1,), (1, -1)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way from texts to the vectors that are compared.
+
+    Attributes
+    ----------
+    mode, layers : the pooling.
+    fit : what whitening is fitted on, "" for none.
+    k : dimensions kept, None for all.
+    """
+
+    mode: str
+    layers: tuple[int, ...] = LAST
+    fit: str = ""
+    k: int | None = None
+    beta: float = 0.0
+    gamma: float = 0.0
+
+    @property
+    def pooling(self) -> str:
+        """As on the command line."""
+        layers = ",".join(map(str, self.layers))
+        return self.mode if self.mode in (OWN, WK) else f"{self.mode}@{layers}"
+
+    def columns(self) -> Row:
+        """Its columns in a row of results."""
+        row: Row = asdict(self) | {"layers": list(self.layers), "pooling": self.pooling}
+        if not self.fit:
+            return row | {"reducer": "none", "k": None, "beta": None, "gamma": None}
+        return row | {"reducer": "whitening"}
+
+
+def ways_of(mode: str, width: int) -> list[list[Way]]:
+    """Ways by pooling, as in the papers' tables: some whitened, whole and cut, or rotated."""
+    half, third = (max(round(width / of / 4) * 4, 4) for of in (2, 3))
+    poolings = (LAST,) if mode in (OWN, WK, CLS) else (LAST, FIRST_LAST)
+    found = []
+    for plain in (Way(mode, layers) for layers in poolings):
+        fitted = replace(plain, fit=TARGET)
+        white = replace(fitted, beta=1.0, gamma=1.0)
+        whitened = [white, replace(fitted, k=half), replace(white, k=third)]
+        found.append([plain, *(() if mode in (WK, CLS) else whitened)])
+    return found
+
+
+def measure_model(
+    model: str,
+    sets: Sequence[Pairs],
+    language: str,
+    modes: Sequence[str],
+    max_length: int,
+    folders: tuple[Path, Path],
+    about: Row,
+) -> tuple[ResultsFile, list[Row]]:
+    """Append the missing rows of a model; returns its file of rows, and the rows of these sets.
+
+    Parameters
+    ----------
+    language : of the sets, as rows say it.
+    folders : for rows, and for encoded vectors.
+    """
+    static = is_static(model)  # it has no layers, and no length
+    length = None if static else max_length
+    encoder = open_encoder(model, precision="fp32", max_length=length)
+    facts: Row = {
+        "model": Path(encoder.spec()["model"]).name,
+        "sha256": encoder.spec()["sha256"],
+        "max_length": max_length,
+        "language": language,
+        "width": encoder.width,
+        "sets": [pairs.name for pairs in sets],
+    }
+    results = ResultsFile(folders[0] / f"sts-{facts['model']}.jsonl")
+    groups = [way for mode in ([OWN] if static else modes) for way in ways_of(mode, encoder.width)]
+    for done, ways in enumerate(groups, start=1):
+        keys = {way: key_of(facts | way.columns()) for way in ways}
+        missing = [way for way in ways if keys[way] not in results.rows]
+        if missing:
+            pooling = None if ways[0].mode == OWN else ways[0].pooling
+            pooled = open_encoder(model, pooling=pooling, precision="fp32", max_length=length)
+            vectors = _vectors(pooled, sets, folders[1])
+            for way, row in measured(missing, sets, vectors).items():
+                results.append({"key": keys[way]} | facts | way.columns() | row | about)
+        progress(facts["model"], done, len(groups))
+    rows = results.rows.values()
+    return results, [row for row in rows if all(row[name] == facts[name] for name in facts)]
+
+
+def _vectors(
+    encoder: OpenedEncoder, sets: Sequence[Pairs], cache: Path
+) -> Callable[[Sequence[str]], Matrix]:
+    """Encode all texts of sets; returns what looks vectors up by their texts."""
+    texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))
+    file = encoded(encoder, texts, cache)
+    places = {text: row for row, text in enumerate(texts)}
+    return lambda few: file.take(np.array([places[text] for text in few]))
+
+
+def measured(
+    ways: Sequence[Way], sets: Sequence[Pairs], vectors: Callable[[Sequence[str]], Matrix]
+) -> dict[Way, Row]:
+    """Each set's correlations and their averages, for ways that have the same pooling.
+
+    Parameters
+    ----------
+    vectors : texts -> their vectors (n, width).
+    """
+    found: dict[Way, Row] = {way: {} for way in ways}
+    for pairs in sets:
+        sides = [vectors(pairs.first), vectors(pairs.second)]
+        fitted_on = np.concatenate([*sides, *([vectors(pairs.others)] if pairs.others else [])])
+        moments = Moments(fitted_on.shape[1]).update(fitted_on)
+        for way in ways:
+            first, second = (_turned(side, way, moments) for side in sides)
+            for protocol, figure in correlations(pairs, first, second).items():
+                found[way][f"{pairs.name}{protocol}"] = figure
+    for row in found.values():
+        for protocol in dict.fromkeys(p for pairs in sets for p in pairs.protocols):
+            figures = [row.get(f"{p.name}{protocol}", row[p.name]) for p in sets]
+            row[f"average{protocol}"] = float(np.mean(figures))
+    return found
+
+
+def _turned(side: Matrix, way: Way, moments: Moments) -> NDArray[np.float32]:
+    if not way.fit:
+        return side
+    _, _, rank = principal_axes(moments, way.beta)
+    whitening = Whitening(min(way.k or rank, rank), way.beta, way.gamma)
+    return whitening.fit_moments(moments).transform(side)
