@@ -13,7 +13,7 @@ from ..rows import MEASURED, Row, read_rows
 from .tables import settled
 from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
-from .tables.studies import cold, encoders, hybrid, loads, search, tuning
+from .tables.studies import encoders, hybrid, loads, search, tuning
 from .tables.table import Table
 from .verdict import encode_line, search_line, sts_line
 
@@ -75,7 +75,7 @@ EXPERIMENTS = (
 )
 """Experiments that commands of `slimdex bench` measure."""
 SETTLED = (
-    Experiment("cold", cold, DOCUMENTS, "cold", "Cold"),
+    Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold"),
     Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
     Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
     Experiment("stored", settled.stored, FAISS, "stored", "Stored"),
