@@ -42,7 +42,6 @@ def pytest_report_header() -> str:
 
 LONGEST = (
     "tests/test_shared.py",
-    "tests/bench/experiments/test_similarity_study.py",
     "tests/retrieval/crashes/test_faults.py",
     "tests/bench/test_cli.py",
     "tests/retrieval/collection/test_as_a_dictionary.py",

@@ -1,5 +1,4 @@
 """Data: what experiments are made on, encoded once and kept, and the judge of answers.
 
-Files import only what is above them: cached_vectors, datasets, pairs, layer_vectors,
-paired_measures.
+Files import only what is above them: cached_vectors, datasets, pairs, paired_measures.
 """

@@ -6,15 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.vector_file import VectorFile
 
 from .engine import Footprint
-from .peer_libraries import GRAPH_EFFORT, GRAPH_LINKS, Answer, PeerEngine, padded
+from .peer_libraries import GRAPH_EFFORT, GRAPH_LINKS, Answer, Nearest, PeerEngine, padded
 
 
-class Chroma(PeerEngine):
+class Database(PeerEngine):
+    """Base of databases: asked for one query after the other, with all they hold on disk."""
+
+    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
+        """Scores and rows of the k nearest to a vector (dim,)."""
+        raise NotImplementedError
+
+    def search(self, queries: Matrix, k: int) -> Answer:
+        return padded([self.nearest(query, k) for query in queries], k)
+
+    def footprint(self) -> Footprint:
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return Footprint(disk_row=sum(path.stat().st_size for path in files) / self.rows)
+
+
+class Chroma(Database):
     """Chroma on disk with the same graph; effort is ef_search."""
 
     def __init__(self) -> None:
@@ -55,15 +71,12 @@ class Chroma(PeerEngine):
         ]
         return padded(lists, k)
 
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=self._on_disk())
-
     def _client(self) -> Any:
         quiet = self._chromadb.Settings(anonymized_telemetry=False)
         return self._chromadb.PersistentClient(str(self.folder), settings=quiet)
 
 
-class LanceDb(PeerEngine):
+class LanceDb(Database):
     """LanceDB, HNSW over 8-bit rows in inverted lists; effort is ef, with 2k rows rescored."""
 
     def __init__(self) -> None:
@@ -85,21 +98,14 @@ class LanceDb(PeerEngine):
         )
         self._table.create_index("vector", config=graph)
 
-    def search(self, queries: Matrix, k: int) -> Answer:
-        lists = []
-        for query in queries:
-            search = self._table.search(query).distance_type("cosine").limit(k)
-            search = search.ef(max(self.effort, 2 * k)).refine_factor(2)
-            found = search.select(["row", "_distance"]).to_arrow()
-            distances = found["_distance"].to_numpy()
-            lists.append(((1 - distances).tolist(), found["row"].to_pylist()))
-        return padded(lists, k)
-
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=self._on_disk())
+    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
+        search = self._table.search(query).distance_type("cosine").limit(k)
+        search = search.ef(max(self.effort, 2 * k)).refine_factor(2)
+        found = search.select(["row", "_distance"]).to_arrow()
+        return (1 - found["_distance"].to_numpy()).tolist(), found["row"].to_pylist()
 
 
-class QdrantEdge(PeerEngine):
+class QdrantEdge(Database):
     """Qdrant in the process, the same graph; effort is hnsw_ef."""
 
     def __init__(self) -> None:
@@ -127,20 +133,14 @@ class QdrantEdge(PeerEngine):
             start += len(chunk)
         self._shard.optimize()
 
-    def search(self, queries: Matrix, k: int) -> Answer:
-        edge, lists = self._edge, []
+    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
+        edge, asked = self._edge, self._edge.Query.Nearest(query.tolist())
         parameters = edge.SearchParams(hnsw_ef=max(self.effort, k))
-        for query in queries:
-            nearest = edge.Query.Nearest(query.tolist())
-            found = self._shard.query(edge.QueryRequest(limit=k, query=nearest, params=parameters))
-            lists.append(([hit.score for hit in found], [hit.id for hit in found]))
-        return padded(lists, k)
-
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=self._on_disk())
+        found = self._shard.query(edge.QueryRequest(limit=k, query=asked, params=parameters))
+        return [hit.score for hit in found], [hit.id for hit in found]
 
 
-class SqliteVec(PeerEngine):
+class SqliteVec(Database):
     """sqlite-vec, exact scan of float32 rows in an SQLite file."""
 
     def __init__(self) -> None:
@@ -165,19 +165,13 @@ class SqliteVec(PeerEngine):
                 self._connection.executemany(insert, rows)
                 start += len(chunk)
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
         sql = "SELECT distance, rowid FROM vectors WHERE embedding MATCH ? AND k = ?"
-        lists = []
-        for query in queries:
-            found = list(self._connection.execute(sql, (query.tobytes(), k)))
-            lists.append(([1 - d for d, _ in found], [row for _, row in found]))
-        return padded(lists, k)
-
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=self._on_disk())
+        found = list(self._connection.execute(sql, (query.tobytes(), k)))
+        return [1 - d for d, _ in found], [row for _, row in found]
 
 
-class DuckDb(PeerEngine):
+class DuckDb(Database):
     """DuckDB's array_cosine_similarity over a FLOAT[d] column, exact, no index."""
 
     def __init__(self) -> None:
@@ -194,19 +188,13 @@ class DuckDb(PeerEngine):
         self._connection.execute("INSERT INTO vectors SELECT * FROM batches")
         self._connection.execute("CHECKPOINT")
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
         sql = (
             f"SELECT array_cosine_similarity(vector, ?::FLOAT[{self.dim}]) AS score, "
             '"row" FROM vectors ORDER BY score DESC LIMIT ?'
         )
-        lists = []
-        for query in queries:
-            found = self._connection.execute(sql, [query.tolist(), k]).fetchall()
-            lists.append(([score for score, _ in found], [row for _, row in found]))
-        return padded(lists, k)
-
-    def footprint(self) -> Footprint:
-        return Footprint(disk_row=self._on_disk())
+        found = self._connection.execute(sql, [query.tolist(), k]).fetchall()
+        return [score for score, _ in found], [row for _, row in found]
 
 
 def _arrow_batches(arrow: Any, vectors: VectorFile) -> Any:

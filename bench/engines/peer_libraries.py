@@ -21,14 +21,17 @@ from slimdex.indexes.vector_file import VectorFile
 from .engine import Footprint, Seconds
 
 Answer = tuple[Matrix, Rows]
+Nearest = tuple[list[float], list[int]]
+"""Scores and rows of a query's answers."""
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
 
 class PeerEngine:
-    """What most adapters share: seconds of the build, and sizes they can't tell."""
+    """Base of adapters: times the build, and reports a size if the index has one of its own."""
 
     effort = 0
+    row_bytes: float | None = None
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
@@ -43,11 +46,9 @@ class PeerEngine:
         self.effort = effort
 
     def footprint(self) -> Footprint:
-        return Footprint()
-
-    def _on_disk(self) -> float:
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        return sum(path.stat().st_size for path in files) / self.rows
+        if self.row_bytes is None:
+            return Footprint()
+        return Footprint(ram_row=self.row_bytes, ram_fixed=0, disk_row=self.row_bytes)
 
 
 class Hnswlib(PeerEngine):
@@ -63,15 +64,12 @@ class Hnswlib(PeerEngine):
         self._index.init_index(len(vectors), ef_construction=GRAPH_EFFORT, M=GRAPH_LINKS)
         for chunk in vectors.scan():
             self._index.add_items(normalize_rows(chunk))
+        self.row_bytes = self._index.index_file_size() / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         self._index.set_ef(max(self.effort, k))
         rows, distances = self._index.knn_query(normalize_rows(queries), k)
         return 1 - distances, rows.astype(np.int64)
-
-    def footprint(self) -> Footprint:
-        size = self._index.index_file_size() / self.rows
-        return Footprint(ram_row=size, ram_fixed=0, disk_row=size)
 
 
 class Usearch(PeerEngine):
@@ -93,16 +91,13 @@ class Usearch(PeerEngine):
         keys = np.arange(len(vectors))
         for part, chunk in zip(batches(len(vectors)), vectors.scan(), strict=True):
             self._index.add(keys[part], normalize_rows(chunk))
+        self.row_bytes = self._index.serialized_length / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         self._index.expansion_search = max(self.effort, k)
         found = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
         return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
-
-    def footprint(self) -> Footprint:
-        size = self._index.serialized_length / self.rows
-        return Footprint(ram_row=size, ram_fixed=0, disk_row=size)
 
 
 class FaissHnsw(PeerEngine):
@@ -112,16 +107,13 @@ class FaissHnsw(PeerEngine):
         self._index = FaissIndex(from_factory(f"HNSW{GRAPH_LINKS}"), vectors.dim)
         for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
+        self.row_bytes = self._index.nbytes / self.rows
 
     def set_effort(self, effort: int) -> None:
         self._index.set_parameters(f"efSearch={effort}")
 
     def search(self, queries: Matrix, k: int) -> Answer:
         return self._index.search(normalize_rows(queries), k)
-
-    def footprint(self) -> Footprint:
-        size = self._index.nbytes / self.rows
-        return Footprint(ram_row=size, ram_fixed=0, disk_row=size)
 
 
 class TurboQuant(PeerEngine):
@@ -176,11 +168,11 @@ class SentenceTransformers(PeerEngine):
         X = normalize_rows(np.concatenate(list(vectors.scan())))
         self._ranges = np.vstack([X.min(axis=0), X.max(axis=0)])
         codes = self._library.quantize_embeddings(X, self._precision, ranges=self._ranges)
-        self._row = codes.nbytes / self.rows
+        self.row_bytes = codes.nbytes / self.rows
         options = self._options(1) | {"corpus_embeddings": codes, "output_index": True}
         _, _, self._index = self._search(X[:1], **options)
         if self._precision == "int8":  # usearch builds its graph even for an exact search
-            self._row = self._index.serialized_length / self.rows
+            self.row_bytes = self._index.serialized_length / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries, lists = normalize_rows(queries), []
@@ -193,9 +185,6 @@ class SentenceTransformers(PeerEngine):
                 lists.append((scores, [hit["corpus_id"] for hit in hits]))
         return padded(lists, k)
 
-    def footprint(self) -> Footprint:
-        return Footprint(ram_row=self._row, ram_fixed=0, disk_row=self._row)
-
     def _options(self, k: int) -> dict[str, Any]:
         return {
             "corpus_precision": self._precision,
@@ -206,7 +195,7 @@ class SentenceTransformers(PeerEngine):
         }
 
 
-def padded(lists: list[tuple[list[float], list[int]]], k: int) -> Answer:
+def padded(lists: list[Nearest], k: int) -> Answer:
     """Answers of different lengths as two matrices."""
     scores = np.full((len(lists), k), -np.inf, dtype=np.float32)
     rows = np.full((len(lists), k), -1, dtype=np.int64)

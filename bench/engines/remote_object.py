@@ -7,33 +7,38 @@ import os
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, cast
 
 from slimdex.indexes.errors import InputError
 
+T = TypeVar("T")
 LONGEST_STEP = 3600.0
-"""Seconds for a step, unless it is told otherwise."""
+"""Seconds that a step may take, unless a caller says otherwise."""
 
 
 class WorkerError(InputError):
     """A step failed or did not end; the message is for the row of results, or for the user."""
 
 
-class Subprocess:
-    """The parent's handle; use it in a `with`.
+class Subprocess(Generic[T]):
+    """An object in a process of its own; use it in a `with`.
 
     Parameters
     ----------
     make : makes the object, in the process; a function that can be imported.
     arguments : for `make`.
     longest : seconds that one step may take before it is given up.
+
+    Attributes
+    ----------
+    remote : the object: its methods run in the process, and raise `WorkerError` if they fail.
     """
 
     def __init__(
-        self, make: Callable[..., Any], *arguments: Any, longest: float = LONGEST_STEP
+        self, make: Callable[..., T], *arguments: Any, longest: float = LONGEST_STEP
     ) -> None:
         self._longest = longest
         context = multiprocessing.get_context("spawn")
@@ -41,11 +46,11 @@ class Subprocess:
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
         self._process.start()
         theirs.close()
+        self.remote = cast(T, _Remote(self._ask))
 
-    def ask(self, command: str, *arguments: Any) -> Any:
-        """Call the object's method of that name; raises `WorkerError` if it fails."""
+    def _ask(self, command: str, *arguments: Any, **named: Any) -> Any:
         try:
-            self._pipe.send((command, arguments))
+            self._pipe.send((command, arguments, named))
             if not self._pipe.poll(self._longest):
                 self._process.kill()
                 raise WorkerError(f"{command}: no answer in {self._longest:.0f} s")
@@ -58,12 +63,6 @@ class Subprocess:
             raise WorkerError(f"{command}: {answer}")
         return answer
 
-    @property
-    def number(self) -> int:
-        """The process's number, by which the system knows it."""
-        assert self._process.pid is not None
-        return self._process.pid
-
     def close(self) -> None:
         """End the process and free what it holds; closing twice does nothing."""
         self._pipe.close()  # ends its loop
@@ -75,13 +74,18 @@ class Subprocess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Remote:
+    """Passes calls of methods on to the process."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(self._ask, name)
 
 
 def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -95,15 +99,15 @@ def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...
         except Exception as error:  # a library that can't even be imported
             failure = _said(error)
         while True:
-            command, given = pipe.recv()
-            pipe.send((True, failure) if failure else _outcome(made, command, given))
+            command, given, named = pipe.recv()
+            step = partial(getattr(made, command), *given, **named) if made is not None else None
+            pipe.send(_outcome(step) if step else (True, failure))
 
 
-def _outcome(made: Any, command: str, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
     """Whether the step failed, and its answer or what was wrong."""
-    step: Callable[..., Any] = getattr(made, command)
     try:
-        return False, step(*arguments)
+        return False, step()
     except Exception as error:  # whatever a peer's library raises is its row's answer
         return True, _said(error)
 

@@ -1,13 +1,12 @@
 """`slimdex bench encode`: how fast texts become vectors, beside what people use.
 
-Every encoder runs in a process of its own; all get the same texts in turns, round after round,
-and the rate of bare matrix products is measured in the same rounds.
+All encoders get the same texts in turns, round after round, and the rate of bare matrix products is
+measured in the same rounds.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,17 +17,16 @@ from time import perf_counter
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import progress
 from slimdex.retrieval.encoders.opened import open_encoder
 from slimdex.retrieval.encoders.openvino_library import openvino_library
-from slimdex.retrieval.evaluation import latency
 
 from ..data.datasets import DOCSTRINGS, Dataset, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman
-from ..engines.encoders import CONTENDERS, Contender, Encodes, missing_contenders
-from ..engines.remote_object import Subprocess, WorkerError
+from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
+from ..engines.remote_object import Subprocess
 from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
+from .contenders import Contender, in_turns, replace_rows
 
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
@@ -158,8 +156,6 @@ def measure_encoders(
 ) -> list[str]:
     """Write a row for each encoder; returns what failed.
 
-    Figures are comparable within a run only, so that a run replaces all rows of the one before.
-
     Parameters
     ----------
     folder : of the model named `model`, for the other libraries.
@@ -168,74 +164,55 @@ def measure_encoders(
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
     chosen = [contender for contender in CONTENDERS if contender.name not in missing]
-    failed: dict[str, str] = {}
     with ExitStack() as stack:
-        processes = {
-            c.name: stack.enter_context(Subprocess(_Process, c.make, str(folder))) for c in chosen
-        }
+        asked = list[Contender[_Process]]()
+        for each in chosen:
+            row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": each.name}
+            process = stack.enter_context(Subprocess(_Process, each.make, str(folder)))
+            asked.append(Contender(each.name, process, {"key": key_of(row)} | row))
         products = stack.enter_context(Subprocess(_Products, reference.dim))
-        seconds, rates = _timed(processes, products, texts, failed)
-        rows = []
-        for done, contender in enumerate(chosen, start=1):
-            process = processes[contender.name]
-            row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": contender.name}
-            row["key"] = key_of(row)
-            if contender.name not in failed:
-                found = seconds[contender.name]
-                try:
-                    row |= _speed(found, tokens, texts) | process.ask("facts")
-                    row |= _shares(row, contender, rates, reference.flops_per_token)
-                    row |= _quality(process, texts)
-                    row["peak_bytes"] = process.ask("facts")["peak_bytes"]
-                except WorkerError as error:
-                    failed[contender.name] = str(error)
-            if contender.name in failed:
-                row["error"] = failed[contender.name]
-            rows.append(row | about)
-            progress("quality", done, len(chosen))
-    results.replace(rows)
-    return [f"{name} failed: {reason}" for name, reason in failed.items()]
+        rates = dict.fromkeys(("fp32", "bf16"), 0.0)
+
+        def rate() -> None:
+            for precision, best in rates.items():
+                rates[precision] = max(best, products.remote.rate(precision))
+
+        def encode(contender: Contender[_Process], turn: int) -> None:
+            _one_round(contender, texts, turn)
+
+        in_turns(asked, encode, "in turns", ROUNDS + 1, rate)  # the first round is to warm up
+        precisions = {each.name: each.precision for each in chosen}
+
+        def finish(contender: Contender[_Process], _: int) -> None:
+            contender.row |= _speed(contender, tokens, texts) | contender.process.remote.facts()
+            precision = contender.row["runtime"] or precisions[contender.name]
+            contender.row |= _shares(contender.row, precision, rates, reference.flops_per_token)
+            contender.row |= _quality(contender.process.remote, texts)
+            contender.row["peak_bytes"] = contender.process.remote.facts()["peak_bytes"]
+
+        in_turns(asked, finish, "quality")
+    return replace_rows(results, asked, about)
 
 
-def _timed(
-    processes: dict[str, Subprocess], products: Subprocess, texts: Texts, failed: dict[str, str]
-) -> tuple[dict[str, dict[str, list[float]]], dict[str, float]]:
-    """Seconds of each encoder by what it did, and the rates of matrix products by precision."""
-    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    rates: dict[str, list[float]] = defaultdict(list)
-    for turn in range(ROUNDS + 1):  # the first is to warm up
-        for name, process in processes.items():
-            if name in failed:
-                continue
-            try:
-                took = _one_round(process, texts, turn)
-            except WorkerError as error:
-                failed[name] = str(error)
-                continue
-            for what, found in took.items():
-                seconds[name][what] += found if turn else []
-        for precision in ("fp32", "bf16"):
-            rates[precision].append(products.ask("rate", precision))
-        progress("in turns", turn + 1, ROUNDS + 1)
-    return seconds, {precision: max(found) for precision, found in rates.items()}
-
-
-def _one_round(process: Subprocess, texts: Texts, turn: int) -> dict[str, list[float]]:
+def _one_round(contender: Contender[_Process], texts: Texts, turn: int) -> None:
     single = texts.short[turn * SINGLE_TEXTS : (turn + 1) * SINGLE_TEXTS]
     few = texts.short[:WARM_UP]
     short, long = (texts.short, texts.long) if turn else (few, texts.long[:WARM_UP])
-    return {
-        "single": process.ask("seconds_each", single or few),
-        "short": [process.ask("seconds", short)],
-        "long": [process.ask("seconds", long)],
+    process = contender.process.remote
+    took = {
+        "single": process.seconds_each(single or few),
+        "short": [process.seconds(short)],
+        "long": [process.seconds(long)],
     }
+    for part, seconds in took.items() if turn else ():
+        contender.seconds[part] += seconds
 
 
-def _speed(found: dict[str, list[float]], tokens: dict[str, int], texts: Texts) -> Row:
-    """Texts and tokens a second (medians of the rounds), and single sentences' times."""
-    row: Row = {f"{measure}_single": value for measure, value in latency(found["single"]).items()}
+def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts) -> Row:
+    """Texts and tokens a second: medians of the rounds."""
+    row: Row = {}
     for size in ("short", "long"):
-        seconds = statistics.median(found[size])
+        seconds = statistics.median(contender.seconds.pop(size))
         row[f"{size}_texts"] = len(getattr(texts, size))
         row[f"{size}_tokens"] = tokens[size]
         row[f"{size}_texts_per_s"] = row[f"{size}_texts"] / seconds
@@ -243,9 +220,9 @@ def _speed(found: dict[str, list[float]], tokens: dict[str, int], texts: Texts) 
     return row
 
 
-def _shares(row: Row, contender: Contender, rates: dict[str, float], flops: int) -> Row:
+def _shares(row: Row, precision: str, rates: dict[str, float], flops: int) -> Row:
     """The share of the matrix products' rate that is reached, by the weights' products alone."""
-    precision = (row["runtime"] or contender.precision).rpartition(", ")[2]
+    precision = precision.rpartition(", ")[2]
     rate = rates.get(precision)
     shares: Row = {"flops_per_token": flops, "product_flops": rate, "precision": precision}
     if rate:
@@ -254,11 +231,11 @@ def _shares(row: Row, contender: Contender, rates: dict[str, float], flops: int)
     return shares
 
 
-def _quality(process: Subprocess, texts: Texts) -> Row:
+def _quality(process: _Process, texts: Texts) -> Row:
     row: Row = {}
     for pairs in texts.sts:
         sentences = pairs.sentences
-        vectors = dict(zip(sentences, process.ask("encode", sentences), strict=True))
+        vectors = dict(zip(sentences, process.encode(sentences), strict=True))
         row[pairs.name] = spearman(pairs, vectors)
     if row:
         row["sts_average"] = statistics.fmean(row.values())

@@ -1,26 +1,25 @@
 """`slimdex bench peers`: slimdex beside what people use, on the same vectors and queries.
 
-All are built first, one after the other. Then every one of them is asked a few queries in turn,
-round after round, so that whatever else the machine does meets all alike.
+All are built first, one after the other; then every one of them is asked a few queries in turn.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from slimdex.indexes.progress import progress
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.evaluation import latency
 
 from ..data.paired_measures import Judge, depth_for
 from ..engines.engine import Seconds
-from ..engines.engine_process import Worker
 from ..engines.engine_specs import PEERS, Method, missing_peers
-from ..engines.remote_object import WorkerError
+from ..engines.measured import MeasuredEngine, engine_process
+from ..engines.remote_object import Subprocess, WorkerError
 from ..rows import ResultsFile, Row, key_of
+from .contenders import Contender, in_turns, replace_rows
 from .measured_methods import RESCORED, part, uncompressed
 from .retrieval_study import ANSWERS, Task, sizes
 
@@ -32,22 +31,14 @@ BATCH_QUERIES = 500
 
 
 @dataclass
-class _Contender:
-    """A method in its process, and its rows by effort; with an error it is out of the round."""
+class _Asked(Contender[MeasuredEngine]):
+    """A method at one effort; the efforts of a method share its process."""
 
-    method: Method
-    worker: Worker
-    rows: dict[int, Row]
-    error: str | None = None
+    effort: int = 0
 
-    def ask(self, step: Callable[[_Contender, int], Row]) -> None:
-        """Let `step` add columns to the row of each effort."""
-        try:
-            for effort in () if self.error else self.method.efforts:
-                self.worker.set_effort(effort)
-                self.rows[effort] |= step(self, effort)
-        except WorkerError as error:
-            self.error = str(error)
+    def prepare(self) -> None:
+        """Set the effort."""
+        self.process.remote.set_effort(self.effort)
 
 
 def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
@@ -72,32 +63,35 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
 def measure_peers(
     task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, *, seed: int = 0
 ) -> list[str]:
-    """Write a row for each effort of each method, unless all are there; returns what failed.
-
-    Figures are comparable within a run only, so that a run replaces all rows of the one before.
-    """
+    """Write a row for each effort of each method, unless all are there; returns what failed."""
     keys = {(m, e): _key(task, methods, m, e, seed) for m in methods for e in m.efforts}
     if results.rows.keys() == set(keys.values()):
         return []
+    depth = depth_for(task.dataset, ANSWERS)
+    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
+
+    def judge(asked: _Asked, _: int) -> None:
+        columns = exact.columns(*asked.process.remote.answer(depth))
+        asked.row |= {name: v for name, v in columns.items() if not name.startswith("recall@100")}
+
+    def ask(asked: _Asked, turn: int) -> None:
+        start = turn * count % len(task.queries)
+        found = asked.process.remote.latencies(ANSWERS, start, start + count, threads)
+        asked.seconds[name] += found
+
+    def rate(asked: _Asked, _: int) -> None:
+        batch = min(BATCH_QUERIES, len(task.queries))
+        asked.row["queries_per_s"] = asked.process.remote.throughput(ANSWERS, batch)
+        asked.row |= sizes(*asked.process.remote.memory(), task)
+
     with ExitStack() as stack:
-        built = _built(task, methods, stack)
-        judge = _judge(task, built[0], seed)
-        for done, contender in enumerate(built, start=1):
-            contender.ask(lambda c, _: _quality(c, task, judge))
-            progress("answers", done, len(built))
+        built = _built(task, methods, keys, stack)
+        exact = Judge(task.dataset, *built[0].process.remote.answer(depth), seed)
+        in_turns(built, judge, "answers")
         for name, threads in (("one", 1), ("all", None)):
-            _interleave(built, task, name, threads)
-        for contender in built:
-            contender.ask(lambda c, _: _rate_and_size(c, task))
-    rows = []
-    for contender in built:
-        for effort, row in contender.rows.items():
-            method = contender.method
-            facts = {"key": keys[method, effort], **task.facts(), **method.columns(effort)}
-            failed = {"error": contender.error} if contender.error else {}
-            rows.append(facts | row | failed | about)
-    results.replace(rows)
-    return [f"{c.method.name} failed: {c.error}" for c in built if c.error]
+            in_turns(built, ask, f"{name} thread{'s' if threads is None else ''}", ROUNDS)
+        in_turns(built, rate, "throughput")
+    return replace_rows(results, built, about)
 
 
 def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, seed: int) -> str:
@@ -105,30 +99,32 @@ def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, see
     return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": seed})
 
 
-def _built(task: Task, methods: Sequence[Method], stack: ExitStack) -> list[_Contender]:
-    """All methods built in turn, the short builds again in further rounds; medians are kept."""
-    built: list[_Contender] = []
+def _built(
+    task: Task, methods: Sequence[Method], keys: dict[tuple[Method, int], str], stack: ExitStack
+) -> list[_Asked]:
+    """Build all methods in turn, those that are built fast again; medians are kept."""
+    processes: dict[Method, Subprocess[MeasuredEngine]] = {}
     seconds: dict[Method, list[Seconds]] = defaultdict(list)
-    total = len(methods) * BUILDS
-    for round_ in range(BUILDS):
-        for i, method in enumerate(methods):
-            progress("building", round_ * len(methods) + i + 1, total)
-            if round_ == 0:
-                worker = stack.enter_context(Worker(method, task.vectors, task.queries))
-                built.append(_Contender(method, worker, {effort: {} for effort in method.efforts}))
-            elif built[i].error or sum(seconds[method][0].values()) > SHORT_BUILD:
+    errors: dict[Method, str] = {}
+    for turn in range(BUILDS):
+        for done, method in enumerate(methods, start=1):
+            progress("building", turn * len(methods) + done, BUILDS * len(methods))
+            if method in errors or (turn and sum(seconds[method][0].values()) > SHORT_BUILD):
                 continue
-            else:
-                built[i].worker.close()
-                built[i].worker = stack.enter_context(Worker(method, task.vectors, task.queries))
+            if turn:
+                processes[method].close()
+            process = engine_process(method, task.vectors, task.queries)
+            processes[method] = stack.enter_context(process)
             try:
-                seconds[method].append(built[i].worker.build())
+                seconds[method].append(process.remote.build())
             except WorkerError as error:
-                built[i].error = str(error)
-    for contender in built:
-        for row in contender.rows.values():
-            row |= _median(seconds[contender.method])
-    return built
+                errors[method] = str(error)
+    asked = []
+    for method, effort in keys:
+        row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
+        row |= _median(seconds[method])
+        asked.append(_Asked(method.name, processes[method], row, errors.get(method), effort=effort))
+    return asked
 
 
 def _median(builds: Sequence[Seconds]) -> Row:
@@ -137,37 +133,3 @@ def _median(builds: Sequence[Seconds]) -> Row:
         return {}
     middle = sorted(builds, key=lambda stages: sum(stages.values()))[len(builds) // 2]
     return dict(middle) | {"build_s": sum(middle.values()), "builds": len(builds)}
-
-
-def _judge(task: Task, exact: _Contender, seed: int) -> Judge:
-    return Judge(task.dataset, *exact.worker.answer(depth_for(task.dataset, ANSWERS)), seed)
-
-
-def _quality(contender: _Contender, task: Task, judge: Judge) -> Row:
-    columns = judge.columns(*contender.worker.answer(depth_for(task.dataset, ANSWERS)))
-    return {name: v for name, v in columns.items() if not name.startswith("recall@100")}
-
-
-def _interleave(built: Sequence[_Contender], task: Task, name: str, threads: int | None) -> None:
-    """Single queries: each contender gets a few of them in turn, round after round."""
-    seconds: dict[tuple[Method, int], list[float]] = defaultdict(list)
-    count = max(min(ROUND_QUERIES, len(task.queries) // ROUNDS), 1)
-    for turn in range(ROUNDS):
-        start = turn * count % len(task.queries)
-
-        def time_some(contender: _Contender, effort: int, start: int = start) -> Row:
-            found = contender.worker.latencies(ANSWERS, start, start + count, threads)
-            seconds[contender.method, effort] += found
-            return {}
-
-        for contender in built:
-            contender.ask(time_some)
-        progress("one thread" if threads == 1 else "all threads", turn + 1, ROUNDS)
-    for (method, effort), found in seconds.items():
-        row = next(c.rows[effort] for c in built if c.method == method)
-        row |= {f"{measure}_{name}": value for measure, value in latency(found).items()}
-
-
-def _rate_and_size(contender: _Contender, task: Task) -> Row:
-    rate = contender.worker.throughput(ANSWERS, min(BATCH_QUERIES, len(task.queries)))
-    return {"queries_per_s": rate} | sizes(*contender.worker.memory(), task)

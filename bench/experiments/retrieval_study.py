@@ -16,9 +16,10 @@ from slimdex.retrieval.evaluation import latency
 from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
 from ..data.paired_measures import Judge, depth_for
+from ..engines.document_stores import Documents
 from ..engines.engine import Footprint, Seconds
-from ..engines.engine_process import Worker
 from ..engines.engine_specs import Method, missing_peers
+from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
@@ -51,6 +52,11 @@ class Task:
         asked = dataset.query_texts
         queries = encoded(encoder, asked, cache, "encoding queries", queries=True)
         return cls(dataset, model, vectors, queries)
+
+    @property
+    def documents(self) -> Documents:
+        """As document stores take them."""
+        return Documents(self.dataset.ids, self.dataset.texts, self.vectors.reopened())
 
     def facts(self) -> Row:
         """Columns of every row of this task, with the name of its vectors."""
@@ -90,9 +96,9 @@ def measure_grid(
 
 def exact_answers(task: Task) -> tuple[Any, Any]:
     """The uncompressed search's scores and rows (queries, depth)."""
-    with Worker(uncompressed(task.vectors.dim), task.vectors, task.queries) as worker:
-        worker.build()
-        return worker.answer(depth_for(task.dataset))
+    with engine_process(uncompressed(task.vectors.dim), task.vectors, task.queries) as process:
+        process.remote.build()
+        return process.remote.answer(depth_for(task.dataset))
 
 
 def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> tuple[int, ...]:
@@ -110,7 +116,8 @@ def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -
     """A row for each effort; one with an `error` if the method failed."""
     done = 0
     try:
-        with Worker(method, task.vectors, task.queries) as worker:
+        with engine_process(method, task.vectors, task.queries) as process:
+            worker = process.remote
             seconds = worker.build()
             for effort in efforts:
                 worker.set_effort(effort)
@@ -125,7 +132,7 @@ def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -
             yield task.facts() | method.columns(effort) | {"error": str(error)}
 
 
-def times(worker: Worker, seconds: Seconds, queries: int) -> Row:
+def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
     """Build by stage, single queries on one thread and on all, and a batch."""
     row: Row = dict(seconds) | {"build_s": sum(seconds.values())}
     count = min(TIMED_QUERIES, queries)

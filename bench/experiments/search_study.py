@@ -1,8 +1,7 @@
 """`slimdex bench search`: from a text to documents, beside what people use for that.
 
 Every store keeps the same texts with the same vectors, is opened in a process of its own with the
-same encoder, and gives back ids and texts. All are asked a few queries in turn, round after round,
-so that whatever else the machine does meets all alike.
+same encoder, and gives back ids and texts. All are asked a few queries in turn.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,15 +20,15 @@ from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.progress import progress
 from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.evaluation import latency
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import AGREEMENT, Judge, depth_for
 from ..engines.document_stores import Answer
-from ..engines.remote_object import WorkerError
-from ..engines.store_process import StoreProcess, Times
+from ..engines.measured import MeasuredStore, store_process
+from ..engines.remote_object import Subprocess, WorkerError
 from ..engines.stores import STORES
 from ..rows import ResultsFile, Row, key_of
+from .contenders import Contender, in_turns, replace_rows
 from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
@@ -48,34 +46,31 @@ THREADS = {"one": 1, "all": None}
 
 
 @dataclass
-class _Asked:
-    """A store at one effort; with an error it is out of the round.
-
-    Its process is its own, unless only one may have the store open.
+class _Asked(Contender[MeasuredStore]):
+    """A store at one effort; its process is its own, unless only one may have the store open.
 
     Attributes
     ----------
     queries, in_round : whose answers are judged, and how many of them are asked in a round.
+    crowds : threads -> seconds of several callers together.
     """
 
-    name: str
-    effort: int
-    process: StoreProcess
-    row: Row
+    effort: int = 0
     queries: int = QUERIES
     in_round: int = ROUND_QUERIES
-    error: str | None = None
-    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     crowds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def attempt(self, step: Callable[[_Asked], None]) -> None:
-        """Take a step, unless one has failed before."""
-        if self.error is None:
-            try:
-                self.process.use(self.effort)
-                step(self)
-            except WorkerError as error:
-                self.error = str(error)
+    def prepare(self) -> None:
+        """Open the store and set the effort."""
+        self.process.remote.use(self.effort)
+
+    def measured(self) -> Row:
+        """Its columns, with the rate of several callers."""
+        row = super().measured()
+        for name, seconds in self.crowds.items() if self.error is None else ():
+            count = len(self.seconds[f"callers_{name}"])
+            row |= {"callers": CALLERS, f"searches_per_s_{name}": count / sum(seconds)}
+        return row
 
 
 def measure_search(
@@ -90,7 +85,6 @@ def measure_search(
 ) -> list[str]:
     """Write a row for each store at its own effort, and at the least that finds enough.
 
-    Figures are comparable within a run only, so that a run replaces all rows of the one before.
     Returns what failed.
 
     Parameters
@@ -107,13 +101,11 @@ def measure_search(
         for done, name in enumerate(names, start=1):
             asked += _built(task, name, open_encoder, place / str(done), judges, stack)
             progress("building", done, len(names))
-        for turn in range(rounds):
-            for store in asked:
-                store.attempt(partial(_one_turn, turn=turn))
-            progress("in turns", turn + 1, rounds)
-    rows = [_row(store, task, names) | about for store in asked]
-    results.replace(rows)
-    return [f"{store.name} failed: {store.error}" for store in asked if store.error]
+        in_turns(asked, _one_turn, "in turns", rounds)
+    for store in asked:
+        facts = task.facts() | {"method": store.name, "effort": store.effort}
+        store.row = {"key": key_of(facts | {"with": sorted(names)})} | facts | store.row
+    return replace_rows(results, asked, about)
 
 
 class _Judges:
@@ -131,7 +123,7 @@ class _Judges:
             exact = self._scores[:count], self._rows[:count]
             self._made[count] = Judge(dataset.asking(count), *exact)
         depth = depth_for(dataset, ANSWERS)
-        answers = asked.process.answers(depth, count)
+        answers = asked.process.remote.answers(depth, count)
         return self._made[count].columns(*rows_of(answers, dataset, depth))
 
 
@@ -162,37 +154,44 @@ def _built(
     texts = task.dataset.query_texts
     told: Row = {}
     store = STORES[name]
-    with StoreProcess(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
+    with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         try:
-            told["build_s"] = builder.build(task.dataset.ids, task.dataset.texts, task.vectors)
+            told["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
-            return [_Asked(name, store.default, builder, told, error=str(error))]
+            return [_Asked(name, builder, told, str(error), effort=store.default)]
     told["disk_row_bytes"] = _on_disk(folder) / len(task.vectors)
 
-    def started() -> StoreProcess:
-        return stack.enter_context(StoreProcess(name, open_encoder, folder, texts))
+    def started() -> Subprocess[MeasuredStore]:
+        return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    usual = _Asked(name, store.default, started(), dict(told))
-    usual.attempt(lambda asked: _fit_to_its_speed(asked, task))
-    usual.attempt(lambda asked: _quality(asked, judges))
+    usual = _Asked(name, started(), dict(told), effort=store.default)
+    usual.attempt(lambda: _fit_to_its_speed(usual, task))
+    usual.attempt(lambda: _quality(usual, judges))
     if usual.error or not store.efforts:
         return [usual]
     looking = started() if store.processes else usual.process
-    least = _Asked(name, store.efforts[0], looking, told, usual.queries, usual.in_round)
-    least.attempt(lambda asked: _find_effort(asked, store.efforts, judges))
+    least = _Asked(
+        name,
+        looking,
+        told,
+        effort=store.efforts[0],
+        queries=usual.queries,
+        in_round=usual.in_round,
+    )
+    least.attempt(lambda: _find_effort(least, store.efforts, judges))
     if least.effort == usual.effort and not least.error:
         return [usual]
     if store.processes:  # one that holds no more than this effort takes
         looking.close()
         least.process = started()
-    least.attempt(lambda asked: _quality(asked, judges))
+    least.attempt(lambda: _quality(least, judges))
     return [usual, least]
 
 
 def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
     """How many queries it is asked: an exact scan of a million rows takes a second for each."""
     count = len(task.queries)
-    few = asked.process.times(ANSWERS, 0, min(FEWEST, count), None)
+    few = asked.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
     each = max(float(np.median(few["total"])), 1e-6)
     asked.queries = min(max(int(QUERIES_SECONDS / each), FEWEST), QUERIES, count)
     in_round = min(max(int(ROUND_SECONDS / each), FEWEST), ROUND_QUERIES)
@@ -203,7 +202,7 @@ def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None
     """The first effort that finds enough, or the last."""
     for effort in efforts:
         asked.effort = effort
-        asked.process.use(effort)
+        asked.prepare()
         if judges.columns(asked)[AGREEMENT] >= ENOUGH:
             return
 
@@ -212,7 +211,7 @@ def _quality(asked: _Asked, judges: _Judges) -> None:
     """Agreement with exact search, and against labels the rest; what the process holds."""
     columns = judges.columns(asked)
     asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
-    whole, grown = asked.process.memory()
+    whole, grown = asked.process.remote.memory()
     asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
     asked.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
     asked.row["queries"] = asked.queries
@@ -243,27 +242,14 @@ def _one_turn(asked: _Asked, turn: int) -> None:
     stop = min(start + asked.in_round, asked.queries)
     several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]
     for name, threads in THREADS.items():
-        times: Times = asked.process.times(ANSWERS, start, stop, threads)
+        times = asked.process.remote.times(ANSWERS, start, stop, threads)
         for what, seconds in times.items():
             asked.seconds[f"{what}_{name}"] += seconds
         if STORES[asked.name].callers:
-            crowd = asked.process.crowd(ANSWERS, several, threads, CALLERS)
+            crowd = asked.process.remote.crowd(ANSWERS, several, threads, CALLERS)
             asked.seconds[f"callers_{name}"] += crowd.times
             asked.crowds[name].append(crowd.seconds)
             asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults
-
-
-def _row(asked: _Asked, task: Task, names: Sequence[str]) -> Row:
-    facts = task.facts() | {"method": asked.name, "effort": asked.effort}
-    row: Row = {"key": key_of(facts | {"with": sorted(names)})} | facts | asked.row
-    if asked.error:
-        return row | {"error": asked.error}
-    for name, seconds in asked.seconds.items():
-        row |= {f"{measure}_{name}": value for measure, value in latency(seconds).items()}
-    for name, seconds in asked.crowds.items():
-        count = len(asked.seconds[f"callers_{name}"])
-        row |= {"callers": CALLERS, f"searches_per_s_{name}": count / sum(seconds)}
-    return row
 
 
 def _on_disk(folder: Path) -> int:

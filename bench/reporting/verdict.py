@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..experiments.cold_study import CACHED, DROPPED
 from ..experiments.measured_methods import UNCOMPRESSED
 from ..experiments.similarity_study import TARGET
 from ..rows import Row
@@ -18,44 +17,24 @@ from .findings import (
     tasks,
     uncompressed_row,
 )
+from .tables.table import failures
 
-ALIKE = 1.05
-"""Times that differ by less are the same."""
 AUTO = "slimdex auto"
 
 
 def retrieval_line(rows: Sequence[Row]) -> str:
-    """slimdex by default beside the uncompressed search: memory, quality, time."""
-    (task,) = tasks(rows)
-    mine = of_task(rows, task)
-    exact, ours = uncompressed_row(mine), default_row(mine)
-    if exact is None or ours is None:
-        name = UNCOMPRESSED if exact is None else SLIMDEX
-        failed = [r["error"] for r in rows if r["method"] == name and "error" in r]
-        return f"{task[0]}: no result, {name}: {failed[0] if failed else 'not measured'}"
-    once = _bytes(ours["ram_fixed_bytes"])
-    size = f"{ours['ram_row_bytes']:,.0f} bytes a vector and {once} once instead of"
-    size += f" {exact['ram_row_bytes']:,.0f} (1/{ours['compression']:.0f})"
-    delta, low, high = (ours[f"ndcg@10_{name}"] for name in ("delta", "low", "high"))
-    judged = {1: "better than", 0: "not clearly different from", -1: "worse than"}[_side(ours)]
-    quality = f"nDCG@10 {ours['ndcg@10']:.2f}, {judged} {exact['ndcg@10']:.2f} uncompressed"
-    quality += f" ({delta:+.2f}, 95% interval {low:+.2f} to {high:+.2f})"
-    times = _as_fast(ours["p50_ms_one"], exact["p50_ms_one"])
-    return f"{task[0]}: {size}, {quality}, p50 {times}"
+    """The verdict on one set, or why there is none."""
+    return verdict(rows, ()) or _no_result(rows)
 
 
 def peers_line(rows: Sequence[Row]) -> str:
-    """slimdex beside the fastest and the smallest of the others and the uncompressed search."""
-    (task,) = tasks(rows)
-    mine = of_task(rows, task)
-    parts = [_own_speed(mine)]
-    others = _others(mine)
-    for what, ordered in (("fastest", others), ("smallest", sorted(others, key=resident_bytes))):
-        if ordered and (what == "fastest" or ordered[0] is not others[0]):
-            parts.append(f"the {what} other, {ordered[0]['method']}, {_costs(ordered[0])}")
-    exact = uncompressed_row(mine)
-    parts += [f"{UNCOMPRESSED} {_costs(exact)}"] if exact else []
-    return f"{task[0]}, at agreement {FASTEST_AT:g} with exact search: {', '.join(parts)}"
+    """The verdict beside others on one set, or why there is none."""
+    return verdict((), rows) or _no_result(rows)
+
+
+def _no_result(rows: Sequence[Row]) -> str:
+    said = failures([row for row in rows if SLIMDEX in row["method"]], "method")
+    return f"{rows[0]['set']}: no result{said}"
 
 
 def tune_line(rows: Sequence[Row]) -> str:
@@ -122,19 +101,6 @@ def _whole_time(row: Row) -> float:
 def _held(row: Row) -> str:
     """Megabytes that the library and its index take, pages of files among them."""
     return f"{(row['store_bytes'] + row['store_files_bytes']) / 1e6:,.0f}"
-
-
-def cold_line(rows: Sequence[Row]) -> str:
-    """Times of a query with files in memory and on disk, and bytes that it reads."""
-    told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
-    if not {CACHED, DROPPED} <= set(told):
-        return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
-    warm, best = told[CACHED], told[DROPPED]
-    return (
-        f"{best['set']}: from a text to documents {best['p50_ms_total']:.1f} ms with the index's"
-        f" files dropped from memory, {warm['p50_ms_total']:.1f} with them there;"
-        f" {best['read_query_bytes'] / 1e3:,.0f} KB are read from disk for a query"
-    )
 
 
 def encode_line(rows: Sequence[Row]) -> str:
@@ -263,16 +229,6 @@ def _others(mine: Sequence[Row]) -> list[Row]:
     return [r for r in reached if r["method"] != UNCOMPRESSED and SLIMDEX not in r["method"]]
 
 
-def _own_speed(mine: Sequence[Row]) -> str:
-    own = _nearest(mine)
-    if own is None:
-        return f"{SLIMDEX} was not measured"
-    if own["agreement@10"] >= FASTEST_AT:
-        return f"{own['method']} takes {_costs(own)} bytes a vector"
-    reached = f"{SLIMDEX} reaches {own['agreement@10']:.3f} at most"
-    return f"{reached} ({_costs(own)} bytes a vector)"
-
-
 def _costs(row: Row) -> str:
     return f"{row['p50_ms_one']:.2f} ms with {resident_bytes(row):,.0f}"
 
@@ -284,26 +240,6 @@ def _place(row: Row) -> str:
 def _side(row: Row) -> int:
     """1 where the 95% interval is above float32, -1 where it is below, 0 where it is on both."""
     return int(row["ndcg@10_low"] > 0) - int(row["ndcg@10_high"] < 0)
-
-
-def _bytes(size: float) -> str:
-    """Few digits of a size.
-
-    >>> _bytes(923_000), _bytes(8_200)
-    ('0.9 MB', '8 kB')
-    """
-    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
-
-
-def _as_fast(own: float, other: float) -> str:
-    """Milliseconds beside others'.
-
-    >>> _as_fast(0.2, 0.5), _as_fast(0.5, 0.2)
-    ('0.20 ms, 2.5 times as fast as 0.50 ms', '0.50 ms, 2.5 times as slow as 0.20 ms')
-    """
-    times, how = (other / own, "fast") if own < other else (own / other, "slow")
-    rate = f"{times:.1f} times as {how}" if times >= ALIKE else "as fast"
-    return f"{own:.2f} ms, {rate} as {other:.2f} ms"
 
 
 def hybrid_line(rows: Sequence[Row]) -> str:

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from slimdex.__main__ import app as slimdex
 from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.data.pairs import CHINESE
 from slimdex.indexes.errors import InputError
 from tests.encoders import direction
 
-from .test_cli import bench, write_pairs
+from .test_cli import bench
 
 PLAN = ("plan", "--documents", "1e6", "--ram", "64GB", "--json")
 
@@ -64,13 +63,12 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["search", "x", "--cold"], "x with --cold; expected one of them"),
+        (["search", "x", "--only", "Chroma"], "x with --only; expected one of them"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "0"], "--seconds 0; expected 1 or more"),
         (["serve", "x", "--queries", "q.txt", "--callers", "0"], "--callers '0'; expected whole"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),
         (["serve", "x", "--queries", "none.txt"], "none.txt: no such file"),
         (["tune", "--only", "luck"], "--only 'luck'; expected some of metric, target, coverage"),
-        (["sts", "--data", ".", "--language", "dutch"], "language='dutch'; expected english or"),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
 )
@@ -99,14 +97,3 @@ def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_p
     for more, asked in (((), {"queries"}), (("--names",), {"queries", "names"})):
         bench("hybrid", *words, *more, folder=tmp_path)
         assert {row["what"] for row in rows_of(tmp_path, "hybrid")} == asked
-
-
-@pytest.mark.slow
-def test_a_study_of_chinese_by_some_poolings(tiny_bert: Path, tmp_path: Path) -> None:
-    write_pairs(tmp_path / "chinese", CHINESE)
-    words = ("--data", ".", "--models", tiny_bert, "--max-length", 64, "--quick")
-    chinese = ("--language", "chinese", "--modes", "cls,max")
-    bench("sts", *words, *chinese, "--no-curves", folder=tmp_path)
-    few = rows_of(tmp_path, "sts")
-    assert {row["language"] for row in few} == {"chinese (quick)"}
-    assert {row["mode"] for row in few} == {"cls", "max"}

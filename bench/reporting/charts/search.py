@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -62,29 +62,31 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figu
     figures = {
         "peers": Figure(
             "Time, and memory without the files that slimdex maps, at agreement 0.99",
-            peer_maps(peers),
+            _per_task(peers, _peer_map),
         ),
         "quality": Figure(
             "Quality against memory, mean over the sets",
             quality(retrieval),
             marks=_marks(methods) | stages,
         ),
-        "agreement": Figure("Latency against agreement with exact search", agreement_curves(peers)),
+        "agreement": Figure(
+            "Latency against agreement with exact search", _per_task(peers, _agreement_curve)
+        ),
         "pareto": Figure(
             "Quality against memory, every set, with the Pareto front",
-            fronts(retrieval),
+            _per_task(retrieval, _front),
             columns=3,
             marks=_marks(COLOURS) | stages,
         ),
         "k": Figure(
             "Quality against k: nothing quantised, nothing rescored",
-            k_curve(retrieval),
+            _per_task(retrieval, _k_curve),
             columns=3,
             marks=_marks({n: c for n, c in K_COLOURS.items() if n != "rotation"}),
         ),
         "surface": Figure(
             "Beta and gamma at 1/64: rescored, and by the codes alone",
-            surface(retrieval),
+            _per_task(retrieval, _surface),
             columns=4,
             narrowest=160,
             independent=True,
@@ -117,84 +119,60 @@ def quality(rows: Sequence[Row]) -> list[Chart]:
     return [_layered([_zero(), lines, points], 640, 360, title)]
 
 
-def fronts(rows: Sequence[Row]) -> list[Chart]:
-    """A panel for each set and model: every method, and the front that nothing beats."""
-    panels = []
-    for task in tasks(rows):
-        mine = [r for r in of_task(rows, task) if r.get("compression") and r["method"] in GROUPS]
-        front = [_point(r) for r in pareto(mine, "ram_row_bytes", "ndcg@10_delta")]
-        y = alt.Y("delta:Q", title="points", scale=_deltas(map(_point, mine), -15, 3))
-        points = (
-            alt.Chart(_data([_point(r) for r in mine]))
-            .mark_point(filled=True, size=45, opacity=0.8, clip=True)
-            .encode(
-                x=_compression(FEW_SHARES),
-                y=y,
-                color=_groups(),
-                shape=_stages(),
-                tooltip=ROW_TIP,
-            )
-        )
-        line = (
-            alt.Chart(_data(front))
-            .mark_line(color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before", clip=True)
-            .encode(x=_compression(FEW_SHARES), y=y)
-        )
-        panels.append(_layered([_zero(), line, points], 300, 200, _name(task)))
-    return panels
+def _per_task(
+    rows: Sequence[Row], draw: Callable[[list[Row], str], Iterable[Chart]]
+) -> list[Chart]:
+    """The panels of each set and model, from its rows and its name."""
+    drawn = ((of_task(rows, task), f"{task[0]}, {task[1]}") for task in tasks(rows))
+    return [panel for own, name in drawn if own for panel in draw(own, name)]
 
 
-def k_curve(rows: Sequence[Row]) -> list[Chart]:
+def _front(rows: Sequence[Row], title: str) -> Iterator[Chart]:
+    """Every method, and the front that nothing beats."""
+    mine = [r for r in rows if r.get("compression") and r["method"] in GROUPS]
+    front = pareto(mine, "ram_row_bytes", "ndcg@10_delta")
+    x = _compression(FEW_SHARES)
+    y = alt.Y("delta:Q", title="points", scale=_deltas(map(_point, mine), -15, 3))
+    points = alt.Chart(_data(map(_point, mine))).mark_point(
+        filled=True, size=45, opacity=0.8, clip=True
+    )
+    points = points.encode(x=x, y=y, color=_groups(), shape=_stages(), tooltip=ROW_TIP)
+    line = alt.Chart(_data(map(_point, front))).mark_line(
+        color=COLOURS["slimdex"], opacity=0.5, interpolate="step-before", clip=True
+    )
+    yield _layered([_zero(), line.encode(x=x, y=y), points], 300, 200, title)
+
+
+def _k_curve(rows: Sequence[Row], title: str) -> Iterator[Chart]:
     """nDCG@10 of reduced float32 rows against k, a line for each reducer."""
-    panels = []
-    for task in tasks(rows):
-        flat = [r for r in of_task(rows, task) if r.get("kind") == "flat"]
-        points = [_point(r) for r in flat if r["method"] != "float32"]
-        if not points:
-            continue
+    flat = [r for r in rows if r.get("kind") == "flat"]
+    points = [_point(r) for r in flat if r["method"] != "float32"]
+    if points:
         sizes = sorted({point["k"] for point in points})
         scale = alt.Scale(type="log", base=2, nice=False)
-        chart = (
-            alt.Chart(_data(points))
-            .mark_line(point=True, clip=True)
-            .encode(
-                x=alt.X("k:Q", title="k", axis=alt.Axis(values=sizes), scale=scale),
-                y=alt.Y("delta:Q", title="points", scale=_deltas(points, -15, 2)),
-                color=alt.Color("method:N", title=None, scale=_palette(K_COLOURS)),
-                tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
-            )
+        chart = _lines(points).encode(
+            x=alt.X("k:Q", title="k", axis=alt.Axis(values=sizes), scale=scale),
+            y=alt.Y("delta:Q", title="points", scale=_deltas(points, -15, 2)),
+            color=alt.Color("method:N", title=None, scale=_palette(K_COLOURS)),
+            tooltip=[alt.Tooltip("k:Q"), *ROW_TIP],
         )
-        panels.append(_layered([_zero(), chart], 300, 180, _name(task)))
-    return panels
+        yield _layered([_zero(), chart], 300, 180, title)
 
 
-def surface(rows: Sequence[Row]) -> list[Chart]:
-    """Heat maps of nDCG@10 over (beta, gamma), a row of two for each set."""
-    panels = []
-    for task in tasks(rows):
-        cells = [_point(r) for r in of_task(rows, task) if r["method"] == "whitening"]
-        for name in (RESCORED, CODES_ONLY):
-            mine = [cell for cell in cells if cell["stage"] == name]
-            if mine:
-                panels.append(_heat_map(mine, f"{_name(task)}: {name}"))
-    return panels
+def _surface(rows: Sequence[Row], title: str) -> Iterator[Chart]:
+    """Heat maps of nDCG@10 over (beta, gamma): rescored, and by codes alone."""
+    cells = [_point(r) for r in rows if r["method"] == "whitening"]
+    for name in (RESCORED, CODES_ONLY):
+        if mine := [cell for cell in cells if cell["stage"] == name]:
+            yield _heat_map(mine, f"{title}: {name}")
 
 
-def peer_maps(rows: Sequence[Row]) -> list[Chart]:
+def _peer_map(rows: Sequence[Row], title: str) -> Iterator[Chart]:
     """Median latency against memory of the fastest setting of each at agreement 0.99."""
-    found = ((fastest_at(of_task(rows, task)), _name(task)) for task in tasks(rows))
-    reached = [([r for r in own if r["agreement@10"] >= FASTEST_AT], name) for own, name in found]
-    return [_peer_map(own, name) for own, name in reached if own]
-
-
-def agreement_curves(rows: Sequence[Row]) -> list[Chart]:
-    """Median latency against agreement, a line for each method by its effort."""
-    found = ((of_task(rows, task), _name(task)) for task in tasks(rows))
-    return [_agreement_curve(own, name) for own, name in found if own]
-
-
-def _peer_map(rows: Sequence[Row], title: str) -> Chart:
-    points = named([_peer_point(r) for r in rows], "method", "memory", "p50")
+    reached = [r for r in fastest_at(rows) if r["agreement@10"] >= FASTEST_AT]
+    if not reached:
+        return
+    points = named([_peer_point(r) for r in reached], "method", "memory", "p50")
     scales = [
         alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
         for axis in ("memory", "p50")
@@ -208,27 +186,21 @@ def _peer_map(rows: Sequence[Row], title: str) -> Chart:
     dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=_ours(), shape=shape)
     align, dx, dy = (alt.ExprRef(f"datum.{name}") for name in ("align", "dx", "dy"))
     names = base.mark_text(align=align, dx=dx, dy=dy, fontSize=12).encode(text="method:N")
-    return _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
+    yield _layered([dots, names], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
 
 
-def _agreement_curve(rows: Sequence[Row], title: str) -> Chart:
-    x = alt.X(
-        "agreement:Q", title="agreement with exact's ten", scale=alt.Scale(domain=[0.85, 1.0])
+def _agreement_curve(rows: Sequence[Row], title: str) -> Iterator[Chart]:
+    """Median latency against agreement, a line for each method by its effort."""
+    chart = _lines([_peer_point(r) for r in rows]).encode(
+        x=alt.X(
+            "agreement:Q", title="agreement with exact's ten", scale=alt.Scale(domain=[0.85, 1.0])
+        ),
+        y=alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log")),
+        color=alt.Color("method:N", title=None, scale=alt.Scale(scheme="tableau20")),
+        order="effort:Q",
+        tooltip=PEER_TIP,
     )
-    y = alt.Y("p50:Q", title="median ms, one thread", scale=alt.Scale(type="log"))
-    palette = alt.Scale(scheme="tableau20")
-    chart = (
-        alt.Chart(_data([_peer_point(r) for r in rows]))
-        .mark_line(point=True, clip=True)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color("method:N", title=None, scale=palette),
-            order="effort:Q",
-            tooltip=PEER_TIP,
-        )
-    )
-    return _layered([chart], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
+    yield _layered([chart], 640, 380, f"{title}, {rows[0]['documents']:,} vectors")
 
 
 PEER_TIP = [
@@ -243,8 +215,12 @@ PEER_TIP = [
 ]
 
 
-def _data(values: Sequence[Row]) -> Any:
+def _data(values: Iterable[Row]) -> Any:
     return alt.InlineData(values=list(values))
+
+
+def _lines(points: Sequence[Row]) -> Chart:
+    return alt.Chart(_data(points)).mark_line(point=True, clip=True)
 
 
 def _point(row: Row) -> Row:
@@ -356,7 +332,3 @@ def _zero() -> Chart:
 
 def _layered(layers: Sequence[Chart], width: int, height: int, title: str) -> Chart:
     return alt.layer(*layers).properties(width=width, height=height, title=title)
-
-
-def _name(task: tuple[str, str]) -> str:
-    return f"{task[0]}, {task[1]}"

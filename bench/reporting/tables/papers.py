@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...data.pairs import PROTOCOLS
-from ...experiments.similarity_study import correlation
 from ...rows import Row
 from .similarity import row_name
 from .table import Cell, Table
 
 FILE = Path(__file__).parent / "published.toml"
+PROTOCOLS = ("all", "mean", "wmean")
+"""Names in published.toml of `data.pairs.PROTOCOLS`."""
 OURS = "↳ "
 """Before the lines that are ours."""
 OF_REDUCTION = {
@@ -133,6 +133,16 @@ def paper_paragraphs(rows: Mapping[str, Sequence[Row]]) -> list[str]:
             if figure.picture:
                 parts.append(f"![{figure.caption}, ours]({figure.picture})")
     return parts
+
+
+def correlation(row: Row, name: str, protocol: str) -> float:
+    """A set's correlation, or the average, by a protocol: that of all pairs if it has no other.
+
+    >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
+    62.5
+    """
+    column = f"{name} {protocol}"
+    return float(row[column if column in row else name])
 
 
 def _ours(row: Row, column: str, rows: Mapping[str, Sequence[Row]], protocol: str) -> float:

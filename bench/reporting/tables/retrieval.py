@@ -22,20 +22,28 @@ from ..findings import (
     tasks,
     uncompressed_row,
 )
-from .table import Cell, Column, Table, change, failures, tabulated
+from .table import (
+    DIFFERENCE,
+    SET_AND_MODEL,
+    Cell,
+    Column,
+    Table,
+    columns_named,
+    failures,
+    measured,
+    of_way,
+    tabulated,
+)
 
-DIFFERENCE = change()
 HEADLINE = (
-    Column("set", "set"),
-    Column("model", "model"),
-    Column("documents", "documents", ",.0f"),
-    Column("queries", "queries", ",.0f"),
+    *SET_AND_MODEL,
+    *columns_named(",.0f", "documents", "queries"),
     Column("float32", "ndcg@10", ".2f"),
-    Column("1/64", lambda row: row["usual"]["ndcg@10"], ".2f"),
-    Column("difference", lambda row: DIFFERENCE(row["usual"])),
-    Column("1/128", lambda row: row["small"]["ndcg@10"], ".2f"),
-    Column("difference", lambda row: DIFFERENCE(row["small"])),
-    Column("its candidates", lambda row: row["small"]["effort"], ",.0f"),
+    Column("1/64", of_way("usual", "ndcg@10"), ".2f"),
+    Column("difference", of_way("usual", DIFFERENCE)),
+    Column("1/128", of_way("small", "ndcg@10"), ".2f"),
+    Column("difference", of_way("small", DIFFERENCE)),
+    Column("its candidates", of_way("small", "effort"), ",.0f"),
 )
 CODES_ALONE = (
     Column("of float32", lambda row: Cell(f"1/{row['compression']:.0f}", row["compression"])),
@@ -59,11 +67,9 @@ BESIDE_PEERS = (
     Column("and mapped", "process_files_row_bytes", ",.0f"),
 )
 EVERY = (
-    Column("set", "set"),
-    Column("model", "model"),
+    *SET_AND_MODEL,
     Column("method", label),
-    Column("beta", "beta", "g"),
-    Column("gamma", "gamma", "g"),
+    *columns_named("g", "beta", "gamma"),
     Column("bytes", "ram_row_bytes", ",.1f"),
     Column("fixed KB", lambda row: row["ram_fixed_bytes"], ",.0f", 1000),
     Column("disk", "disk_row_bytes", ",.0f"),
@@ -97,7 +103,7 @@ EVERY_NOTE = (
 
 def headline(rows: Sequence[Row]) -> list[Table]:
     """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
-    lines = [e | {"usual": usual, "small": small} for e, usual, small in _headlines(rows)]
+    lines = [e | {"ways": {"usual": u, "small": s}} for e, u, s in _headlines(rows)]
     table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", HEADLINE, lines)
     return [table] if lines else []
 
@@ -144,4 +150,4 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
 
 def every_row(rows: Sequence[Row]) -> Table:
     """All rows with the columns that people compare."""
-    return tabulated("All rows", EVERY_NOTE, EVERY, [row for row in rows if "error" not in row])
+    return tabulated("All rows", EVERY_NOTE, EVERY, measured(rows))

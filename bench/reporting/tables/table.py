@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...rows import Row
+
+Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,61 @@ class Column:
         return Cell(format(value, self.form), float(value))
 
 
+def measured(rows: Rows) -> list[Row]:
+    """The rows without an error."""
+    return [row for row in rows if "error" not in row]
+
+
+def columns_named(form: str, *names: str) -> tuple[Column, ...]:
+    """Columns that are called as in the rows, in one format."""
+    return tuple(Column(name, name, form) for name in names)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A table, or one for each group of rows; called with rows, it makes those that have lines.
+
+    Attributes
+    ----------
+    title, note : formatted with the group's first row; the note may be made of its rows.
+    columns : or a function from the group's rows to them.
+    by : columns whose values make the groups; none: all rows are one.
+    where : columns and values that rows have to have.
+    lines : the group's rows -> those that are shown.
+    sort : the column by whose values the lines are sorted, least first; "-" before it: last.
+    """
+
+    title: str
+    columns: Sequence[Column] | Callable[[Rows], Sequence[Column]]
+    note: str | Callable[[Rows], str] = ""
+    by: Sequence[str] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    lines: Callable[[Rows], Sequence[Row]] = measured
+    sort: str = ""
+
+    def __call__(self, rows: Rows) -> list[Table]:
+        """Make the tables of rows."""
+        wanted = self.where.items()
+        chosen = [row for row in rows if all(row[name] == value for name, value in wanted)]
+        made = (self._table(group) for group in grouped(chosen, *self.by).values())
+        return [table for table in made if table.rows]
+
+    def _table(self, rows: Rows) -> Table:
+        title = self.title.format_map(rows[0])
+        note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
+        columns = self.columns(rows) if callable(self.columns) else self.columns
+        lines = list(self.lines(rows))
+        if self.sort:
+            name = self.sort.removeprefix("-")
+            lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
+        return tabulated(title, note, columns, lines)
+
+
+def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:
+    """One experiment's tables in their order."""
+    return lambda rows: [table for each in tables for table in each(rows)]
+
+
 def tabulated(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
     """A line for each row."""
     lines = [[column.cell(row) for column in columns] for row in rows]
@@ -97,3 +155,30 @@ def failures(rows: Iterable[Row], name: str) -> str:
     """ "; failed: ..." with what the rows name and why, "" if none failed."""
     failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
     return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
+
+
+def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
+    """The row of one way of each set and model, with those of all ways in its column `ways`."""
+
+    def lines(rows: Rows) -> list[Row]:
+        groups = grouped(measured(rows), "set", "model", *also).values()
+        ways = ({row["way"]: row for row in own} for own in groups)
+        return [own[base] | {"ways": own} for own in ways if base in own]
+
+    return lines
+
+
+def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
+    """A column, or what is made of a row, of another way than the line's own."""
+    return partial(_of_way, way=way, value=value)
+
+
+def _of_way(row: Row, way: str, value: str | Callable[[Row], Any]) -> Any:
+    found = row["ways"][way]
+    return found[value] if isinstance(value, str) else value(found)
+
+
+DIFFERENCE = change()
+BY_TASK = ("set", "model")
+SET_AND_MODEL = columns_named("", *BY_TASK)
+DOCUMENTS = "{documents:,} documents"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.document_stores import SLIMDEX, Documents
+from slimdex.bench.engines.document_stores import SLIMDEX
+from slimdex.bench.engines.measured import store_process
 from slimdex.bench.engines.remote_object import WorkerError
-from slimdex.bench.engines.store_process import StoreProcess
 from slimdex.bench.engines.stores import STORES, missing_stores
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
@@ -30,7 +30,7 @@ def test_exact_rows_are_those_of_brute_force(task: Task) -> None:
 
 
 def test_documents_come_in_parts_that_belong_together(task: Task) -> None:
-    documents = Documents(task.dataset.ids, task.dataset.texts, task.vectors)
+    documents = task.documents
     parts = list(documents.parts(most=300))
     assert [len(rows) for rows, *_ in parts] == [300, 300, 200]
     for rows, ids, texts, vectors in parts:
@@ -44,15 +44,16 @@ def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: P
     if name in missing_stores():
         pytest.skip(f"{name} is not installed: pip install {missing_stores()[name]}")
     dataset, store = task.dataset, STORES[name]
-    with StoreProcess(name, WordEncoder, tmp_path, dataset.query_texts) as process:
-        assert process.build(dataset.ids, dataset.texts, task.vectors) > 0
-    with StoreProcess(name, WordEncoder, tmp_path, dataset.query_texts) as process:
-        process.use(store.efforts[-1] if store.efforts else store.default)
-        _, rows = rows_of(process.answers(10, 60), dataset, 10)  # looks at every text
-        times = process.times(10, 0, 20, threads=1)
-        whole, grown = process.memory()
+    with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
+        assert process.remote.build(task.documents) > 0
+    with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
+        told = asked.remote
+        told.use(store.efforts[-1] if store.efforts else store.default)
+        _, rows = rows_of(told.answers(10, 60), dataset, 10)  # looks at every text
+        times = told.times(10, 0, 20, threads=1)
+        whole, grown = told.memory()
         if store.callers:
-            crowd = process.crowd(10, range(60), None, callers=4)
+            crowd = told.crowd(10, range(60), None, callers=4)
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
@@ -68,10 +69,10 @@ def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: P
 def test_a_store_that_takes_too_long_is_given_up(task: Task, tmp_path: Path) -> None:
     given = (SLIMDEX, WordEncoder, tmp_path, ["a text"])
     with (
-        StoreProcess(*given, longest=0.1) as process,
+        store_process(*given, longest=0.1) as process,
         pytest.raises(WorkerError, match="build: no answer in 0 s"),
     ):
-        process.build(task.dataset.ids, task.dataset.texts, task.vectors)
+        process.remote.build(task.documents)
     assert not process._process.is_alive()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.engine_process import Worker
 from slimdex.bench.engines.engine_specs import PEERS, Method, missing_peers
+from slimdex.bench.engines.measured import engine_process
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.measured_methods import uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
@@ -22,7 +22,8 @@ def brute_force(task: Task, k: int) -> Rows:
 
 
 def test_float32_in_a_worker_is_brute_force(task: Task) -> None:
-    with Worker(uncompressed(48), task.vectors, task.queries) as worker:
+    with engine_process(uncompressed(48), task.vectors, task.queries) as process:
+        worker = process.remote
         seconds = worker.build()
         _, rows = worker.answer(10)
         told, grown = worker.memory()
@@ -40,7 +41,8 @@ def test_float32_in_a_worker_is_brute_force(task: Task) -> None:
 
 def test_slimdex_costs_and_finds_as_said(task: Task) -> None:
     settings = Settings(k=24, beta=0.0, gamma=0.0)
-    with Worker(Method("slimdex", settings), task.vectors, task.queries) as worker:
+    with engine_process(Method("slimdex", settings), task.vectors, task.queries) as process:
+        worker = process.remote
         worker.build()
         found = {}
         for effort in (0, 20, 200):
@@ -63,7 +65,8 @@ def test_slimdex_costs_and_finds_as_said(task: Task) -> None:
 @pytest.mark.slow
 def test_opq_is_one_of_the_methods(task: Task) -> None:
     settings = Settings(k=48, reducer="identity", kind="OPQ6,PQ6x4", candidates=0)
-    with Worker(Method("OPQ+PQ", settings), task.vectors, task.queries) as worker:
+    with engine_process(Method("OPQ+PQ", settings), task.vectors, task.queries) as process:
+        worker = process.remote
         worker.build()
         _, rows = worker.answer(10)
         told, _ = worker.memory()
@@ -72,12 +75,13 @@ def test_opq_is_one_of_the_methods(task: Task) -> None:
 
 
 def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
-    worker = Worker(Method("slimdex", Settings(k=49)), task.vectors, task.queries)
-    with worker, pytest.raises(WorkerError, match="build: k=49; expected 1 to the encoder's 48"):
-        worker.build()
-    assert not worker._process.is_alive()
-    with Worker(uncompressed(48), task.vectors, task.queries) as worker:
-        worker._process.kill()
+    process = engine_process(Method("slimdex", Settings(k=49)), task.vectors, task.queries)
+    with process, pytest.raises(WorkerError, match="build: k=49; expected 1 to the encoder's 48"):
+        process.remote.build()
+    assert not process._process.is_alive()
+    with engine_process(uncompressed(48), task.vectors, task.queries) as process:
+        worker = process.remote
+        process._process.kill()
         with pytest.raises(WorkerError, match="answer: the process ended with code -9"):
             worker.answer(10)
 
@@ -88,7 +92,8 @@ def test_a_peer_finds_what_exact_search_finds(task: Task, name: str) -> None:
     if name in missing_peers():
         pytest.skip(f"{name} is not installed: pip install {missing_peers()[name]}")
     method = Method.of_peer(name)
-    with Worker(method, task.vectors, task.queries) as worker:
+    with engine_process(method, task.vectors, task.queries) as process:
+        worker = process.remote
         seconds = worker.build()
         worker.set_effort(method.efforts[-1])
         scores, rows = worker.answer(10)

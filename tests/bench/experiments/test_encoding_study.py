@@ -23,7 +23,7 @@ def test_rows_of_a_small_run(
 ) -> None:
     monkeypatch.setattr(encoding_study, "ROUNDS", 1)  # each takes seconds, for the products' rate
     words = ["the cat", "a dog", "rain", "cat and dog", "the rain", "dog dog cat"]
-    pairs = Pairs("STS-B", words[:3], words[3:], np.array([1.0, 2.0, 3.0]), [""] * 3)
+    pairs = Pairs("STS-B", words[:3], words[3:], np.array([1.0, 2.0, 3.0]))
     texts = Texts("words", words * 20, [" ".join(words * 9)] * 5, [pairs])
     results = ResultsFile(tmp_path / "encode-bert.jsonl")
     failed = measure_encoders(str(tiny_bert), tiny_bert, texts, results, ABOUT)

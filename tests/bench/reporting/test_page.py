@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,6 +165,29 @@ def test_what_is_far_better_than_float32_is_not_cut_off(retrieval_rows: list[Row
     assert title == "words, words"
 
 
+@contextmanager
+def opened(page: Path, width: int = 1280) -> Iterator[Page]:
+    """The page in a browser without a network; it has to draw all charts and report no error."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    said: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        size: ViewportSize = {"width": width, "height": 800}
+        tab = browser.new_context(offline=True, viewport=size).new_page()
+        tab.set_default_timeout(600_000)  # a slow machine fails no test by time
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
+        tab.goto(page.as_uri())
+        tab.wait_for_function("document.body.dataset.drawn")
+        assert said == []
+        yield tab
+        browser.close()
+
+
 @pytest.mark.slow
 def test_the_page_works_in_a_browser_without_a_network(
     retrieval_rows: list[Row], peer_rows: list[Row], tmp_path: Path
@@ -172,21 +197,8 @@ def test_the_page_works_in_a_browser_without_a_network(
     )
     assert len(pictures) == 6
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in pictures)
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    said: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
-        tab.set_default_timeout(600_000)  # a slow machine fails no test by time
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
-        tab.goto(page.as_uri())
-        tab.wait_for_function("document.body.dataset.drawn === '7'")
-        assert said == []
+    with opened(page) as tab:
+        assert tab.evaluate("document.body.dataset.drawn") == "7"
         for name in ("quality", "pareto", "k", "surface", "peers", "agreement"):
             assert tab.locator(f"#{name}-0 svg .mark-group path").count() > 0, name
         # Sorting by bytes, up and then down; the rows that say nothing are last going up.
@@ -203,7 +215,6 @@ def test_the_page_works_in_a_browser_without_a_network(
         tip = tab.locator("#vg-tooltip-element.visible")
         tip.wait_for()
         assert "agreement" in tip.inner_text()
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -219,26 +230,10 @@ def test_the_page_fits_the_window_and_begins_with_the_verdict(
     width: int, own_page: tuple[dict[str, list[Row]], Path]
 ) -> None:
     rows, page = own_page
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    said: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        size: ViewportSize = {"width": width, "height": 800}
-        tab = browser.new_context(offline=True, viewport=size).new_page()
-        tab.set_default_timeout(600_000)
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda r: said.append(r.url) if r.url.startswith("http") else None)
-        tab.goto(page.as_uri())
-        tab.wait_for_function("document.body.dataset.drawn")
-        assert said == []
+    with opened(page, width) as tab:
         _fits(tab, width)
         _begins_with_the_verdict(tab, rows)
         _has_contents(tab)
-        browser.close()
 
 
 def _fits(tab: Page, width: int) -> None:

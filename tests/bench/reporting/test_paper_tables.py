@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench.data.pairs import PROTOCOLS
-from slimdex.bench.experiments.similarity_study import correlation
 from slimdex.bench.reporting.experiments import read_all
 from slimdex.bench.reporting.tables.papers import (
     OURS,
+    PROTOCOLS,
     PublishedTable,
     compared,
+    correlation,
     our_row,
     published,
 )

@@ -1,0 +1,93 @@
+"""Contenders: what is measured side by side, each in its process, asked in turns.
+
+Whatever else the machine does meets all alike. Figures are comparable within a run only, so that a
+run replaces all rows of the one before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from slimdex.indexes.progress import progress
+from slimdex.retrieval.evaluation import latency
+
+from ..engines.remote_object import Subprocess, WorkerError
+from ..rows import ResultsFile, Row
+
+T = TypeVar("T")
+
+
+@dataclass
+class Contender(Generic[T]):
+    """One of those that are measured; with an error it is out of the round.
+
+    Attributes
+    ----------
+    name : in the line about its failure.
+    process : its own, or shared with others.
+    row : columns known so far; they stay if a later step fails.
+    seconds : last part of the names of columns -> seconds of each query.
+    """
+
+    name: str
+    process: Subprocess[T]
+    row: Row
+    error: str | None = None
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def attempt(self, step: Callable[[], object]) -> None:
+        """Take a step, unless one has failed before."""
+        if self.error is None:
+            try:
+                self.prepare()
+                step()
+            except WorkerError as error:
+                self.error = str(error)
+
+    def prepare(self) -> None:
+        """Make the process ready for a step."""
+
+    def measured(self) -> Row:
+        """Its columns, with percentiles of its seconds."""
+        if self.error is not None:
+            return self.row | {"error": self.error}
+        times = {
+            f"{measure}_{part}": value
+            for part, found in self.seconds.items()
+            for measure, value in latency(found).items()
+        }
+        return self.row | times
+
+
+C = TypeVar("C", bound=Contender[Any])
+
+
+def in_turns(
+    contenders: Sequence[C],
+    step: Callable[[C, int], object],
+    stage: str,
+    rounds: int = 1,
+    after: Callable[[], object] = bool,
+) -> None:
+    """Take a step with each contender in turn, round after round, and `after` each round.
+
+    Parameters
+    ----------
+    step : gets the contender and the round.
+    """
+    for turn in range(rounds):
+        for done, contender in enumerate(contenders, start=1):
+            contender.attempt(partial(step, contender, turn))
+            progress(stage, turn * len(contenders) + done, rounds * len(contenders))
+        after()
+
+
+def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> list[str]:
+    """Replace all rows by those of the contenders; returns a line for each failure."""
+    found = list(contenders)
+    results.replace([contender.measured() | about for contender in found])
+    return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in found if c.error))
