@@ -20,6 +20,17 @@ def search(
         typer.Argument(metavar="DIR", help="An index of yours, to be measured instead of sets."),
     ] = None,
     only: Annotated[str, typer.Option(help="Stores to measure, separated by commas.")] = "",
+    cold: Annotated[
+        bool,
+        typer.Option("--cold", help="slimdex alone, its files read from disk (Linux only)."),
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option(
+            help="With --cold: memory limit of a second process, in MB, if the system has such; "
+            "0: none."
+        ),
+    ] = 512,
     candidates: Annotated[
         str,
         typer.Option(
@@ -38,9 +49,11 @@ def search(
     Other stores require the extra `peers`.
     """
     if index is not None:
-        if only:
-            raise InputError(f"{index} with --only; expected one of them")
+        if cold or only:
+            raise InputError(f"{index} with {'--cold' if cold else '--only'}; expected one of them")
         _index(index, candidates, queries, as_json=as_json)
+    elif cold:
+        _cold(options, limit)
     else:
         _stores(options, only)
 
@@ -71,6 +84,36 @@ def _stores(options: SetOptions, only: str) -> None:
         {},
         QUERIES,
         absent,
+        timed=True,
+    ).run(options)
+
+
+def _cold(options: SetOptions, limit: int) -> None:
+    from slimdex.retrieval.cli import console
+
+    from ..experiments.cold_study import QUERIES, measure_cold
+    from ..memory_limit import check_groups
+    from ..page_cache import check_system
+    from ..reporting.verdict import cold_line
+    from ..runner import Runner
+
+    check_system()
+    most = 1_000_000 * limit or None
+    try:
+        if most:
+            check_groups()
+    except InputError as error:
+        console.note(f"no rows under a memory limit: {error}")
+        most = None
+    Runner(
+        "cold",
+        lambda job: measure_cold(
+            job.task, job.open_encoder, job.results, job.about, folder=options.cache, limit=most
+        ),
+        cold_line,
+        ["duckdb", "openvino"],
+        {},
+        QUERIES,
         timed=True,
     ).run(options)
 

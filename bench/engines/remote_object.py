@@ -63,6 +63,12 @@ class Subprocess(Generic[T]):
             raise WorkerError(f"{command}: {answer}")
         return answer
 
+    @property
+    def number(self) -> int:
+        """The process's number, by which the system knows it."""
+        assert self._process.pid is not None
+        return self._process.pid
+
     def close(self) -> None:
         """End the process and free what it holds; closing twice does nothing."""
         self._pipe.close()  # ends its loop

@@ -123,7 +123,8 @@ def _built(
     for method, effort in keys:
         row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
         row |= _median(seconds[method])
-        asked.append(_Asked(method.name, processes[method], row, errors.get(method), effort=effort))
+        error = errors.get(method)
+        asked.append(_Asked(method.name, processes[method], row, error, effort=effort))
     return asked
 
 

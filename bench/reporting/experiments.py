@@ -15,7 +15,7 @@ from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
 from .tables.studies import encoders, hybrid, loads, search, tuning
 from .tables.table import Table
-from .verdict import encode_line, search_line, sts_line
+from .verdict import cold_line, encode_line, search_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
@@ -29,7 +29,7 @@ class Experiment:
 
     Attributes
     ----------
-    name : start of the names of its files of rows; also its command's.
+    name : start of the names of its files of rows; also its command's, unless that is given.
     tables : rows -> tables.
     libraries : whose versions stand beneath the tables in README and docs.
     section : in the marks of README and docs; "" where no page has marks for it alone.
@@ -37,6 +37,7 @@ class Experiment:
         with others'.
     line : the rows of one table -> a sentence that sums them up.
     by : columns in the title of a table.
+    command : the command that measures it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Experiment:
     title: str = ""
     line: Callable[[Sequence[Row]], str] | None = None
     by: Sequence[str] = ()
+    command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
         """Tables with the experiment in their title and its verdict in their note."""
@@ -65,6 +67,7 @@ EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line, TABLE),
+    Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold", cold_line, TABLE, "search"),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("tune", tuning, FAISS, "tune", "Tuning"),
@@ -75,7 +78,6 @@ EXPERIMENTS = (
 )
 """Experiments that commands of `slimdex bench` measure."""
 SETTLED = (
-    Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold"),
     Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
     Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
     Experiment("stored", settled.stored, FAISS, "stored", "Stored"),
@@ -99,7 +101,7 @@ def read_all(folder: Path) -> dict[str, list[Row]]:
     names = [experiment.name for experiment in (*EXPERIMENTS, *SETTLED)]
     rows = {name: read_rows(folder, name, needed=False) for name in names}
     if not any(rows.values()):
-        commands = [experiment.name for experiment in EXPERIMENTS]
+        commands = list(dict.fromkeys(e.command or e.name for e in EXPERIMENTS))
         others = f"{', '.join(commands[1:-1])} and {commands[-1]}"
         there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..experiments.cold_study import CACHED, DROPPED
 from ..experiments.measured_methods import UNCOMPRESSED
 from ..experiments.similarity_study import TARGET
 from ..rows import Row
@@ -101,6 +102,19 @@ def _whole_time(row: Row) -> float:
 def _held(row: Row) -> str:
     """Megabytes that the library and its index take, pages of files among them."""
     return f"{(row['store_bytes'] + row['store_files_bytes']) / 1e6:,.0f}"
+
+
+def cold_line(rows: Sequence[Row]) -> str:
+    """Times of a query with files in memory and on disk, and bytes that it reads."""
+    told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
+    if not {CACHED, DROPPED} <= set(told):
+        return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
+    warm, best = told[CACHED], told[DROPPED]
+    return (
+        f"{best['set']}: from a text to documents {best['p50_ms_total']:.1f} ms with the index's"
+        f" files dropped from memory, {warm['p50_ms_total']:.1f} with them there;"
+        f" {best['read_query_bytes'] / 1e3:,.0f} KB are read from disk for a query"
+    )
 
 
 def encode_line(rows: Sequence[Row]) -> str:

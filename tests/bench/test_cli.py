@@ -19,8 +19,10 @@ from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
 from slimdex.bench.experiments import encoding_study, retrieval_study
 from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
+from slimdex.bench.page_cache import drop
 from slimdex.bench.reporting.verdict import retrieval_line
 from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
+from slimdex.indexes.errors import InputError
 from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -165,6 +167,25 @@ def test_a_quick_run_from_encoding_to_the_page(
         "tables", *results, folder=tmp_path
     )
     assert "nothing changed" in bench("tables", *results, folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_quick_run_with_a_cold_disk(beir: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    file = tmp_path / "dropped"
+    file.write_bytes(bytes(100_000))
+    try:
+        drop([file])
+    except InputError as error:
+        pytest.skip(f"nothing is dropped here: {error}")
+    words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
+    said = bench("search", "--cold", *words, "--limit", 0, "--cache", "disk", folder=tmp_path)
+    assert not (tmp_path / "bench-cache").exists()
+    assert [*(tmp_path / "disk").iterdir()]
+    assert said.splitlines()[-1].startswith("words (quick): from a text to documents ")
+    (tmp_path / "README.md").write_text("<!-- cold: begin --><!-- cold: end -->\n")
+    results = ("--results", "bench-results")
+    assert "README.md: cold changed" in bench("tables", *results, folder=tmp_path)
+    assert "| dropped, opened anew |" in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["search", "x", "--only", "Chroma"], "x with --only; expected one of them"),
+        (["search", "x", "--cold"], "x with --cold; expected one of them"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "0"], "--seconds 0; expected 1 or more"),
         (["serve", "x", "--queries", "q.txt", "--callers", "0"], "--callers '0'; expected whole"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),

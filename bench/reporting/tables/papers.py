@@ -141,8 +141,7 @@ def correlation(row: Row, name: str, protocol: str) -> float:
     >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
     62.5
     """
-    column = f"{name} {protocol}"
-    return float(row[column if column in row else name])
+    return float(row.get(f"{name} {protocol}", row[name]))
 
 
 def _ours(row: Row, column: str, rows: Mapping[str, Sequence[Row]], protocol: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slimdex.bench.reporting.verdict import (
+    cold_line,
     default_line,
     encode_line,
     fine_print,
@@ -152,6 +153,20 @@ def test_the_default_index_is_told_from_text_to_documents() -> None:
     assert default_line(row | {"effort": 2000}) == ""
     assert default_line(row | {"method": "graph"}) == ""
     assert default_line(row | {"error": "broke"}) == ""
+
+
+def test_a_cold_search_is_held_against_a_cached_one() -> None:
+    known: Row = {"set": "a", "limit_bytes": None}
+    cached = known | {"way": "cached", "p50_ms_total": 6.04, "read_query_bytes": 0.0}
+    dropped = known | {"way": "dropped", "p50_ms_total": 21.5, "read_query_bytes": 1_234_567.0}
+    limited = [row | {"limit_bytes": 10**9, "p50_ms_total": 99.0} for row in (cached, dropped)]
+    assert cold_line([cached, dropped, *limited]) == (
+        "a: from a text to documents 21.5 ms with the index's files dropped from memory, 6.0 with "
+        "them there; 1,235 KB are read from disk for a query"
+    )
+    assert cold_line([cached]) == "a: no result, not measured"
+    failed = known | {"way": "cached", "error": "broke"}
+    assert cold_line([failed, dropped]) == "a: no result, broke"
 
 
 def test_the_other_experiments_have_a_line_each() -> None:
