@@ -27,6 +27,9 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
+from .affected import left_out
+from .affected import pytest_addoption as pytest_addoption
+from .affected import pytest_ignore_collect as pytest_ignore_collect
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
 
@@ -36,8 +39,8 @@ settings.load_profile(CHANCE.profile)
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
 
 
-def pytest_report_header() -> str:
-    return str(CHANCE)
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [str(CHANCE), *left_out(config)]
 
 
 LONGEST = (
