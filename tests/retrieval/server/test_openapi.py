@@ -7,23 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from slimdex.retrieval.server.service import Service
-
-from .asking import asked, made
+from .asking import asking, made
 from .running import serving, slimdex, word_vectors
 
 
-def test_examples_run(tmp_path: Path) -> None:
+async def test_examples_run(tmp_path: Path) -> None:
     places = {"notes": made(tmp_path / "notes.index")}
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(places) as (client, _):
         described = (await client.get("/openapi.json")).json()
         tried = []
         for path, methods in described["paths"].items():
@@ -41,8 +38,6 @@ def test_examples_run(tmp_path: Path) -> None:
                     assert answer.status_code == expected, (path, answer.text)
                     tried.append(path)
         assert len(tried) >= 8
-
-    asked(places, ask)
 
 
 def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
