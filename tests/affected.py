@@ -1,4 +1,4 @@
-"""Leave out tests of services, clusters, frameworks and peers that no change affects.
+"""Leave out tests of services, clusters, frameworks, peers and exports that no change affects.
 
 `pytest --affected`, which `make test` calls, runs a folder of `OPTIONAL` only if its tests import,
 directly or through other modules, a file that differs from the main branch, committed or not.
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 OPTIONAL = {
     "tests/bench/engines": ["bench/engines"],
     "tests/retrieval/cluster": ["retrieval/cluster"],
+    "tests/retrieval/exporting": ["retrieval/exporting"],
     "tests/retrieval/frameworks": ["retrieval/frameworks"],
     "tests/retrieval/server": ["retrieval/server", "retrieval/cli"],
 }

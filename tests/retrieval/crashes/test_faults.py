@@ -38,7 +38,7 @@ CALLS = 8
 """Calls of each operation at which it is killed, in a sample of them."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""
-WORKERS = 3
+WORKERS = CHANCE.count(3, 2)
 """More than cores: they wait for the disk, too."""
 
 AFTER_KILL, AFTER_FAULT = 5, 10

@@ -14,7 +14,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
 from .asking import asking, made
-from .running import serving, slimdex, word_vectors
+from .running import built, serving
 
 
 async def test_examples_run(tmp_path: Path) -> None:
@@ -58,12 +58,8 @@ def _lines(context: Any, value: Any) -> bytes:
 @pytest.mark.slow
 def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
     """schemathesis makes requests of the description, good ones and bad ones."""
-    source, index = tmp_path / "notes.jsonl", tmp_path / "notes.index"
     rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
-    source.write_text("\n".join(map(json.dumps, rows)))
-    built = slimdex("build", source, "--out", index, "--model", word_vectors(tmp_path))
-    assert built.returncode == 0, built
-    with serving([index]) as running:
+    with serving([built(tmp_path, rows)]) as running:
         described = running.client.get("/openapi.json").json()
         schema = schemathesis.openapi.from_dict(described)
         seen = set[int]()

@@ -22,7 +22,7 @@ REGEXES = " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in range(300, 340))
 """Takes seconds over the documents below, and is interrupted after a third of them."""
 
 
-def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditional, "QUICK_S", 0.05)
     let_go = threading.Event()
 
@@ -31,19 +31,16 @@ def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -
             return "slow"
         raise SlowConditionError
 
-    async def ask() -> None:
-        conditions = Conditional()
-        running = [asyncio.create_task(conditions.run(slow, 60)) for _ in range(QUICK + SLOW + 4)]
-        await asyncio.sleep(0.01)
-        assert await conditions.run(lambda: "quick", 60) == "quick"
-        assert not any(task.done() for task in running)
-        let_go.set()
-        assert set(await asyncio.gather(*running)) == {"slow"}
-        let_go.clear()
-        with pytest.raises(SlowConditionError):
-            await conditions.run(slow, 0.1)
-
-    asyncio.run(ask())
+    conditions = Conditional()
+    running = [asyncio.create_task(conditions.run(slow, 60)) for _ in range(QUICK + SLOW + 4)]
+    await asyncio.sleep(0.01)
+    assert await conditions.run(lambda: "quick", 60) == "quick"
+    assert not any(task.done() for task in running)
+    let_go.set()
+    assert set(await asyncio.gather(*running)) == {"slow"}
+    let_go.clear()
+    with pytest.raises(SlowConditionError):
+        await conditions.run(slow, 0.1)
 
 
 @pytest.mark.slow
