@@ -20,10 +20,15 @@ OPTIONAL = {
     "tests/bench/engines": ["bench/engines"],
     "tests/retrieval/cluster": ["retrieval/cluster"],
     "tests/retrieval/exporting": ["retrieval/exporting"],
-    "tests/retrieval/frameworks": ["retrieval/frameworks"],
-    "tests/retrieval/server": ["retrieval/server", "retrieval/cli"],
+    "tests/retrieval/frameworks": [
+        "retrieval/frameworks",
+        *(f"{name}.py" for name in ("haystack", "langchain", "llama_index", "mteb")),
+    ],
+    "tests/retrieval/server": ["retrieval/server"],
 }
-"""Folders of tests, and the source that they run in other processes or by name."""
+"""Folders of tests, and the source whose doctests go with them."""
+STARTED = {"tests/retrieval/server": ["retrieval/cli"]}
+"""Source that tests start in another process."""
 COMMON = ["pyproject.toml", "setup.py", "tests/conftest.py"]
 """Files that affect every test."""
 MAIN = ["origin/main", "main"]
@@ -42,8 +47,11 @@ def left_out(config: pytest.Config) -> list[str]:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if not config.getoption("affected") or not collection_path.is_relative_to(ROOT):
         return None
-    folder = collection_path.relative_to(ROOT).as_posix()
-    return True if folder in OPTIONAL and folder not in affected() else None
+    place = collection_path.relative_to(ROOT).as_posix()
+    for folder, sources in OPTIONAL.items():
+        if place == folder or place.removeprefix("slimdex/") in sources:
+            return None if folder in affected() else True
+    return None
 
 
 @cache
@@ -55,7 +63,9 @@ def affected() -> set[str]:
 
 def affects(files: Iterable[str], folder: str, root: Path = ROOT) -> bool:
     """Report whether a folder's tests import one of these files, or data in a folder of one."""
-    roots = [p for place in (folder, *OPTIONAL[folder]) for p in (root / place).rglob("*.py")]
+    places = [folder, *OPTIONAL[folder], *STARTED.get(folder, [])]
+    roots = [path for place in places for path in (root / place).rglob("*.py")]
+    roots += [path for place in places if (path := root / "slimdex" / place).is_file()]
     reached = closure([*roots, root / "tests/conftest.py"], root)
     folders = {path.parent for path in reached}
     return any(

@@ -70,5 +70,6 @@ def test_changes_are_those_since_main(tree: Path) -> None:
 def test_folders_are_there_and_import_their_subject() -> None:
     for folder, sources in OPTIONAL.items():
         reached = closure((ROOT / folder).glob("test_*.py"))
-        assert all((ROOT / source).is_dir() for source in sources)
+        places = [ROOT / parent / source for source in sources for parent in ("", "slimdex")]
+        assert sum(place.exists() for place in places) >= len(sources)
         assert any(path.is_relative_to(ROOT / sources[0]) for path in reached)

@@ -26,7 +26,6 @@ from tests.encoders import WordEncoder
 from tests.slow import slow
 
 from .collection.test_derived_documents import relation
-from .server.asking import asking
 
 Rows = list[dict[str, Any]]
 
@@ -65,6 +64,8 @@ def by_http(
     send: Callable[[httpx.AsyncClient, Rows], Any],
 ) -> Callable[[Path, Rows], None]:
     def put(path: Path, rows: Rows) -> None:
+        from .server.asking import asking  # which takes seconds to import
+
         async def ask() -> None:
             async with asking({"x": path}) as (client, _):
                 for answer in await send(client, rows):
@@ -207,7 +208,7 @@ def test_a_text_is_read_as_the_column_type_or_refused(
     assert held(path) == (columns, found)
 
 
-@pytest.mark.parametrize("way", ["dicts", "put", *slow(["documents", "arrow", "jsonl", "ndjson"])])
+@pytest.mark.parametrize("way", ["dicts", *slow(["documents", "arrow", "jsonl", "put", "ndjson"])])
 def test_a_document_of_every_type_can_be_added_again(tmp_path: Path, way: str) -> None:
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection:

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,17 +222,6 @@ def test_what_is_open_to_be_read_is_not_changed(path: Path, encoder: WordEncoder
         ):
             with pytest.raises(InputError, match="opened with read_only=True; expected"):
                 change()
-
-
-def test_everything_deleted_and_filled_again(path: Path, encoder: WordEncoder) -> None:
-    collection = Collection.create(path, encoder)
-    collection.add(SMALL)
-    assert collection.delete(where="true") == 3
-    assert collection.search_many("cat") == [[]]
-    with pytest.raises(InputError, match="holds no documents"):
-        collection.reduce(Settings())
-    collection.add(SMALL[:2])
-    assert {h.id for h in collection.search_many("cat")[0]} == {"cat", "dog"}
 
 
 @pytest.mark.parametrize(
@@ -466,27 +452,6 @@ def test_another_encoder_is_refused(path: Path, encoder: WordEncoder) -> None:
         pytest.raises(InputError, match=r"pass that encoder to open\(\)"),
     ):
         _ = collection.encoder
-
-
-def test_a_second_writer_is_told_who_writes(path: Path, encoder: WordEncoder) -> None:
-    collection = Collection.create(path, encoder)
-    collection.add(SMALL)
-    code = f"from slimdex import Collection; Collection.open({str(path)!r})"
-    second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"process {os.getpid()} is writing to it; expected no writer" in second.stderr
-    assert len(collection) == 3
-
-
-def test_readers_share(path: Path, encoder: WordEncoder) -> None:
-    with Collection.create(path, encoder) as collection:
-        collection.add(SMALL)
-    code = (
-        "from slimdex.retrieval.collection.collection import Collection\n"
-        f"print(len(Collection.open({str(path)!r}, read_only=True)))"
-    )
-    with Collection.open(path, read_only=True):
-        second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert second.stdout.strip() == "3"
 
 
 def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:

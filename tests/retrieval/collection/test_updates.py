@@ -199,6 +199,8 @@ def test_nothing_left_to_compact(collection: Collection, docstrings: list[Docume
     collection.delete(where="true")
     assert collection.compact() == 1200
     assert collection.search_many("sort a list") == [[]]
+    with pytest.raises(InputError, match="holds no documents"):
+        collection.reduce(Settings())
     collection.add(docstrings[:3])
     assert len(collection.search_many("sort a list", limit=5)[0]) == 3
 
