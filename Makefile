@@ -11,8 +11,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
 
-test: $(VENV)/ready  ## What matters, in some minutes.
-	$(PYTEST) $(TESTS)
+test: $(VENV)/ready  ## The core, and what a change since main affects; with TESTS, those.
+	$(PYTEST) $(or $(TESTS),--affected)
 
 check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sampled.
 	$(BIN)/ruff check .

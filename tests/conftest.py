@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -27,8 +28,12 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
+from .affected import left_out
+from .affected import pytest_addoption as pytest_addoption
+from .affected import pytest_ignore_collect as pytest_ignore_collect
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
+from .once import once
 
 openvino_library()  # before tests import it themselves
 settings.load_profile(CHANCE.profile)
@@ -36,8 +41,8 @@ settings.load_profile(CHANCE.profile)
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
 
 
-def pytest_report_header() -> str:
-    return str(CHANCE)
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [str(CHANCE), *left_out(config)]
 
 
 LONGEST = (
@@ -97,9 +102,15 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def docstrings() -> list[Document]:
+def docstrings(run_folder: Path) -> list[Document]:
     """1,200 documents from the standard library."""
-    return list(islice(chain.from_iterable(open_source("python:").batches()), 1200))
+
+    def make(path: Path) -> None:
+        every = chain.from_iterable(open_source("python:").batches())
+        path.write_bytes(pickle.dumps(list(islice(every, 1200))))
+
+    made: list[Document] = pickle.loads(once(run_folder / "docstrings", make).read_bytes())
+    return made
 
 
 USUAL = Settings()

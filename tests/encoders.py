@@ -67,6 +67,19 @@ def direction(word: str, dim: int) -> Matrix:
     return drawn
 
 
+def failing(encoder: WordEncoder, after: int) -> WordEncoder:
+    """The encoder, which raises KeyboardInterrupt once it has encoded more texts than these."""
+    whole = encoder.encode
+
+    def encode(texts: Sequence[str]) -> Matrix:
+        if len(encoder.encoded) > after:
+            raise KeyboardInterrupt
+        return whole(texts)
+
+    encoder.encode = encode  # type: ignore[method-assign]
+    return encoder
+
+
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCABULARY = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "the", "cat", "dog", "rain"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +24,10 @@ class Signature(NamedTuple):
     parameters: list[str]
 
 
-def signatures() -> Iterator[Signature]:
-    """Of all functions and methods, wherever they are defined."""
+@cache
+def signatures() -> list[Signature]:
+    """Signatures of all functions and methods, wherever they are defined."""
+    found = list[Signature]()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -33,7 +35,8 @@ def signatures() -> Iterator[Signature]:
                     given = node.args
                     names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
                     place = path.relative_to(ROOT).as_posix()
-                    yield Signature(place, node.name, names)
+                    found.append(Signature(place, node.name, names))
+    return found
 
 
 @pytest.mark.parametrize(("name", "most"), [("candidates", 10)])

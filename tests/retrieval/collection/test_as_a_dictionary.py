@@ -384,44 +384,20 @@ class WordsMachine(PassagesMachine):
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
 
 
-def drive(examples: int, steps: int, machine: type[CollectionMachine] = CollectionMachine) -> None:
+@sweep
+@pytest.mark.parametrize(
+    ("machine", "examples"), [(CollectionMachine, 3), (PassagesMachine, 2), (WordsMachine, 3)]
+)
+def test_a_collection_is_like_a_dictionary_for_thousands_of_steps(
+    machine: type[CollectionMachine], examples: int
+) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=CHANCE.examples(examples),
-            stateful_step_count=steps,
+            max_examples=CHANCE.examples(CHANCE.count(40, examples)),
+            stateful_step_count=50,
             suppress_health_check=checks,
             phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes
         ),
     )
-
-
-@pytest.mark.slow
-def test_a_collection_is_like_a_dictionary() -> None:
-    drive(examples=2, steps=15)
-
-
-@pytest.mark.slow
-def test_a_collection_with_passages_is_like_a_dictionary() -> None:
-    drive(examples=2, steps=15, machine=PassagesMachine)
-
-
-@pytest.mark.slow
-def test_a_collection_with_words_is_like_a_dictionary() -> None:
-    drive(examples=2, steps=15, machine=WordsMachine)
-
-
-@sweep
-def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(CHANCE.count(40, 3), steps=50)
-
-
-@sweep
-def test_a_collection_with_passages_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(CHANCE.count(40, 2), steps=50, machine=PassagesMachine)
-
-
-@sweep
-def test_a_collection_with_words_is_like_a_dictionary_for_thousands_of_steps() -> None:
-    drive(CHANCE.count(40, 3), steps=50, machine=WordsMachine)

@@ -18,7 +18,7 @@ from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.collection.writer import Added
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import read_pairs
-from tests.encoders import WordEncoder
+from tests.encoders import WordEncoder, failing
 
 REPORT = "text,amount\n"
 JAN, FEB = REPORT + "rent paid,1\nfood bought,2\n", REPORT + "a car sold,3\na boat sold,4\n"
@@ -214,18 +214,12 @@ def test_queries_have_ids_without_a_folder() -> None:
     assert read_pairs("jan/queries.txt") == [("queries.txt:1", "who?"), ("queries.txt:3", "where?")]
 
 
-class Interrupted(WordEncoder):
-    """Stops before the first vector, as a kill would."""
-
-    def encode(self, texts: Any) -> Any:
-        raise KeyboardInterrupt
-
-
 @pytest.mark.slow
 def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
     built("jan/report.csv")
     sources = Sources.open(["feb/report.csv"])
-    with Collection.open("rep", Interrupted()) as collection, pytest.raises(KeyboardInterrupt):
+    encoder = failing(WordEncoder(), after=-1)
+    with Collection.open("rep", encoder) as collection, pytest.raises(KeyboardInterrupt):
         add(collection.core, sources)
     added = added_to("rep", "feb/report.csv")
     assert added.notes[0] == "went on after 0 documents that were encoded before"

@@ -28,7 +28,7 @@ from slimdex.retrieval.losses import losses
 from slimdex.retrieval.passages import cut
 from slimdex.retrieval.search.document_search import nearest_documents
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
-from tests.encoders import ReadingEncoder, WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder, failing
 
 TOKENS = 16
 PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
@@ -223,23 +223,13 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
 def test_an_addition_interrupted_inside_a_document_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(ReadingEncoder):
-        calls = 0
-
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            self.calls += 1
-            if self.calls == 3:
-                raise InputError("interrupted")
-            return super().encode(texts)
-
     monkeypatch.setattr(encoding, "WINDOW", 8)
-    encoder = Failing(max_length=TOKENS)
-    collection = Collection.create(tmp_path / "x", encoder, PLAIN)
-    with pytest.raises(InputError, match="interrupted"):
+    stopped = failing(ReadingEncoder(max_length=TOKENS), after=8)
+    collection = Collection.create(tmp_path / "x", stopped, PLAIN)
+    with pytest.raises(KeyboardInterrupt):
         collection.add(some())
     collection.close()
-    encoder = Failing(max_length=TOKENS)
-    encoder.calls = 9
+    encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(tmp_path / "x", encoder) as collection:
         assert collection.core.state.encoded == 16
         inside = collection.core.store.passages.first_row(16)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vector_file import BLOCK_BYTES, STORED, VectorFile
 from slimdex.retrieval.collection.collection import Collection
@@ -17,25 +15,12 @@ from slimdex.retrieval.collection.reencoding import encode_lost
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
-from tests.encoders import WordEncoder
+from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 
 DIM = 1000
 ROWS_A_BLOCK = -(-BLOCK_BYTES // (2 * DIM))  # the last of them lies in two blocks
 COUNT = 5000  # three blocks, the last one short
-
-
-class Interrupted(WordEncoder):
-    """Is stopped after so many texts."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__(DIM)
-        self.after = after
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        if len(self.encoded) + len(texts) > self.after:
-            raise KeyboardInterrupt
-        return super().encode(texts)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +86,7 @@ def test_an_interruption_costs_one_block(path: Path) -> None:
     content, file = vectors_of(path).read_bytes(), vectors_of(path)
     file.unlink()
     with pytest.raises(KeyboardInterrupt):
-        mend(path, Interrupted(after=ROWS_A_BLOCK + 1000))
+        mend(path, failing(WordEncoder(DIM), after=0))
     assert len(verify(path)) == 2
     encoder = WordEncoder(DIM)
     mend(path, encoder)

@@ -70,18 +70,6 @@ def test_a_handful_of_documents_is_not_worth_a_word(tmp_path: Path) -> None:
             assert not [note for note in added.notes if note.startswith("fitted on")]
 
 
-@pytest.mark.slow
-def test_info_says_so_too_until_it_is_fitted_anew(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.add(topic("a", 700))
-        collection.add(topic("b", 1000), refit="never")
-    words = ["info", str(tmp_path / "i")]
-    assert "fitted on 700 of 1,700 documents" in CliRunner().invoke(app, words).stderr
-    assert len(json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]) == 1
-    assert CliRunner().invoke(app, ["reduce", str(tmp_path / "i"), "--gamma", "0"]).exit_code == 0
-    assert CliRunner().invoke(app, words).stderr == ""
-
-
 def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:

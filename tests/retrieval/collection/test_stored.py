@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from slimdex.retrieval.collection.reencoding import encode_lost
 from slimdex.retrieval.collection.repair import repair, verify
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
-from tests.encoders import WordEncoder
+from tests.encoders import WordEncoder, failing
 
 DIM = 48
 DOCUMENTS = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(60)]
@@ -134,15 +134,6 @@ def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(collection.core.ledger.vectors().take(np.arange(40)), kept(X))
 
 
-class Stopped(WordEncoder):
-    """Fails at its second window."""
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        if self.encoded:
-            raise KeyboardInterrupt
-        return super().encode(texts)
-
-
 def test_a_build_that_was_begun_as_int8_goes_on_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +148,7 @@ def test_a_build_that_was_begun_as_int8_goes_on_so(
         return added.notes
 
     with pytest.raises(KeyboardInterrupt):
-        built(lambda: Stopped(DIM), "int8")
+        built(lambda: failing(WordEncoder(DIM), after=0), "int8")
     notes = built(lambda: WordEncoder(DIM), "fp16")
     assert "stored as int8, as it was begun, and not as fp16" in notes
     (vectors,) = path.glob("vectors-*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -185,20 +184,3 @@ def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([Document("1", LONG), Document("2", "cat")])
         assert collection.info()["cut"] == NONE_CUT
-
-
-@pytest.mark.slow
-def test_info_tells(tmp_path: Path, reader: TransformerEncoder, tiny_bert: Path) -> None:
-    from typer.testing import CliRunner
-
-    from slimdex.retrieval.cli.app import app
-
-    lines = [{"id": 1, "text": LONG}, {"id": 2, "text": ""}, {"id": 3, "text": "cat"}]
-    (tmp_path / "x.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
-    words = ["--model", str(tiny_bert), "--max-length", "16", "--out", str(tmp_path / "i")]
-    words += ["--passages", "off"]
-    built = CliRunner().invoke(app, ["build", str(tmp_path / "x.jsonl"), *words])
-    assert "1 of 3 documents have no text" in built.stderr
-    assert "1 of 3 documents are longer than the encoder reads: 8% of" in built.stderr
-    info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
-    assert (info["without_text"], info["cut"]["documents"]) == (1, 1)

@@ -20,7 +20,7 @@ from slimdex.retrieval.collection.staging import Addition
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.conftest import Copies
-from tests.encoders import WordEncoder
+from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory", "sort a list"]
@@ -168,19 +168,10 @@ def test_compact_gives_the_catalogs_space_back(path: Path) -> None:
 def test_compact_keeps_an_unfinished_addition(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Stopped(Exception):
-        pass
-
-    class Flaky(WordEncoder):
-        def encode(self, texts):  # type: ignore[no-untyped-def]
-            if len(self.encoded) > 900:
-                raise Stopped
-            return super().encode(texts)
-
     monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 128)
-    with Collection.create(path, Flaky()) as collection:
+    with Collection.create(path, failing(WordEncoder(), after=900)) as collection:
         collection.add(docstrings[:700])
-        with pytest.raises(Stopped):
+        with pytest.raises(KeyboardInterrupt):
             adding.add(collection.core, Addition(docstrings[600:], source="them"))
         kept = collection.core.state.encoded - collection.core.state.rows
         assert kept > 100
@@ -215,6 +206,8 @@ def test_nothing_left_to_compact(collection: Collection, docstrings: list[Docume
     collection.delete(where="true")
     assert collection.compact() == 1200
     assert collection.search_many("sort a list") == [[]]
+    with pytest.raises(InputError, match="holds no documents"):
+        collection.reduce(Settings())
     collection.add(docstrings[:3])
     assert len(collection.search_many("sort a list", limit=5)[0]) == 3
 

@@ -22,7 +22,6 @@ import pytest
 
 from tests.chance import CHANCE, spread, sweep
 from tests.conftest import Report
-from tests.slow import slow
 
 from .fault_child import LAST, OPERATIONS
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
@@ -38,7 +37,7 @@ CALLS = 8
 """Calls of each operation at which it is killed, in a sample of them."""
 FAILURES = RANDOM // 2
 """Calls of each operation that fail."""
-WORKERS = 3
+WORKERS = CHANCE.count(3, 2)
 """More than cores: they wait for the disk, too."""
 
 AFTER_KILL, AFTER_FAULT = 5, 10
@@ -134,15 +133,14 @@ def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -
     assert {Kind.WRITE, Kind.SYNC} <= {c.kind for c in trial.calls if c.path.endswith(".duckdb")}
 
 
-@pytest.mark.parametrize("operation", [QUICK, *slow(one for one in CHANGES if one != QUICK)])
 def test_killed_at_some_steps_nothing_is_lost(
-    operation: str, trials: Callable[[str], Trial], report: Report
+    trials: Callable[[str], Trial], report: Report
 ) -> None:
     """A part of the next test that takes seconds."""
-    trial = trials(operation)
+    trial = trials(QUICK)
     points = at_steps(trial)
     deaths = Deaths(trial, points)
-    report(f"{operation}: killed at {len(points)} of {len(trial.calls)} calls; {deaths.counts}")
+    report(f"{QUICK}: killed at {len(points)} of {len(trial.calls)} calls; {deaths.counts}")
     assert not deaths.bad, described(trial, deaths.bad)
 
 

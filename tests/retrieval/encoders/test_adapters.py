@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
 
 from slimdex import Collection, InputError, TransformerEncoder
 from slimdex.retrieval.encoders.adapters import as_encoder
 from slimdex.retrieval.encoders.base import CountingEncoder
 from tests.encoders import direction
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 TEXTS = {"a": "the cat sat", "b": "rain fell", "c": "a dog ran"}
+
+
+def theirs(folder: Path, **options: Any) -> SentenceTransformer:
+    """A model of the library, whose import takes seconds."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu", **options)
 
 
 def words(texts: list[str]) -> Any:
@@ -52,7 +61,7 @@ def test_functions_that_give_no_vectors(function: Any, message: str, tmp_path: P
 
 @pytest.mark.slow
 def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> None:
-    model = SentenceTransformer(str(tiny_bert), device="cpu")
+    model = theirs(tiny_bert)
     with Collection.create(tmp_path / "i", model) as collection:
         collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
         expected = model.encode([*TEXTS.values()])
@@ -60,7 +69,7 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
         found = collection.core.ledger.vectors().take(np.arange(3))
         np.testing.assert_allclose(found, expected, atol=2e-3)  # half precision
         assert collection.search("the cat sat", 1)[0].id == "a"
-    again = SentenceTransformer(str(tiny_bert), device="cpu")
+    again = theirs(tiny_bert)
     with Collection.open(tmp_path / "i", again) as collection:
         assert collection.search("rain fell", 1)[0].id == "b"
     with torch.no_grad():
@@ -74,13 +83,13 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_model_of_sentence_transformers_counts_tokens(tiny_bert: Path, tmp_path: Path) -> None:
-    model = SentenceTransformer(str(tiny_bert), device="cpu", prompts={"document": "the cat "})
+    model = theirs(tiny_bert, prompts={"document": "the cat "})
     model.max_seq_length = 24
     texts = ["", "the dog", "the cat sat on the mat " * 9]
     own = TransformerEncoder(str(tiny_bert), max_length=24, document_prompt="the cat ")
-    theirs = as_encoder(model)
-    assert isinstance(theirs, CountingEncoder)
-    assert theirs.token_counts(texts) == own.token_counts(texts)
+    adapted = as_encoder(model)
+    assert isinstance(adapted, CountingEncoder)
+    assert adapted.token_counts(texts) == own.token_counts(texts)
     with Collection.create(tmp_path / "i", model) as collection:
         collection.add([{"id": "long", "text": texts[2]}, {"id": "short", "text": texts[1]}])
         assert collection.info()["passages"] == {"tokens": 24, "documents_cut": 1, "rows": 7}

@@ -261,6 +261,7 @@ def test_a_model_in_the_hub_s_own_cache_needs_no_network(
     np.testing.assert_allclose(encoder.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_vectors_are_sentence_transformers_own() -> None:
     pytest.importorskip("sentence_transformers", reason="no sentence-transformers (extra peers)")
     from sentence_transformers import SentenceTransformer

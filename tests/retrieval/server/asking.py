@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -19,7 +19,6 @@ from slimdex.retrieval.server.service import Service
 from slimdex.retrieval.server.tokens import Tokens
 from tests.encoders import WordEncoder
 
-T = TypeVar("T")
 DOCUMENTS = [
     {"id": "1", "text": "the cat sat on the mat", "year": 1990, "kind": "pets"},
     {"id": "2", "text": "stocks fell sharply on monday", "year": 2001, "kind": "money"},
@@ -35,35 +34,33 @@ def made(path: Path, documents: Any = DOCUMENTS) -> Path:
     return path
 
 
-def asked(
+@asynccontextmanager
+async def asking(
     places: dict[str, Path],
-    ask: Callable[[httpx.AsyncClient, Service], Awaitable[T]],
     *,
     limits: Limits | None = None,
     folders: tuple[Path, ...] = (),
     tokens: Tokens | None = None,
     hosts: Hosts | None = None,
-) -> T:
-    """What a function makes of a client of a service over these indexes; all is closed then."""
-
-    async def run() -> T | BaseException:
-        opened = partial(Collection.open, encoder=WordEncoder())
-        service = Service.open(places, limits, folders, open_one=opened)
-        app = application(service)
-        gate = Gate(app, hosts or Hosts(), tokens, service.limits, service.metrics)
-        async with (
-            service.life(),
-            app.state.agents.session_manager.run(),
-            httpx.AsyncClient(
-                transport=httpx.ASGITransport(gate, raise_app_exceptions=False),
-                base_url="http://localhost",
-                timeout=60,
-            ) as client,
-        ):
-            # returned, since agents' sessions end in a group of tasks, which wraps what is raised
-            return (await asyncio.gather(ask(client, service), return_exceptions=True))[0]
-
-    answer = asyncio.run(run())
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
+    """A client of a service over these indexes, and the service; all is closed afterwards."""
+    opened = partial(Collection.open, encoder=WordEncoder())
+    service = Service.open(places, limits, folders, open_one=opened)
+    app = application(service)
+    gate = Gate(app, hosts or Hosts(), tokens, service.limits, service.metrics)
+    raised: Exception | None = None
+    async with (
+        service.life(),
+        app.state.agents.session_manager.run(),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(gate, raise_app_exceptions=False),
+            base_url="http://localhost",
+            timeout=60,
+        ) as client,
+    ):
+        try:
+            yield client, service
+        except Exception as error:  # agents' sessions end in a group of tasks, which would wrap it
+            raised = error
+    if raised is not None:
+        raise raised

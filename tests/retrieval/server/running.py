@@ -13,6 +13,9 @@ from typing import Any
 import httpx
 import numpy as np
 
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import direction
 
 TEXT = "the a cat dog sat slept on mat rug stocks fell sharply monday rain snow of it was"
@@ -26,6 +29,15 @@ def word_vectors(folder: Path) -> Path:
     rows = (" ".join([word, *(f"{x:.5f}" for x in direction(word, DIM))]) for word in WORDS)
     path.write_text("\n".join(rows) + "\n")
     return path
+
+
+def built(folder: Path, rows: Any, name: str = "notes", **settings: Any) -> Path:
+    """An index of rows by those word vectors, as `slimdex build` makes it."""
+    index, passages = folder / f"{name}.index", settings.pop("passages", "auto")
+    encoder = StaticEncoder(str(word_vectors(folder)))
+    with Collection.create(index, encoder, Settings(**settings), passages=passages) as collection:
+        collection.add(rows)
+    return index
 
 
 def slimdex(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

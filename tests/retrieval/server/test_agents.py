@@ -8,39 +8,26 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
 
-from .running import serving, slimdex, word_vectors
+from .running import built, serving, slimdex
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug " * 200]
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    source, index = tmp_path / "notes.jsonl", tmp_path / "notes.index"
     rows = [{"id": str(i), "title": f"T{i}", "text": t, "n": i} for i, t in enumerate(TEXTS)]
-    source.write_text("\n".join(map(json.dumps, rows)))
-    built = slimdex("build", source, "--out", index, "--model", word_vectors(tmp_path))
-    assert built.returncode == 0, built
-    return index
+    return built(tmp_path, rows)
 
 
 def stdio(*indexes: object) -> StdioServerParameters:
     words = ["-m", "slimdex", "mcp", *map(str, indexes)]
     return StdioServerParameters(command=sys.executable, args=words)
-
-
-def asked(at: Any, ask: Callable[[Client], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with Client(at) as client:
-            await ask(client)
-
-    asyncio.run(run())
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -87,37 +74,29 @@ async def tools_work(client: Client) -> None:
         assert line in answer.content[0].text  # type: ignore[union-attr]
 
 
-def test_over_stdin_and_stdout(notes: Path) -> None:
-    async def ask(client: Client) -> None:
+async def test_over_stdin_and_stdout(notes: Path) -> None:
+    async with Client(stdio(notes)) as client:
         await tools_work(client)
         # The index is open no longer than a call takes: others may write to it.
         added = await asyncio.to_thread(slimdex, "delete", notes, "0")
         assert added.returncode == 0, added
         assert (await called(client, "info"))["documents"] == 2
 
-    asked(stdio(notes), ask)
-
 
 @pytest.mark.slow
-def test_beside_a_service_that_holds_the_index(notes: Path) -> None:
+async def test_beside_a_service_that_holds_the_index(notes: Path) -> None:
     with serving([notes]) as running:
-
-        async def ask(client: Client) -> None:
+        async with Client(stdio(notes)) as client:
             await tools_work(client)
             await asyncio.to_thread(running.client.delete, "/indexes/notes/documents/0")
             assert (await called(client, "info"))["documents"] == 2
-
-        asked(stdio(notes), ask)
         # The service has the same tools itself.
-        asked(f"{running.url}/mcp", lambda client: _one(client))
+        async with Client(f"{running.url}/mcp") as client:
+            found = await called(client, "search", query="a dog on a rug")
+            assert found["passages"][0]["id"] == "2"
 
 
-async def _one(client: Client) -> None:
-    found = await called(client, "search", query="a dog on a rug")
-    assert found["passages"][0]["id"] == "2"
-
-
-def test_over_http(notes: Path) -> None:
+async def test_over_http(notes: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "slimdex", "mcp", str(notes), "--http", "--port", str(port)]
@@ -128,7 +107,8 @@ def test_over_http(notes: Path) -> None:
                 assert time.monotonic() < end
                 assert process.poll() is None
                 time.sleep(0.1)
-            asked(f"http://127.0.0.1:{port}/mcp", tools_work)
+            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+                await tools_work(client)
         finally:
             process.terminate()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from slimdex.retrieval.server import routes_page
@@ -15,7 +13,7 @@ from slimdex.retrieval.server.bulk import STREAMED
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
 
-from .asking import asked, made
+from .asking import asking, made
 
 LIMIT, PART, PARTS = 2000, 1000, 20
 BULK = ("POST", "/indexes/{name}/documents")
@@ -55,12 +53,15 @@ class Sent:
 
 
 @pytest.mark.parametrize("says_length", [False, True])
-def test_no_route_reads_more_than_the_limit(says_length: bool, tmp_path: Path) -> None:
+async def test_no_route_reads_more_than_the_limit(says_length: bool, tmp_path: Path) -> None:
     """But for documents as lines, which are committed some at a time."""
     path = made(tmp_path / "notes.index")
     length = {"Content-Length": str(PART * PARTS)} if says_length else {}
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> dict[Any, tuple[int, int]]:
+    async with asking({"notes": path}, limits=Limits(body=LIMIT, line=PART, commit=5)) as (
+        client,
+        _,
+    ):
         found = {}
         for method, route in sorted(every_route()):
             url = route.format(name="notes", id="1")
@@ -69,9 +70,6 @@ def test_no_route_reads_more_than_the_limit(says_length: bool, tmp_path: Path) -
                 headers = length | ({"Content-Type": type_} if type_ else {})
                 answer = await client.request(method, url, content=sent.parts(), headers=headers)
                 found[method, route, type_] = (answer.status_code, sent.read)
-        return found
-
-    found = asked({"notes": path}, ask, limits=Limits(body=LIMIT, line=PART, commit=5))
     streams = {(*BULK, type_) for type_ in TYPES if type_.lower() in STREAMED}
     whole = {asked for asked, (_, read) in found.items() if read > LIMIT + PART}
     assert whole == streams

@@ -10,13 +10,12 @@ import asyncio
 import json
 import random
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
 import pytest
 
 from slimdex.indexes.errors import UnreadableError
@@ -25,7 +24,7 @@ from slimdex.retrieval.server.service import Service
 from tests import forked
 from tests.encoders import WordEncoder
 
-from .asking import asked, made
+from .asking import asking, made
 
 FILTERED = {"query": "a cat", "where": "year = 1990"}
 OPEN = resource.RLIM_INFINITY
@@ -41,13 +40,17 @@ def no_room(catalog: Path, more: int = 0) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (OPEN, OPEN))
 
 
-def found(trial: Callable[[Path, Path], None], folder: Path) -> Any:
-    """What a trial in a process of its own writes to a file, as JSON."""
+def found(trial: Callable[[Path], Coroutine[Any, Any, Any]], folder: Path) -> Any:
+    """What a trial in a process of its own returns, as JSON."""
     told = folder / "told.json"
-    process = forked.process(trial, folder, told)
+    process = forked.process(run, trial, folder, told)
     process.join(300)
     assert process.exitcode == 0
     return json.loads(told.read_text())
+
+
+def run(trial: Callable[[Path], Coroutine[Any, Any, Any]], folder: Path, told: Path) -> None:
+    told.write_text(json.dumps(asyncio.run(trial(folder))))
 
 
 async def loaded(service: Service) -> None:
@@ -61,11 +64,11 @@ def long_text(seed: int) -> str:
     return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz ", k=120_000))
 
 
-def fill_and_free(folder: Path, told: Path) -> None:
+async def fill_and_free(folder: Path) -> dict[str, list[list[int]]]:
     """Statuses of a service: while the catalog may not grow, and afterwards."""
     path = made(folder / "notes.index")
+    async with asking({"notes": path}) as (client, service):
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> dict[str, Any]:
         async def statuses(name: str) -> list[int]:
             at = "/indexes/notes"
             put = await client.put(f"{at}/documents/{name}", json={"text": long_text(len(name))})
@@ -81,8 +84,6 @@ def fill_and_free(folder: Path, told: Path) -> None:
             full = [await statuses("x" * (i + 1)) for i in range(5)]
         return {"full": full, "freed": [await statuses("y" * (i + 1)) for i in range(2)]}
 
-    told.write_text(json.dumps(asked({"notes": path}, ask)))
-
 
 def test_a_service_recovers_from_checkpoints_that_failed(tmp_path: Path) -> None:
     statuses = found(fill_and_free, tmp_path)
@@ -91,12 +92,12 @@ def test_a_service_recovers_from_checkpoints_that_failed(tmp_path: Path) -> None
     assert statuses["freed"] == [[200] * 4] * 2
 
 
-def give_up(folder: Path, told: Path) -> None:
+async def give_up(folder: Path) -> list[Any]:
     """Statuses of a service whose catalog DuckDB has given up, and which is gone for a while."""
     path = made(folder / "notes.index")
     catalog, away = path / "catalog.duckdb", path / "away"
+    async with asking({"notes": path}) as (client, service):
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> list[Any]:
         async def answers() -> list[Any]:
             get = await client.get("/indexes/notes/documents/1")
             search = await client.post("/indexes/notes/search", json=FILTERED)
@@ -111,8 +112,6 @@ def give_up(folder: Path, told: Path) -> None:
         away.rename(catalog)
         ready = await client.get("/ready")
         return [gone, ready.json(), await answers()]
-
-    told.write_text(json.dumps(asked({"notes": path}, ask)))
 
 
 def spoil(collection: Collection, catalog: Path) -> None:
@@ -130,14 +129,14 @@ def test_it_is_not_ready_until_the_catalog_is_open_again(tmp_path: Path) -> None
     assert (ready, back) == ({"status": "ready"}, [200, None, 200, {"status": "ready"}])
 
 
-def read_twice(folder: Path, told: Path) -> None:
+async def read_twice(folder: Path) -> list[str]:
     """What the first reading says after DuckDB gave up, and what comes of the next."""
     path = made(folder / "notes.index")
     with Collection.open(path, WordEncoder()) as collection:
         spoil(collection, path / "catalog.duckdb")
         with pytest.raises(UnreadableError) as error:
             collection.get("1")
-        told.write_text(json.dumps([str(error.value), collection.get("1").text]))
+        return [str(error.value), collection.get("1").text]
 
 
 def test_the_cause_comes_first_and_the_next_reading_succeeds(tmp_path: Path) -> None:

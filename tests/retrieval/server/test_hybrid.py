@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
-
-import httpx
 
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.server.service import Service
 from tests.encoders import WordEncoder
 
-from .asking import asked, made
+from .asking import asking, made
 
 WAYS: list[str | float] = ["off", "auto", "rrf", 0.3, 1.0]
 
@@ -24,7 +20,7 @@ def with_words(path: Path) -> Path:
     return path
 
 
-def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
+async def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
     path = with_words(tmp_path / "notes.index")
     texts = ["the cat on a rug", "monday stocks"]
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
@@ -33,7 +29,7 @@ def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
             for found in (collection.search_many(texts, 2, hybrid=way) for way in WAYS)
         ]
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> list[Any]:
+    async with asking({"notes": path}) as (client, _):
         bodies = [{"queries": texts, "limit": 2, "hybrid": way} for way in WAYS]
         posts = [client.post("/indexes/notes/search", json=body) for body in bodies]
         vectors = WordEncoder().encode(texts).tolist()
@@ -45,9 +41,7 @@ def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
         for wrong in ("on", 1.5, -1):
             body = {"query": "cat", "hybrid": wrong}
             assert (await client.post("/indexes/notes/search", json=body)).status_code == 422
-        return [answer.json() for answer in await asyncio.gather(*posts)]
-
-    answers = asked({"notes": path}, ask)
+        answers = [answer.json() for answer in await asyncio.gather(*posts)]
     found = [
         [[(h["id"], round(h["score"], 3)) for h in one["hits"]] for one in answer["queries"]]
         for answer in answers
@@ -57,24 +51,20 @@ def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
     assert answers[-1]["chance_score"] is None
 
 
-def test_what_is_put_is_found_by_its_words(tmp_path: Path) -> None:
+async def test_what_is_put_is_found_by_its_words(tmp_path: Path) -> None:
     path = with_words(tmp_path / "notes.index")
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"notes": path}) as (client, service):
         await service.indexes["notes"].put(Document("new", "an okapi"))
         body = {"query": "okapi", "limit": 1, "hybrid": 1.0}
         answer = (await client.post("/indexes/notes/search", json=body)).json()
         assert answer["queries"][0]["hits"][0]["id"] == "new"
 
-    asked({"notes": path}, ask)
 
-
-def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None:
+    async with asking({"notes": made(tmp_path / "notes.index")}) as (client, _):
         body = {"query": "cat", "hybrid": 0.5}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 400
         assert "has no words' index" in answer.text
         assert str(tmp_path) not in answer.text
-
-    asked({"notes": made(tmp_path / "notes.index")}, ask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,29 +12,25 @@ import pytest
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 
-from .running import serving, slimdex, unit, word_vectors
+from .running import built, serving, unit
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
 OTHERS = ["rain fell", "snow was on it", "it was monday", "the cat and the dog"]
 
 
 def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
-    model, source = word_vectors(tmp_path), tmp_path / "notes.jsonl"
     rows = [
         {"id": str(i), "title": f"T{i}", "text": t, "n": i, "day": f"2024-01-0{i + 1}"}
         for i, t in enumerate([*TEXTS, *OTHERS])
     ]
-    source.write_text("\n".join(map(json.dumps, rows)))
-    index = tmp_path / "notes.index"
-    built = slimdex("build", source, "--out", index, "--model", model, "--k", 4)
-    assert built.returncode == 0, built
+    index = built(tmp_path, rows, k=4)
     with serving([index]) as running:
         client = openai.OpenAI(api_key="none", base_url=f"{running.url}/v1", max_retries=0)
         assert [model.id for model in client.models.list()] == ["notes"]
 
         answer = client.embeddings.create(model="notes", input=TEXTS)  # as base64
         vectors = np.array([one.embedding for one in answer.data])
-        expected = StaticEncoder(str(model)).encode(TEXTS)
+        expected = StaticEncoder(str(tmp_path / "words.txt")).encode(TEXTS)
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
         assert answer.usage.prompt_tokens > 0
         plain = client.embeddings.create(model="notes", input=TEXTS[0], encoding_format="float")

@@ -7,23 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from slimdex.retrieval.server.service import Service
-
-from .asking import asked, made
-from .running import serving, slimdex, word_vectors
+from .asking import asking, made
+from .running import built, serving
 
 
-def test_examples_run(tmp_path: Path) -> None:
+async def test_examples_run(tmp_path: Path) -> None:
     places = {"notes": made(tmp_path / "notes.index")}
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(places) as (client, _):
         described = (await client.get("/openapi.json")).json()
         tried = []
         for path, methods in described["paths"].items():
@@ -41,8 +38,6 @@ def test_examples_run(tmp_path: Path) -> None:
                     assert answer.status_code == expected, (path, answer.text)
                     tried.append(path)
         assert len(tried) >= 8
-
-    asked(places, ask)
 
 
 def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
@@ -63,12 +58,8 @@ def _lines(context: Any, value: Any) -> bytes:
 @pytest.mark.slow
 def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
     """schemathesis makes requests of the description, good ones and bad ones."""
-    source, index = tmp_path / "notes.jsonl", tmp_path / "notes.index"
     rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
-    source.write_text("\n".join(map(json.dumps, rows)))
-    built = slimdex("build", source, "--out", index, "--model", word_vectors(tmp_path))
-    assert built.returncode == 0, built
-    with serving([index]) as running:
+    with serving([built(tmp_path, rows)]) as running:
         described = running.client.get("/openapi.json").json()
         schema = schemathesis.openapi.from_dict(described)
         seen = set[int]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .running import DIM, Running, serving, slimdex, word_vectors
+from .running import DIM, Running, built, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -50,13 +49,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "text": "𝄞\n\n" + "\n\n".join(PARAGRAPHS),
         'of "x"': "it's",
     }
-    model = word_vectors(folder)
-    for name, rows in {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}.items():
-        source, out = folder / f"{name}.jsonl", folder / f"{name}.index"
-        source.write_text("\n".join(map(json.dumps, rows)))
-        built = slimdex("build", source, "--out", out, "--model", model, "--passages", "100")
-        assert built.returncode == 0, built
-    with serving([folder / "notes.index", folder / "more.index"]) as found:
+    rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}
+    indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
+    with serving(indexes) as found:
         yield found
 
 
@@ -280,13 +275,8 @@ def test_a_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(f"read {TOKEN}\n")
     tokens.chmod(0o600)
-    folder = tmp_path / "i"
-    (tmp_path / "one.jsonl").write_text('{"id": "1", "text": "snow fell"}')
-    built = slimdex(
-        "build", tmp_path / "one.jsonl", "--out", folder, "--model", word_vectors(tmp_path)
-    )
-    assert built.returncode == 0, built
-    with serving([folder], "--token-file", tokens) as own:
+    index = built(tmp_path, [{"id": "1", "text": "snow fell"}])
+    with serving([index], "--token-file", tokens) as own:
         page = browser.new_context(bypass_csp=True).new_page()
         page.goto(own.url)
         page.wait_for_selector("#token[open]")

@@ -6,13 +6,11 @@ import asyncio
 import json
 import threading
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import httpx
-import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
@@ -26,12 +24,9 @@ from slimdex.retrieval.server.tokens import Right, Tokens
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
-from .asking import DOCUMENTS, asked, made
+from .asking import DOCUMENTS, asking, made
 
 JSON = {"Content-Type": "application/json"}
-HALF = rb'{"%s": "\ud800"}'
-HALVES = rb'{"%s": ["\ud800"]}'
-HALF_INPUT = rb'{"model": "notes", "input": "\ud800"}'
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -51,7 +46,7 @@ def assert_same(hits: list[dict[str, Any]], expected: list[dict[str, Any]]) -> N
     assert [hit["score"] for hit in hits] == pytest.approx(scores, abs=2e-6)
 
 
-def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) -> None:
+async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) -> None:
     """Of 1,200 documents, by text and by vector, alone and at once, with conditions and without."""
     path = copied(tmp_path / "i")
     texts = ["sort a list", "open a file", "parse a date", "send mail", "compress data"]
@@ -65,7 +60,7 @@ def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) 
         }
         chance = collection.chance_score()
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"i": path}) as (client, _):
         bodies: list[dict[str, Any]] = []
         for where in expected:
             bodies += [{"query": text, "where": where} for text in texts]
@@ -78,6 +73,7 @@ def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) 
             found = answer.json()
             number = bodies.index(body) % 5
             assert_same(found["queries"][0]["hits"], expected[body["where"]][number])
+            assert found["queries"][0]["query"] == body.get("query", "vector 1")
             assert found["milliseconds"]["scan"] >= 0
         several = {"queries": texts, "limit": 5}
         found = (await client.post("/indexes/i/search", json=several)).json()
@@ -88,11 +84,9 @@ def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Copies) 
         sizes = (await client.get("/metrics")).text
         assert 'slimdex_batch_queries_count{index="i",step="encode"}' in sizes
 
-    asked({"i": path}, ask)
 
-
-def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+async def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
         at = "/indexes/notes/documents/"
         put = await client.put(f"{at}new", json={"text": "rain fell", "title": "T", "year": 7})
         assert put.json() == {"id": "new", "documents": 4}
@@ -118,16 +112,14 @@ def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
         assert (await client.post("/indexes/notes/compact")).json() == {"freed": 4, "documents": 1}
         both = await client.post("/indexes/notes/delete", json={"ids": ["new"], "where": "true"})
         assert both.status_code == 400
-
-    asked(notes, ask)
     with Collection.open(notes["notes"], read_only=True) as collection:
         assert [document.text for document in collection] == ["snow fell"]
 
 
-def test_many_come_as_lines(notes: dict[str, Path]) -> None:
+async def test_many_come_as_lines(notes: dict[str, Path]) -> None:
     body = lines([{"id": i, "text": f"text number {i}", "year": i} for i in range(5)])
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, limits=Limits(commit=2)) as (client, service):
         at = "/indexes/notes/documents"
         plain = await client.post(at, content=body, headers=NDJSON)
         assert plain.json() == {
@@ -153,13 +145,11 @@ def test_many_come_as_lines(notes: dict[str, Path]) -> None:
         assert (full.status_code, full.headers["retry-after"]) == (503, "1")
         service.indexes["notes"].senders = 0
 
-    asked(notes, ask, limits=Limits(commit=2))
 
-
-def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> None:
+async def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> None:
     places = notes | {"empty": made(tmp_path / "empty", None)}
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(places) as (client, _):
         names = (await client.get("/indexes")).json()["indexes"]
         assert names == [{"name": "notes", "documents": 3}, {"name": "empty", "documents": 0}]
         info = (await client.get("/indexes/notes")).json()
@@ -177,71 +167,90 @@ def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> Non
         assert (none.status_code, none.json()["error"]) == (400, "empty holds no documents yet")
         assert (await client.get("/openapi.json")).json()["info"]["title"] == "slimdex"
 
-    asked(places, ask)
+
+SEARCHES_REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({}, 400, "expected one of query, queries, vector and vectors"),
+    ({"query": "a", "vector": [1.0]}, 400, "expected one of query"),
+    ({"query": " "}, 400, "a blank text; expected words"),
+    ({"query": "a", "limit": 0}, 422, "limit=0: Input should be greater than or equal to 1"),
+    ({"query": "a", "limit": 2000}, 413, "limit=2,000; expected 1,000 or less"),
+    ({"query": "a", "limit": "3"}, 422, "limit='3': "),
+    ({"query": "a", "k": 3}, 422, "k=3: Extra inputs are not permitted"),
+    ({"query": "a" * 200_000}, 413, "a text of 200,000 characters; expected 100,000"),
+    ({"queries": ["a"] * 300}, 413, "300 texts; expected 256 or fewer"),
+    ({"query": "a", "where": "yer > 3"}, 400, "where 'yer > 3': "),
+    ({"query": "a", "where": "1; DROP TABLE x"}, 400, "where '1; DROP TABLE x': "),
+    ({"query": "a", "where": {"type": "eq", "key": "no"}}, 400, "filter key 'no'; expected"),
+    ({"query": "a", "where": 5}, 422, "where=5: "),
+    ({"vector": [1.0, 2.0]}, 400, "2 dimensions; expected 48"),
+    ({"vector": [1e39] + [0.0] * 47}, 400, "expected finite numbers"),
+    ({"vectors": [[1.0], [1.0, 2.0]]}, 400, "vectors of [1, 2] dimensions"),
+    ({"query": "a", "candidates": -1}, 422, "candidates=-1: "),
+    ({"query": "a", "per": "word"}, 422, "per='word': "),
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("body", "status", "line"),
-    [
-        ({}, 400, "expected one of query, queries, vector and vectors"),
-        ({"query": "a", "vector": [1.0]}, 400, "expected one of query"),
-        ({"query": " "}, 400, "a blank text; expected words"),
-        ({"query": "a", "limit": 0}, 422, "limit=0: Input should be greater than or equal to 1"),
-        ({"query": "a", "limit": 2000}, 413, "limit=2,000; expected 1,000 or less"),
-        ({"query": "a", "limit": "3"}, 422, "limit='3': "),
-        ({"query": "a", "k": 3}, 422, "k=3: Extra inputs are not permitted"),
-        ({"query": "a" * 200_000}, 413, "a text of 200,000 characters; expected 100,000"),
-        ({"queries": ["a"] * 300}, 413, "300 texts; expected 256 or fewer"),
-        ({"query": "a", "where": "yer > 3"}, 400, "where 'yer > 3': "),
-        ({"query": "a", "where": "1; DROP TABLE x"}, 400, "where '1; DROP TABLE x': "),
-        ({"query": "a", "where": {"type": "eq", "key": "no"}}, 400, "filter key 'no'; expected"),
-        ({"query": "a", "where": 5}, 422, "where=5: "),
-        ({"vector": [1.0, 2.0]}, 400, "2 dimensions; expected 48"),
-        ({"vectors": [[1.0], [1.0, 2.0]]}, 400, "vectors of [1, 2] dimensions"),
-        ({"query": "a", "candidates": -1}, 422, "candidates=-1: "),
-        ({"query": "a", "per": "word"}, 422, "per='word': "),
-    ],
-)
-def test_searches_that_are_none(
-    body: dict[str, Any], status: int, line: str, notes: dict[str, Path]
-) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> httpx.Response:
-        return await client.post("/indexes/notes/search", json=body)
-
-    answer = asked(notes, ask)
-    said = answer.json()["error"]
-    assert (answer.status_code, line in said) == (status, True), said
-    assert "\n" not in said
-    assert "secret-place" not in said
-
-
-def test_requests_that_are_none(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        search, embed = "/indexes/notes/search", "/v1/embeddings"
-        delete, sync = "/indexes/notes/delete", "/indexes/notes/sync"
-        for request, status, line in (
-            (client.get("/nowhere"), 404, "Not Found"),
-            (client.get("/indexes/other"), 404, "index 'other'; expected one of notes"),
-            (client.get(search), 405, "Method Not Allowed"),
-            (client.post(search, content=b"{", headers=JSON), 422, "JSON decode error"),
-            (client.post(search, content=b"[]", headers=JSON), 422, "the body=[]: "),
-            (client.post(search, json={"query": 5}), 422, "query=5: "),
-            (client.post(search, content=b"{}"), 415, "expected application/json"),
-            (client.post(search, content=HALF % b"query", headers=JSON), 422, "half a character"),
-            (client.post(delete, content=HALVES % b"ids", headers=JSON), 422, "half a character"),
-            (client.post(embed, content=HALF_INPUT, headers=JSON), 422, "half a character"),
-            (client.post(sync, json={"sources": ["/a\0"]}), 403, "expected an absolute path"),
-            (client.post(search, content=b"x" * 3000), 413, "a body of 3,000 bytes"),
-            (client.put("/indexes/notes/documents/%20", json={"text": "x"}), 400, "an empty id"),
-            (client.put("/indexes/notes/documents/x", json={}), 422, "text="),
-            (client.post("/indexes/notes/reduce", json={"k": 99}), 400, "k=99; expected 1 to"),
-            (client.post("/indexes/notes/reduce", json={"kind": "no"}), 400, "kind"),
-        ):
-            answer = await request
+async def test_searches_that_are_refused(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        for body, status, line in SEARCHES_REFUSED:
+            answer = await client.post("/indexes/notes/search", json=body)
             said = answer.json()["error"]
-            assert (answer.status_code, line in str(said)) == (status, True), said
+            assert (answer.status_code, line in said) == (status, True), said
+            assert "\n" not in said
             assert "secret-place" not in said
+
+
+HALF = r"\ud800"
+TWICE = "twice in an object; expected it once"
+SEARCH, PUT, POST = "POST search", "PUT documents/7", "POST documents"
+BODIES_REFUSED: list[tuple[str, str, int, str]] = [
+    (SEARCH, "{", 422, "JSON decode error"),
+    (SEARCH, "[]", 422, "the body=[]: "),
+    (SEARCH, '{"query": 5}', 422, "query=5: "),
+    (SEARCH, f'{{"query": "{HALF}"}}', 422, "half a character"),
+    (SEARCH, '{"query": "cat", "limit": 1, "limit": 9}', 422, TWICE),
+    (SEARCH, "x" * 3000, 413, "a body of 3,000 bytes"),
+    (PUT, "{}", 422, "text="),
+    (PUT, '{"text": "x", "text": "y"}', 422, TWICE),
+    *[
+        (PUT, f'{{"text": "x", "year": {value}}}', 400, "column 'year'")
+        for value in ("Infinity", "1e999", "[1, -Infinity]")
+    ],
+    ("PUT documents/%20", '{"text": "x"}', 400, "an empty id"),
+    ("PUT documents/%ff%fe", '{"text": "x"}', 400, "expected UTF-8"),
+    ("GET documents/%ff%fe", "", 400, "expected UTF-8"),
+    (POST, '{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}', 400, TWICE),
+    ("POST delete", f'{{"ids": ["{HALF}"]}}', 422, "half a character"),
+    ("POST reduce", '{"k": 99}', 400, "k=99; expected 1 to"),
+    ("POST reduce", '{"kind": "no"}', 400, "kind"),
+    ("POST reduce", f'{{"kind": "{HALF}"}}', 422, "half a character"),
+    ("POST reduce", f'{{"candidates": {10**30}}}', 400, "candidates=1000"),
+    ("POST sync", '{"sources": ["/a\\u0000"]}', 403, "expected an absolute path"),
+    ("POST sync", f'{{"sources": ["/{HALF}"]}}', 422, "half a character"),
+    ("POST /v1/embeddings", f'{{"model": "notes", "input": "{HALF}"}}', 422, "half a character"),
+    ("POST /v1/vector_stores/notes/search", f'{{"query": "{HALF}"}}', 422, "half a character"),
+    ("GET /nowhere", "", 404, "Not Found"),
+    ("GET /indexes/other", "", 404, "index 'other'; expected one of notes"),
+    ("GET search", "", 405, "Method Not Allowed"),
+]
+
+
+async def test_bodies_that_are_refused(notes: dict[str, Path]) -> None:
+    async with asking(notes, limits=Limits(body=2000)) as (client, _):
+        for asked, body, status, line in BODIES_REFUSED:
+            method, place = asked.split()
+            url = place if place.startswith("/") else f"/indexes/notes/{place}"
+            answer = await client.request(method, url, content=body, headers=JSON)
+            said = str(answer.json()["error"])
+            assert (answer.status_code, line in said) == (status, True), (asked, said)
+            assert "secret-place" not in said
+        search, documents = "/indexes/notes/search", "/indexes/notes/documents"
+        twice = '{"id": "7", "text": "x", "text": "y"}'
+        assert TWICE in (await client.post(documents, content=twice, headers=NDJSON)).text
+        assert (await client.post(search, content=b"{}")).status_code == 415
+        # a stream of agents that never ends would hold up the service's end
+        stream = {"Accept": "text/event-stream"}
+        assert (await client.get("/mcp", headers=stream)).status_code == 405
 
         async def endless() -> Any:
             for _ in range(5):
@@ -249,12 +258,23 @@ def test_requests_that_are_none(notes: dict[str, Path]) -> None:
 
         long = await client.post(search, content=endless())
         assert (long.status_code, "over 2,000 bytes" in long.text) == (413, True)
+        assert (await client.get(f"{documents}/7")).status_code == 404
+    Collection.open(notes["notes"], WordEncoder()).close()
 
-    asked(notes, ask, limits=Limits(body=2000))
+
+async def test_odd_values_that_are_kept(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        at = "/indexes/notes/documents/"
+        put = await client.put(f"{at}7", content='{"text": "x", "year": NaN}', headers=JSON)
+        assert put.status_code == 200, put.text
+        found = (await client.get(f"{at}7")).json()
+        assert found["metadata"] == {"year": None, "kind": None}
+        put = await client.put(f"{at}%E2%82%AC%EF%BF%BD", json={"text": "x"})
+        assert put.json() == {"id": "€\ufffd", "documents": 5}
 
 
-def test_settings_are_changed_for_all_who_search(tmp_path: Path, copied: Copies) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+async def test_settings_are_changed_for_all_who_search(tmp_path: Path, copied: Copies) -> None:
+    async with asking({"i": copied(tmp_path / "i")}) as (client, _):
         before = (await client.get("/indexes/i")).json()["settings"]
         assert before["k"] == 24
         answer = await client.post("/indexes/i/reduce", json={"k": 8, "gamma": 1.0})
@@ -262,10 +282,10 @@ def test_settings_are_changed_for_all_who_search(tmp_path: Path, copied: Copies)
         settings = (await client.get("/indexes/i")).json()["settings"]
         assert (settings["k"], settings["gamma"], settings["beta"]) == (8, 1.0, before["beta"])
 
-    asked({"i": copied(tmp_path / "i")}, ask)
 
-
-def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_path: Path) -> None:
+async def test_files_are_read_only_where_it_is_allowed(
+    notes: dict[str, Path], tmp_path: Path
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "one.txt").write_text("A file of the server's.")
@@ -281,7 +301,7 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
     (shared / ".set").mkdir()
     (shared / ".set" / "corpus.jsonl").symlink_to(elsewhere / "two.txt")
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, folders=(shared,)) as (client, _):
         for source in (
             "/etc/hostname",
             str(tmp_path / "other.txt"),
@@ -308,65 +328,10 @@ def test_files_are_read_only_where_it_is_allowed(notes: dict[str, Path], tmp_pat
             answer = await client.get(f"/indexes/notes/documents/{unknown}")
             assert answer.status_code == 404, answer.text
 
-    asked(notes, ask, folders=(shared,))
 
+async def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
 
-async def put_as_written(client: httpx.AsyncClient, body: str, id: str = "7") -> httpx.Response:
-    headers = {"Content-Type": "application/json"}
-    return await client.put(f"/indexes/notes/documents/{id}", content=body, headers=headers)
-
-
-def test_a_number_is_finite_or_missing(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        for value in ("Infinity", "1e999", "[1, -Infinity]"):
-            answer = await put_as_written(client, f'{{"text": "x", "year": {value}}}')
-            assert answer.status_code == 400, answer.text
-            assert "column 'year'" in answer.json()["error"]
-            assert "inf; expected a finite number" in answer.json()["error"]
-        assert (await client.get("/indexes/notes/documents/7")).status_code == 404
-        answer = await put_as_written(client, '{"text": "x", "year": NaN}')
-        assert answer.status_code == 200, answer.text
-        answer = await client.get("/indexes/notes/documents/7")
-        assert answer.json()["metadata"] == {"year": None, "kind": None}
-
-    asked(notes, ask)
-
-
-def test_a_key_that_stands_twice_is_refused(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        lines = '{"id": "7", "text": "x", "year": {"a": 1, "a": 2}}'
-        lined = {"Content-Type": "application/x-ndjson"}
-        plain = {"Content-Type": "application/json"}
-        place = "/indexes/notes/documents"
-        search = '{"query": "cat", "limit": 1, "limit": 9}'
-        for answer in (
-            await put_as_written(client, '{"text": "x", "text": "y"}'),
-            await client.post(place, content=lines, headers=lined),
-            await client.post(place, content=lines, headers=plain),
-            await client.post("/indexes/notes/search", content=search, headers=plain),
-        ):
-            assert answer.status_code in (400, 422), answer.text
-            assert "twice in an object; expected it once" in answer.json()["error"]
-        assert (await client.get("/indexes/notes/documents/7")).status_code == 404
-
-    asked(notes, ask)
-
-
-def test_a_path_that_is_no_unicode_is_refused(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        answer = await put_as_written(client, '{"text": "x"}', "%ff%fe")
-        assert answer.status_code == 400, answer.text
-        assert answer.json()["error"].endswith("expected UTF-8")
-        answer = await client.get("/indexes/notes/documents/%ff%fe")
-        assert answer.status_code == 400, answer.text
-        answer = await put_as_written(client, '{"text": "x"}', "%E2%82%AC%EF%BF%BD")
-        assert answer.json() == {"id": "€\ufffd", "documents": 4}
-
-    asked(notes, ask)
-
-
-def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
         async def post(body: Any) -> httpx.Response:
             return await client.post("/indexes/notes/documents", json=body)
 
@@ -392,22 +357,8 @@ def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
         gone = await client.post("/indexes/notes/delete", json={"ids": [8, "9"]})
         assert gone.json()["deleted"] == 2
 
-    asked(notes, ask)
 
-
-def test_a_vector_beyond_single_precision_is_refused_in_a_line(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        answer = await client.post("/indexes/notes/search", json={"vector": [1e39] + [0.0] * 47})
-        assert answer.status_code == 400, answer.text
-        assert "expected finite numbers" in answer.json()["error"]
-
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        asked(notes, ask)
-    assert [str(one.message) for one in told if one.category is RuntimeWarning] == []
-
-
-def test_a_view_reads_no_file_that_callers_may_not_have_read(
+async def test_a_view_reads_no_file_that_callers_may_not_have_read(
     notes: dict[str, Path], tmp_path: Path
 ) -> None:
     shared, secret = tmp_path / "shared", tmp_path / "secret.csv"
@@ -417,7 +368,7 @@ def test_a_view_reads_no_file_that_callers_may_not_have_read(
         connection.execute("CREATE TABLE plain AS SELECT 'p' AS id, 'For everybody.' AS text")
         connection.execute(f"CREATE VIEW sly AS SELECT * FROM '{secret}'")
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, folders=(shared,)) as (client, _):
         body = {"sources": [f"{shared / 'x.duckdb'}#sly"]}
         answer = await client.post("/indexes/notes/sync", json=body)
         assert answer.status_code == 400, answer.text
@@ -425,8 +376,6 @@ def test_a_view_reads_no_file_that_callers_may_not_have_read(
         answer = await client.post("/indexes/notes/sync", json=body)
         assert answer.status_code == 200, answer.text
         assert answer.json()["added"] == 1
-
-    asked(notes, ask, folders=(shared,))
 
 
 def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) -> None:
@@ -441,11 +390,11 @@ def test_an_encoder_that_can_not_be_loaded_is_refused(notes: dict[str, Path]) ->
     Collection.open(notes["notes"], WordEncoder()).close()  # it was let go of
 
 
-def test_who_may(notes: dict[str, Path]) -> None:
+async def test_who_may(notes: dict[str, Path]) -> None:
     read, write = "r" * 20, "w" * 20
     tokens = Tokens({read.encode(): Right.READ, write.encode(): Right.WRITE})
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, tokens=tokens) as (client, service):
         while not service.is_ready:
             await asyncio.sleep(0.01)
         for token in (None, "x" * 20, read[:-1]):
@@ -476,11 +425,10 @@ def test_who_may(notes: dict[str, Path]) -> None:
         put = await client.put("/indexes/notes/documents/9", json={"text": "x"}, headers=writer)
         assert put.status_code == 200
 
-    asked(notes, ask, tokens=tokens)
 
-
-def test_names_and_pages_that_are_not_known(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+async def test_names_and_pages_that_are_not_known(notes: dict[str, Path]) -> None:
+    hosts = Hosts(["search.example.org"], ["https://page.example.org"])
+    async with asking(notes, hosts=hosts) as (client, _):
         for host, status in (
             ("127.0.0.1:8000", 200),
             ("[::1]", 200),
@@ -509,11 +457,8 @@ def test_names_and_pages_that_are_not_known(notes: dict[str, Path]) -> None:
             "https://page.example.org",
         )
 
-    hosts = Hosts(["search.example.org"], ["https://page.example.org"])
-    asked(notes, ask, hosts=hosts)
 
-
-def test_a_fault_of_ours_is_told_to_the_log_alone(
+async def test_a_fault_of_ours_is_told_to_the_log_alone(
     notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -521,10 +466,8 @@ def test_a_fault_of_ours_is_told_to_the_log_alone(
 
     monkeypatch.setattr(Collection, "info", broken)
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> httpx.Response:
-        return await client.get("/indexes/notes")
-
-    answer = asked(notes, ask)
+    async with asking(notes) as (client, _):
+        answer = await client.get("/indexes/notes")
     assert (answer.status_code, answer.json()) == (
         500,
         {"error": "internal error; see the server's log"},
@@ -532,7 +475,7 @@ def test_a_fault_of_ours_is_told_to_the_log_alone(
     assert "RuntimeError: at " in caplog.text
 
 
-def test_a_long_condition_holds_up_nobody(
+async def test_a_long_condition_holds_up_nobody(
     notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other searches are answered meanwhile, and it is given up when its time is over."""
@@ -546,7 +489,7 @@ def test_a_long_condition_holds_up_nobody(
 
     monkeypatch.setattr(Collection, "answer", slow)
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, limits=Limits(seconds=1)) as (client, _):
         body = {"query": "a cat", "where": "year > 1"}
         long = [
             asyncio.create_task(client.post("/indexes/notes/search", json=body)) for _ in "12345"
@@ -563,51 +506,11 @@ def test_a_long_condition_holds_up_nobody(
             )
         let_go.set()
 
-    asked(notes, ask, limits=Limits(seconds=1))
 
-
-def test_vectors_come_as_float32(notes: dict[str, Path]) -> None:
-    vector = np.float32(WordEncoder().encode(["the cat sat on the mat"])[0])
-
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        body = {"vector": vector.tolist(), "limit": 1}
-        found = (await client.post("/indexes/notes/search", json=body)).json()
-        assert found["queries"][0]["query"] == "vector 1"
-        assert found["queries"][0]["hits"][0]["id"] == "1"
-
-    asked(notes, ask)
-
-
-def test_settings_that_could_not_be_read_again_are_refused(notes: dict[str, Path]) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        answer = await client.post("/indexes/notes/reduce", json={"candidates": 10**30})
-        assert answer.status_code == 400, answer.text
-        assert "candidates=1000" in answer.json()["error"]
-
-    asked(notes, ask)
-    Collection.open(notes["notes"], WordEncoder()).close()
-
-
-def test_texts_that_are_no_unicode_are_refused(notes: dict[str, Path]) -> None:
-    lone = r"\ud800"
-
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
-        for route, body in (
-            ("/indexes/notes/delete", f'{{"ids": ["{lone}"]}}'),
-            ("/indexes/notes/reduce", f'{{"kind": "{lone}"}}'),
-            ("/indexes/notes/sync", f'{{"sources": ["/{lone}"]}}'),
-            ("/v1/vector_stores/notes/search", f'{{"query": "{lone}"}}'),
-        ):
-            answer = await client.post(route, content=body, headers=JSON)
-            assert answer.status_code == 422, (route, answer.text)
-
-    asked(notes, ask)
-
-
-def test_who_goes_in_the_middle_of_a_body_is_no_fault_of_ours(
+async def test_who_goes_in_the_middle_of_a_body_is_no_fault_of_ours(
     notes: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def ask(client: httpx.AsyncClient, service: Service) -> int:
+    async with asking(notes) as (client, service):
         messages = [
             {"type": "http.request", "body": b'{"id": "x", "te', "more_body": True},
             {"type": "http.disconnect"},
@@ -625,9 +528,8 @@ def test_who_goes_in_the_middle_of_a_body_is_no_fault_of_ours(
         scope["headers"] = headers
         transport: Any = client._transport
         await transport.app(scope, receive, send)
-        return service.indexes["notes"].senders
-
-    assert asked(notes, ask) == 0
+        answer = service.indexes["notes"].senders
+    assert answer == 0
     assert not caplog.text
 
 
@@ -654,7 +556,7 @@ def test_it_is_ready_however_long_models_take(notes: dict[str, Path]) -> None:
     assert asyncio.run(ready(service))
 
 
-def test_what_cant_be_loaded_is_told_to_the_log(
+async def test_what_cant_be_loaded_is_told_to_the_log(
     notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -662,29 +564,18 @@ def test_what_cant_be_loaded_is_told_to_the_log(
 
     monkeypatch.setattr(WordEncoder, "encode", broken)
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes) as (client, _):
         await asyncio.sleep(0.2)
         assert (await client.get("/ready")).status_code == 503
-
-    asked(notes, ask)
     assert "index notes can't be loaded: no such model" in caplog.text
     Collection.open(notes["notes"], WordEncoder()).close()  # it was let go of, all the same
 
 
-def test_agents_get_no_stream_that_never_ends(notes: dict[str, Path]) -> None:
-    """It would hold up the service's end."""
-
-    async def ask(client: httpx.AsyncClient, service: Service) -> int:
-        return (await client.get("/mcp", headers={"Accept": "text/event-stream"})).status_code
-
-    assert asked(notes, ask) == 405
-
-
-def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
+async def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
     """However many come at once: what waits is held in memory."""
     may = threading.Event()
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes, limits=Limits(bodies=3500)) as (client, service):
         waiting = asyncio.create_task(
             service.indexes["notes"].change(lambda collection: _held(collection, may))
         )
@@ -703,15 +594,13 @@ def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> None:
         again = await client.put("/indexes/notes/documents/9", json={"text": "x" * 1000})
         assert again.status_code == 200  # there is room again
 
-    asked(notes, ask, limits=Limits(bodies=3500))
-
 
 def _held(collection: Collection, may: threading.Event) -> None:
     with collection.core.change():
         assert may.wait(20)
 
 
-def test_large_answers_hold_up_nobody(
+async def test_large_answers_hold_up_nobody(
     notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[threading.Thread]()
@@ -722,11 +611,9 @@ def test_large_answers_hold_up_nobody(
 
     monkeypatch.setattr("slimdex.retrieval.server.routes_search.hit_json", seen)
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking(notes) as (client, _):
         for count, is_large in ((1, False), (100, True)):
             threads.clear()
             answer = await client.post("/indexes/notes/search", json={"queries": ["a cat"] * count})
             assert len(answer.json()["queries"]) == count
             assert (threading.main_thread() not in threads) == is_large
-
-    asked(notes, ask)

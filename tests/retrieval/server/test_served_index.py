@@ -5,25 +5,23 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
 import pytest
 
 from slimdex.retrieval.collection.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.server.served_index import _Fact
-from slimdex.retrieval.server.service import Service
 
-from .asking import asked, made
+from .asking import asking, made
 
 
-def test_facts_are_worked_out_once_for_all_who_ask(tmp_path: Path) -> None:
+async def test_facts_are_worked_out_once_for_all_who_ask(tmp_path: Path) -> None:
     counted = list[int]()
 
     def count(collection: Collection) -> int:
         counted.append(len(collection))
         return counted[-1]
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"notes": made(tmp_path / "notes.index")}) as (_, service):
         index = service.indexes["notes"]
         fact = _Fact(index, count)
         assert await asyncio.gather(*(fact.now() for _ in range(20))) == [3] * 20
@@ -34,10 +32,8 @@ def test_facts_are_worked_out_once_for_all_who_ask(tmp_path: Path) -> None:
         assert await fact.about_now() == 4
         assert counted == [3, 4]
 
-    asked({"notes": made(tmp_path / "notes.index")}, ask)
 
-
-def test_what_went_wrong_is_tried_again(tmp_path: Path) -> None:
+async def test_what_went_wrong_is_tried_again(tmp_path: Path) -> None:
     answers: list[int | Exception] = [OSError("no"), 7]
 
     def work(collection: Collection) -> int:
@@ -46,10 +42,8 @@ def test_what_went_wrong_is_tried_again(tmp_path: Path) -> None:
             raise answer
         return answer
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"notes": made(tmp_path / "notes.index")}) as (_, service):
         fact = _Fact(service.indexes["notes"], work)
         with pytest.raises(OSError, match="no"):
             await fact.now()
         assert await fact.now() == 7
-
-    asked({"notes": made(tmp_path / "notes.index")}, ask)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from pathlib import Path
 
-import httpx
 import pytest
 
 from slimdex.indexes.errors import SlimdexError
@@ -16,15 +15,14 @@ from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server import conditional
 from slimdex.retrieval.server.conditional import QUICK, SLOW, Conditional
 from slimdex.retrieval.server.limits import Limits
-from slimdex.retrieval.server.service import Service
 
-from .asking import asked, made
+from .asking import asking, made
 
 REGEXES = " OR ".join(f"text ~ '(a?b? ?){{{i}}}z'" for i in range(300, 340))
 """Takes seconds over the documents below, and is interrupted after a third of them."""
 
 
-def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditional, "QUICK_S", 0.05)
     let_go = threading.Event()
 
@@ -33,28 +31,25 @@ def test_quick_ones_do_not_wait_for_slow_ones(monkeypatch: pytest.MonkeyPatch) -
             return "slow"
         raise SlowConditionError
 
-    async def ask() -> None:
-        conditions = Conditional()
-        running = [asyncio.create_task(conditions.run(slow, 60)) for _ in range(QUICK + SLOW + 4)]
-        await asyncio.sleep(0.01)
-        assert await conditions.run(lambda: "quick", 60) == "quick"
-        assert not any(task.done() for task in running)
-        let_go.set()
-        assert set(await asyncio.gather(*running)) == {"slow"}
-        let_go.clear()
-        with pytest.raises(SlowConditionError):
-            await conditions.run(slow, 0.1)
-
-    asyncio.run(ask())
+    conditions = Conditional()
+    running = [asyncio.create_task(conditions.run(slow, 60)) for _ in range(QUICK + SLOW + 4)]
+    await asyncio.sleep(0.01)
+    assert await conditions.run(lambda: "quick", 60) == "quick"
+    assert not any(task.done() for task in running)
+    let_go.set()
+    assert set(await asyncio.gather(*running)) == {"slow"}
+    let_go.clear()
+    with pytest.raises(SlowConditionError):
+        await conditions.run(slow, 0.1)
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
+async def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
     documents = [{"id": str(i), "text": f"{i} " + "ab " * 60} for i in range(6144)]
     path = made(tmp_path / "notes.index", documents)
     line = "no answer after 0.3 s; expected one by then"
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"notes": path}, limits=Limits(seconds=0.3)) as (client, service):
         index = service.indexes["notes"]
         body = {"query": "a cat", "where": REGEXES}
         answer = await client.post("/indexes/notes/search", json=body)
@@ -64,13 +59,11 @@ def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
         with pytest.raises(SlowConditionError, match="it took more than 0"):
             await Conditional().run(lambda: index.collection.count(REGEXES), 0.3)
 
-    asked({"notes": path}, ask, limits=Limits(seconds=0.3))
 
-
-def test_conditions_that_are_too_long(tmp_path: Path) -> None:
+async def test_conditions_that_are_too_long(tmp_path: Path) -> None:
     """They are refused before DuckDB plans them."""
 
-    async def ask(client: httpx.AsyncClient, service: Service) -> None:
+    async with asking({"notes": made(tmp_path / "notes.index")}) as (client, _):
         for where, line in (
             (" OR ".join(["year = 0"] * 400_000), "characters; at most 262144 are read"),
             (" OR ".join(["year = 0"] * 600), "names columns more than 500 times"),
@@ -80,5 +73,3 @@ def test_conditions_that_are_too_long(tmp_path: Path) -> None:
             answer = await client.post("/indexes/notes/search", json=body)
             said = answer.json()["error"]
             assert (answer.status_code, line in said, len(said) < 400) == (400, True, True), said
-
-    asked({"notes": made(tmp_path / "notes.index")}, ask)
