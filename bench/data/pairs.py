@@ -82,8 +82,9 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
         scores = np.array([float(row[gold]) for row in rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: a {gold} that is no number ({error})") from error
-    sides = ([row[side] for row in rows] for side in ("sentence1", "sentence2"))
-    return Pairs(name or path.stem, *sides, scores, [row.get("subtask") or "" for row in rows])
+    first, second = ([row[side] for row in rows] for side in ("sentence1", "sentence2"))
+    subtasks = [row.get("subtask") or "" for row in rows]
+    return Pairs(name or path.stem, first, second, scores, subtasks)
 
 
 def read_seven(folder: Path) -> list[Pairs]:

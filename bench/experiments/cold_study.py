@@ -173,7 +173,7 @@ class _Reader:
 
     def _opened(self) -> Collection:
         collection = Collection.open(self._path, self._encoder, read_only=True)
-        _ = collection._index  # it is loaded when it is first asked for
+        _ = collection.core.reduced_index  # it is loaded when it is first asked for
         return collection
 
 

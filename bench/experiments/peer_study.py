@@ -123,8 +123,7 @@ def _built(
     for method, effort in keys:
         row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
         row |= _median(seconds[method])
-        error = errors.get(method)
-        asked.append(_Asked(method.name, processes[method], row, error, effort=effort))
+        asked.append(_Asked(method.name, processes[method], row, errors.get(method), effort=effort))
     return asked
 
 

@@ -47,13 +47,13 @@ def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: P
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
         assert process.remote.build(task.documents) > 0
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
-        process = asked.remote
-        process.use(store.efforts[-1] if store.efforts else store.default)
-        _, rows = rows_of(process.answers(10, 60), dataset, 10)  # looks at every text
-        times = process.times(10, 0, 20, threads=1)
-        whole, grown = process.memory()
+        told = asked.remote
+        told.use(store.efforts[-1] if store.efforts else store.default)
+        _, rows = rows_of(told.answers(10, 60), dataset, 10)  # looks at every text
+        times = told.times(10, 0, 20, threads=1)
+        whole, grown = told.memory()
         if store.callers:
-            crowd = process.crowd(10, range(60), None, callers=4)
+            crowd = told.crowd(10, range(60), None, callers=4)
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds

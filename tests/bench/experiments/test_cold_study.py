@@ -11,7 +11,7 @@ from slimdex.bench.experiments import cold_study
 from slimdex.bench.experiments.cold_study import ANEW, CACHED, DROPPED, measure_cold
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.memory_limit import check_groups
-from slimdex.bench.reporting.tables.studies import cold
+from slimdex.bench.reporting.tables.settled import cold
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.errors import InputError
 from tests.bench.conftest import ABOUT
