@@ -149,7 +149,8 @@ def measured(
                 found[way][f"{pairs.name}{protocol}"] = figure
     for row in found.values():
         for protocol in dict.fromkeys(p for pairs in sets for p in pairs.protocols):
-            figures = [row.get(f"{p.name}{protocol}", row[p.name]) for p in sets]
+            columns = [f"{p.name}{protocol}" for p in sets]
+            figures = [row[c if c in row else p.name] for c, p in zip(columns, sets, strict=True)]
             row[f"average{protocol}"] = float(np.mean(figures))
     return found
 

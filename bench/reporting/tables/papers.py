@@ -141,7 +141,8 @@ def correlation(row: Row, name: str, protocol: str) -> float:
     >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
     62.5
     """
-    return float(row.get(f"{name} {protocol}", row[name]))
+    column = f"{name} {protocol}"
+    return float(row[column if column in row else name])
 
 
 def _ours(row: Row, column: str, rows: Mapping[str, Sequence[Row]], protocol: str) -> float:

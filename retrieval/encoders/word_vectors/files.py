@@ -60,7 +60,7 @@ def _opened(path: Path) -> io.BufferedReader:
     if start[:2] == b"\x1f\x8b":
         unpacked: Any = gzip.GzipFile(path)
         return io.BufferedReader(unpacked, CHUNK)
-    return path.open("rb", buffering=CHUNK)
+    return io.BufferedReader(path.open("rb", buffering=0), CHUNK)
 
 
 def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:

@@ -499,10 +499,10 @@ async def test_a_long_condition_holds_up_nobody(
             found = await client.post("/indexes/notes/search", json={"query": "a cat"})
             assert found.status_code == 200
         assert not any(task.done() for task in long)
-        for answer in await asyncio.gather(*long):
-            assert (answer.status_code, answer.json()["error"]) == (
+        for response in await asyncio.gather(*long):
+            assert (response.status_code, response.json()["error"]) == (
                 504,
-                "no answer after 1 s; expected one by then",
+                "no response after 1 s; expected one by then",
             )
         let_go.set()
 
