@@ -1,10 +1,11 @@
-"""Numbers: reduce rows, keep them in a few bytes each, find the nearest.
+"""Vector search: reduce rows, compress each to a few bytes, find the nearest.
 
-This package has never heard of text, DuckDB or a model.
+Knows nothing of text, DuckDB or encoders.
 Files import only what is above them: errors, bounds, progress, workers, forks, json_text, choices,
 kinds, locks, arrays, half_precision, int8_rows, tensors, ranking, search_costs, timing,
-vector_file, moments, score_aware, vector_index, reducer, linear, training_rows, autoencoder, flow,
-rescoring, registry, filtered_search, settings, reduced_index, layers, drift, ablation.
+vector_file, moments, score_aware, vector_index, faiss_calls, faiss_index, reducer, linear,
+training_rows, autoencoder, flow_steps, flow, rescoring, registry, filtered_search, settings,
+reduced_index, layers, drift, ablation.
 """
 
 import os

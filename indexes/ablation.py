@@ -1,6 +1,6 @@
-"""Loss ladder: what each step from a vector to its code finds, so that it is seen where it is lost.
+"""Ablation: search after each step from a vector to its code, to see which step loses accuracy.
 
-Every exact search is made in one pass over the vectors, a block at a time.
+All exact searches share one pass over the vectors, a block at a time.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from .ranking import Best
 from .reduced_index import NO_ROWS, ReducedIndex, reduced
 
 SCORES_AT_ONCE = 1 << 22
-"""Scores of one exact search held at a time: 16 MB, however many queries there are."""
+"""Scores of one exact search held in memory: 16 MB, for any number of queries."""
 LEAST_BLOCK = 64
-"""Rows of a block at least."""
+"""Smallest number of rows in a block."""
 FLOAT16_ANGLE = 2.0**-11
-"""How far rounding to float16 turns a row at most, in radians: each number of it changes by at
-most this part of itself, unless it is tiny."""
+"""Upper bound, in radians, on the rotation of a row by rounding to float16: each number changes by
+at most this fraction of itself, unless it is subnormal."""
 FLOAT16_STEP = 2.0**-25
-"""And a tiny number by at most so much."""
+"""Largest rounding error of a subnormal float16."""
 
 ENCODER = "float16"
-"""The encoder's own order, by the vectors as they lie on disk."""
+"""Order by the encoder's vectors as stored on disk."""
 WHITENED = "whitened"
-"""The order of the rescoring metric, at full dimension."""
+"""Order by the rescoring metric, at full dimension."""
 CUT = "cut to k"
-"""The order of the reduced rows, uncompressed."""
+"""Order by the reduced rows, uncompressed."""
 CODES = "codes"
-"""The order of the codes."""
+"""Order by the codes."""
 INDEX = "index"
-"""What a search gives: the codes' candidates in the rescoring metric's order."""
+"""Order of a real search: the codes' candidates, rescored."""
 
 
 class Found(NamedTuple):
-    """Answers: scores and rows (q, k), best first, padded with -inf and -1."""
+    """Search results: scores and rows (q, k), best first, padded with -inf and -1."""
 
     scores: Matrix
     rows: Rows
@@ -49,13 +49,13 @@ class Found(NamedTuple):
 def exact_orders(
     index: ReducedIndex, queries: Matrix, k: int, steps: Sequence[str], hidden: Rows = NO_ROWS
 ) -> dict[str, Found]:
-    """Exact searches of several kinds in one pass over the vectors.
+    """Run several kinds of exact search in one pass over the vectors.
 
     Parameters
     ----------
-    queries : (q, d), as they were encoded.
-    steps : of `ENCODER`, `WHITENED` (for an index that rescores) and `CUT`.
-    hidden : rows (n,), sorted, that are not found.
+    queries : (q, d), as encoded.
+    steps : any of `ENCODER`, `WHITENED` (if the index rescores) and `CUT`.
+    hidden : rows (n,), sorted, to exclude.
     """
     queries = as_matrix(queries, dim=index.vectors.dim, name="queries", largest=LARGEST)
     k = min(k, len(index))
@@ -85,16 +85,16 @@ def exact_orders(
     return {step: Found(each.scores, each.rows) for step, each in best.items()}
 
 
-def ladder(
+def search_each_step(
     index: ReducedIndex, queries: Matrix, k: int, hidden: Rows = NO_ROWS, *, deep: int = 0
 ) -> dict[str, Found]:
-    """What every step finds, from the encoder's vectors to the index, in that order.
+    """Search after every step, in order from the encoder's vectors to the index.
 
     Parameters
     ----------
-    queries : (q, d), as they were encoded.
-    hidden : rows (n,), sorted, that no search finds.
-    deep : how many the exact searches find, if more than k.
+    queries : (q, d), as encoded.
+    hidden : rows (n,), sorted, to exclude.
+    deep : number of results of the exact searches, if more than k.
     """
     steps = [ENCODER, WHITENED, CUT] if index.metric else [ENCODER, CUT]
     found = exact_orders(index, queries, max(k, deep), steps, hidden)
@@ -104,30 +104,30 @@ def ladder(
     return found
 
 
-def own_step(index: ReducedIndex) -> str:
-    """The exact search that an index approximates: `WHITENED`, or `CUT` where none rescores."""
+def exact_step(index: ReducedIndex) -> str:
+    """Exact search that an index approximates: `WHITENED`, or `CUT` without rescoring."""
     return WHITENED if index.metric else CUT
 
 
-def in_reach(found: Found, lengths: NDArray[np.float32], dim: int) -> NDArray[np.float64]:
-    """How far the cosine of each answer (q, k) can be from that of the vector before float16.
+def float16_error(found: Found, lengths: NDArray[np.float32], dim: int) -> NDArray[np.float64]:
+    """Bound the change of each result's cosine (q, k) that rounding its vector to float16 causes.
 
-    A number of the vector changes by at most 2^-11 of itself, or 2^-25 if it is tiny, so the
-    vector turns by at most the angle whose sine is that, and its cosine with anything by no more.
+    Each number changes by at most 2^-11 of itself, or 2^-25 if it is subnormal. The vector
+    therefore rotates by at most the arcsine of that, and no cosine changes by more.
 
     Parameters
     ----------
-    lengths : (q, k), Euclidean, of the answers' vectors as they lie on disk.
+    lengths : (q, k), Euclidean norms of the results' vectors as stored on disk.
     """
     tiny = np.sqrt(dim) * FLOAT16_STEP / np.maximum(lengths, np.finfo(np.float32).tiny)
     reach = np.arcsin(np.minimum(FLOAT16_ANGLE + tiny, 1.0))
     return np.where(found.rows >= 0, reach, 0.0)
 
 
-def int8_reach(X: Matrix) -> NDArray[np.float64]:
-    """The same (n,) for rows (n, d) read from int8: a number changes by half a step at most.
+def int8_error(X: Matrix) -> NDArray[np.float64]:
+    """Bound the change of cosines (n,) for rows (n, d) read from int8.
 
-    A step is the largest magnitude of its block, which is 127 steps, by that.
+    A number changes by at most half a step; a step is 1/127 of its block's largest magnitude.
     """
     n, dim = X.shape
     blocks = -(-dim // BLOCK)

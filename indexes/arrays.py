@@ -1,4 +1,4 @@
-"""Matrices of float32 rows: the one shape in which numbers travel through this package."""
+"""Float32 matrices, one row per vector: the array type that this package passes around."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Rows = NDArray[np.int64]
 
 LARGEST = float(np.finfo(np.float16).max)
 SMALLEST = float(np.finfo(np.float16).smallest_normal)
-"""What a number of a vector on disk can be; squares of what is much more overflow."""
+"""Range of the numbers of a stored vector; squares of much larger numbers overflow."""
 FLOAT32_SQUARED = float(np.finfo(np.float32).max)
-"""A sum of squares that is finite in float32."""
+"""Largest sum of squares that is finite in float32."""
 SCAN_ROWS = 8192
-"""Rows read at a time when a whole file is gone through: 12 MB of float32 at 384 dimensions."""
+"""Rows per read when scanning a file: 12 MB of float32 at 384 dimensions."""
 
 
 def as_matrix(
@@ -32,8 +32,8 @@ def as_matrix(
     Raises
     ------
     InputError
-        If `X` is not two-dimensional, has not `dim` columns, holds NaN or infinity, or a number
-        whose magnitude is more than `largest`.
+        If `X` is not two-dimensional, does not have `dim` columns, or holds NaN, infinity or a
+        number whose magnitude exceeds `largest`.
 
     >>> as_matrix([[1, 2], [3, 4]]).dtype
     dtype('float32')
@@ -47,7 +47,7 @@ def as_matrix(
         raise InputError(f"{name}: shape {out.shape}; expected two dimensions (rows, columns)")
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
-    # No number can be larger than the root of the sum of their squares, which takes one pass.
+    # One pass: no number is larger than the root of the sum of squares.
     squares = float(np.vdot(out, out))
     if not squares <= (FLOAT32_SQUARED if largest is None else largest**2):
         _check_numbers(out, name, largest)
@@ -62,7 +62,7 @@ def _converted(X: Any, name: str) -> Matrix:
     try:
         if np.iscomplexobj(X):
             raise TypeError("complex numbers")
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        with np.errstate(over="ignore"):  # overflow becomes infinity, which is refused
             return np.ascontiguousarray(X, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
@@ -79,12 +79,12 @@ def _check_numbers(X: Matrix, name: str, largest: float | None) -> None:
         )
     if largest is not None and (found := float(np.abs(X).max(initial=0.0))) > largest:
         raise InputError(
-            f"{name}: value {found:g}; expected up to {largest:g}, as vectors on disk have"
+            f"{name}: value {found:g}; expected at most {largest:g}, the limit of stored vectors"
         )
 
 
 def normalize_rows(X: Matrix) -> Matrix:
-    """Rows divided by their Euclidean length; zero rows stay zero.
+    """Divide rows by their Euclidean length; zero rows stay zero.
 
     >>> normalize_rows(np.array([[3, 4], [0, 0]], dtype=np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
@@ -98,7 +98,7 @@ def normalize_rows(X: Matrix) -> Matrix:
 
 
 def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
-    """Slices that cover ``start .. n``, each at most `size` long.
+    """Yield slices that cover ``start .. n``, each at most `size` long.
 
     >>> list(batches(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -108,7 +108,7 @@ def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
 
 
 def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
-    """Which of `rows`, of any shape, are among `values`, which are sorted.
+    """Return a mask of the `rows`, of any shape, that occur in the sorted `values`.
 
     >>> contains(np.array([2, 4]), np.array([[1, 2], [4, 5]])).tolist()
     [[False, True], [True, False]]
@@ -121,7 +121,7 @@ def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
 
 
 def without(rows: Rows, exclude: Rows) -> Rows:
-    """Sorted rows less sorted others; but for a copy, in the time of the shorter of the two.
+    """Return sorted `rows` without sorted `exclude`, in the time of the shorter plus a copy.
 
     >>> without(np.array([1, 4, 7]), np.array([0, 4])).tolist()
     [1, 7]

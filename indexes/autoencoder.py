@@ -8,55 +8,56 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from .arrays import Matrix, as_matrix, batches, normalize_rows
-from .errors import CorruptError, InputError
-from .linear import check_components, principal_axes
+from .errors import InputError
+from .linear import principal_axes
 from .moments import Moments
 from .progress import progress
-from .reducer import RowFile
-from .tensors import check_tensor, load_tensors, save_tensors
-from .training_rows import held_out, sample_of, sample_of_file, shuffled
+from .tensors import check_tensor, load_fitted, save_tensors
+from .training_rows import TrainedReducer, held_out, shuffled
 
 if TYPE_CHECKING:
     import torch
 
 TOLERANCE = 1e-3
-"""Share by which a pass must lessen the held-out error to count as better."""
+"""Relative drop of the held-out error that counts as an improvement."""
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
-"""Of the self-normalising unit (Klambauer et al. 2017, eq. 2)."""
+"""Constants of SELU (Klambauer et al. 2017, eq. 2)."""
 
 
-class TiedAutoencoder:
-    """Two layers of SELU units down to a bottleneck of unit length, and the same weights back up.
+class TiedAutoencoder(TrainedReducer):
+    """Autoencoder of two SELU layers whose decoder is the transposed encoder.
 
-    The design is that of a blog on compressing sentence vectors (512 -> 256 -> 128 there): the
-    decoder's weights are the encoder's, transposed. What is minimised by Adam is the squared
-    distance between rows of unit length and what comes back of them, brought to unit length, too;
-    it is stopped when that of rows held out no longer falls. Three choices are for the sake of
-    cosines. Rows are not centred and units have no bias: either would let the bottleneck leave
-    out what all rows share, which is a part of every cosine. Inputs of unit length keep SELU near
-    zero, where it is two straight lines. And the weights have orthonormal columns: they start as
-    the principal axes, turned at random so that no unit has more to carry than another, and are
-    made orthonormal again after each pass. Without that, reconstruction improves while cosines
-    get worse. Deterministic under a seed on one machine.
+    The design follows a blog post on compressing sentence vectors (512 -> 256 -> 128 there). Adam
+    minimises the squared distance between unit rows and their normalised reconstructions, until
+    the error of held-out rows stops falling. Three choices preserve cosines:
+
+    - Rows are not centred and units have no bias. Either would let the bottleneck drop what all
+      rows share, which contributes to every cosine.
+    - Inputs have unit length, which keeps SELU near zero, where it is piecewise linear.
+    - Weights have orthonormal columns. They start as randomly rotated principal axes, so that all
+      units carry equal variance, and are orthonormalised after each epoch. Without that,
+      reconstruction improves while cosines get worse.
+
+    Deterministic for a given seed on one machine.
 
     Parameters
     ----------
     n_components : int
-        Units of the bottleneck: at most d.
+        Units of the bottleneck, at most d.
     hidden : int or None
-        Units of the layer before it, n_components to d; None takes twice the bottleneck's, which
-        is the blog's, or d.
+        Units of the first layer, n_components to d; None means twice the bottleneck, as in the
+        blog post, or d if that is less.
     epochs, batch, learning_rate
-        At most so many passes over the rows, so many rows a step.
+        Maximum number of epochs, rows per step, Adam's step size.
     patience : int
-        Passes without a better reconstruction before it stops.
+        Epochs without improvement before training stops.
     random_state : int
         The seed.
 
     Attributes
     ----------
     weights_ : (d, hidden) and (hidden, n_components), float32
-    losses_ : held-out error after each pass, when it has been fitted here
+    losses_ : held-out error after each epoch; only set by `fit`
 
     >>> X = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32)
     >>> small = TiedAutoencoder(2, epochs=2).fit(X).transform(X)
@@ -65,8 +66,6 @@ class TiedAutoencoder:
     """
 
     name: ClassVar[str] = "autoencoder"
-    bounded_by_rank: ClassVar[bool] = False
-    min_rows: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -83,19 +82,9 @@ class TiedAutoencoder:
         self.epochs, self.batch, self.learning_rate = epochs, batch, learning_rate
         self.patience, self.random_state = patience, random_state
 
-    @classmethod
-    def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` unless they are 1 to the dimensions of the vectors."""
-        check_components(n_components, dim)
-
-    @classmethod
-    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """``TiedAutoencoder(n_components)``: beta and gamma mean nothing to it."""
-        return cls(n_components)
-
     @property
     def n_features(self) -> int:
-        """d, the dimensions of the rows that it was fitted to."""
+        """Dimensions d of the rows that it was fitted on."""
         return len(self.weights_[0])
 
     @property
@@ -103,16 +92,8 @@ class TiedAutoencoder:
         """Resident bytes once fitted."""
         return sum(weights.nbytes for weights in self.weights_)
 
-    def fit(self, X: Matrix) -> Self:
-        """Learn from rows (n, d), of which a sample is read, so `X` may be memory-mapped."""
-        return self._fit(sample_of(X, self.random_state))
-
-    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
-        """Learn from a sample of the rows on disk."""
-        return self._fit(sample_of_file(vectors, self.random_state))
-
     def transform(self, X: Matrix) -> Matrix:
-        """Rows (n, d) to rows of unit length (n, n_components)."""
+        """Reduce rows (n, d) to unit rows (n, n_components)."""
         X = as_matrix(X, dim=len(self.weights_[0]))
         out = np.empty((len(X), self.n_components), dtype=np.float32)
         for part in batches(len(X)):
@@ -123,7 +104,7 @@ class TiedAutoencoder:
         return out
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         names = ("n_components", "hidden", "epochs", "batch", "learning_rate", "patience")
         return {name: getattr(self, name) for name in (*names, "random_state")}
 
@@ -134,14 +115,9 @@ class TiedAutoencoder:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; raises `CorruptError` for anything else."""
-        kind, params, arrays = load_tensors(path)
-        if kind != cls.name or set(arrays) != {"weights0", "weights1"}:
-            raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
-        try:
-            reducer = cls(**params)
-        except TypeError as error:
-            raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
+        reducer: Self
+        reducer, arrays = load_fitted(path, cls, {"weights0", "weights1"})
         check_tensor(path, "weights0", arrays["weights0"], (None, None), np.float32)
         hidden = arrays["weights0"].shape[1]
         shape = (hidden, reducer.n_components)
@@ -154,7 +130,7 @@ class TiedAutoencoder:
         self.check_components(self.n_components, d)
         if n < self.min_rows:
             raise InputError(f"{n} vectors; expected 2 or more to train an autoencoder")
-        # torch takes a second to import and is only needed here.
+        # torch takes a second to import and is needed only for training.
         import torch
 
         X = normalize_rows(X)
@@ -173,7 +149,7 @@ class TiedAutoencoder:
         parameters: list[torch.Tensor],
         generator: torch.Generator,
     ) -> list[torch.Tensor]:
-        """Both weights as they were when the held-out error was least."""
+        """Train; return the weights of the epoch with the least held-out error."""
         import torch
 
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
@@ -197,7 +173,7 @@ class TiedAutoencoder:
         return best
 
     def _initial(self, X: Matrix, generator: torch.Generator) -> list[torch.Tensor]:
-        """Principal axes of rows around zero, for each layer turned at random."""
+        """Randomly rotated principal axes of uncentred rows, for both layers."""
         import torch
 
         d, k = X.shape[1], self.n_components
@@ -214,7 +190,7 @@ class TiedAutoencoder:
 
 
 def _error(rows: torch.Tensor, parameters: list[torch.Tensor]) -> torch.Tensor:
-    """Mean squared distance of rows and what comes back of them, both of unit length."""
+    """Mean squared distance between rows and their reconstructions, both of unit length."""
     from torch.nn.functional import normalize, selu
 
     first, second = parameters
@@ -224,7 +200,7 @@ def _error(rows: torch.Tensor, parameters: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _orthonormal(weights: torch.Tensor) -> torch.Tensor:
-    """The nearest matrix whose columns have unit length and right angles."""
+    """Nearest matrix with orthonormal columns."""
     import torch
 
     left, _, right = torch.linalg.svd(weights, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Bounds: what a sample of numbers between 0 and 1 proves of the mean that they are drawn from."""
+"""Lower confidence bound of a mean, from samples between 0 and 1."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import InputError
 
 LARGEST_BET = 0.9
-"""Share of the capital that one sample can lose. Below 1 any is valid; samples near 1, which a
-agreement is made of, repay large ones, and one of 0 among them costs the more."""
+"""Largest share of the capital staked on one sample. Any value below 1 is valid; large stakes give
+tighter bounds for samples near 1, as agreements are, and looser ones after a sample of 0."""
 HALVINGS = 30
-"""Of the interval that the bound is searched in: to 1e-9."""
+"""Bisection steps: the bound is found to 1e-9."""
 
 
 def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
-    """A number that the mean is not below, but with probability `error`, whatever the distribution.
+    """Lower bound of the mean that holds with probability ``1 - error`` for any distribution.
 
-    A gambler who begins with 1 bets on each sample being larger than m, with what the samples
-    before it advise. If the mean is m, or less, it is no more likely than `error` that the capital
-    ever reaches ``1 / error``. So all m for which it has are ruled out, and the bound is the least
-    that is left (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by
-    betting": the predictable plug-in, the half of it that bets on larger means).
+    A gambler with capital 1 bets that each sample exceeds m, with stakes chosen from the samples
+    before it. If the mean is at most m, the capital reaches ``1 / error`` with probability at
+    most `error`, so every m for which it does is ruled out. The bound is the least m that remains
+    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting": the
+    one-sided predictable plug-in).
 
     Parameters
     ----------
-    samples : (n,), each 0 to 1, independent and in an order that has nothing to do with them.
+    samples : (n,), each 0 to 1, independent, in an order that does not depend on their values.
     error : above 0, below 1.
 
     Raises
     ------
     InputError
-        If there are no samples, or one is no such number.
+        If there are no samples, or one is not between 0 and 1.
 
     >>> round(betting_bound(np.ones(500)), 4), round(betting_bound(np.ones(2000)), 4)
     (0.9933, 0.9983)
@@ -54,7 +54,7 @@ def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
         raise InputError(f"sample {x[~inside][0]:g}; expected 0 to 1")
     bets, needed = _bets(x, error), -np.log(error)
     low, high = 0.0, float(x.mean())
-    if _best_capital(x, bets, high) >= needed:  # of an early run that did not last
+    if _best_capital(x, bets, high) >= needed:  # reached early, before later losses
         return high
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -66,7 +66,7 @@ def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
 
 
 def _bets(x: NDArray[np.float64], error: float) -> NDArray[np.float64]:
-    """How much is bet on each sample, by the mean and spread of those before it."""
+    """Stakes for each sample, from the mean and variance of those before it."""
     count = np.arange(1, len(x) + 1)
     means = (0.5 + np.cumsum(x)) / (count + 1)
     spreads = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
@@ -76,6 +76,6 @@ def _bets(x: NDArray[np.float64], error: float) -> NDArray[np.float64]:
 
 
 def _best_capital(x: NDArray[np.float64], bets: NDArray[np.float64], mean: float) -> float:
-    """The logarithm of the most that is ever had; it falls as `mean` grows."""
+    """Logarithm of the largest capital reached; decreases in `mean`."""
     largest: Any = LARGEST_BET / mean if mean > 0 else np.inf
     return float(np.cumsum(np.log1p(np.minimum(bets, largest) * (x - mean))).max())

@@ -1,4 +1,4 @@
-"""Choices: what an index can be asked for, and what it is by default; light enough to be shown."""
+"""Options of an index and their defaults; imports quickly, for help texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 AUTO = "auto"
-"""The kind that is chosen by the number of rows: see `kinds.by_size`."""
+"""Kind chosen by the number of rows: see `kinds.by_size`."""
 
 REDUCERS = (
     "whitening",
@@ -19,18 +19,18 @@ REDUCERS = (
     "truncate",
     "random",
 )
-"""Names of the reducers, in the order of `registry.REDUCERS`, which has their classes."""
+"""Names of the reducers; `registry.REDUCERS` has their classes in this order."""
 
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000
-"""So many candidates up to so many rows; beyond, as many more as hold the agreement."""
+"""Default candidates, and the rows up to which they suffice; larger indexes need more."""
 
 
 def usual_candidates(rows: int) -> int:
-    """Rows that are rescored for a query where no number is asked for.
+    """Default number of rows to rescore for a query.
 
-    Among more rows more of them lie between the true neighbours by their codes alone: agreement
-    holds if candidates grow as the cube root of the rows.
+    The more rows, the more false neighbours rank among the true ones by their codes. Agreement
+    stays constant if candidates grow with the cube root of the rows.
 
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
     (200, 400, 540)
@@ -40,7 +40,7 @@ def usual_candidates(rows: int) -> int:
 
 @dataclass(frozen=True)
 class Choices:
-    """How vectors are reduced, kept and rescored: see `Settings`."""
+    """Settings for reducing, encoding and rescoring vectors; `Settings` validates them."""
 
     k: int | None = None
     beta: float = 0.0
@@ -51,9 +51,9 @@ class Choices:
 
     @property
     def rescores(self) -> bool:
-        """Whether any candidates are rescored."""
+        """True if candidates are rescored."""
         return self.candidates != 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, as JSON can hold them."""
+        """Fields by name, JSON-serialisable."""
         return asdict(self)

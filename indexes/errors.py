@@ -1,28 +1,28 @@
-"""The errors a caller can act on. Anything else that is raised is a bug."""
+"""Errors that a caller can act on. Any other exception is a bug."""
 
 
 class SlimdexError(Exception):
-    """What all errors of slimdex are: its message says what is wrong and what was expected."""
+    """Base class; the message states what is wrong and what was expected."""
 
 
 class InputError(SlimdexError, ValueError):
-    """A value from the caller does not fit; the message states it and what was expected."""
+    """Invalid value from the caller; the message states it and what was expected."""
 
 
 class CorruptError(SlimdexError):
-    """A file is damaged, incomplete, or not what its name says."""
+    """Damaged or incomplete file, or not of the kind its name says."""
 
 
 class InUseError(SlimdexError):
-    """Another process has the index; it may be free later."""
+    """Index in use by another process; it may be free later."""
 
 
 class UnreadableError(SlimdexError, OSError):
-    """The catalog can't be read at the moment: its disk or its memory failed, not its content."""
+    """Catalog unreadable at the moment: disk or memory failed, the content may be intact."""
 
 
 def shortened(text: str, length: int = 200) -> str:
-    """A text from the caller in quotes, as a message repeats it: its beginning, if it is long.
+    """Quote a text for a message, cut to `length` characters.
 
     >>> shortened("year > 1990", 4)
     "'year'..."

@@ -1,13 +1,12 @@
-"""FilteredSearch: the nearest among some rows, by the cheaper of two ways to the same answer.
+"""FilteredSearch: nearest rows among a given subset, by the cheaper of two methods.
 
 Exact: read all allowed rows and score them in the full-dimension metric.
 
-By the codes: go down the allowed rows in the order of their codes, score them in that metric, and
-stop where no further row can be expected to get among the best k. How far the codes' scores are
-off is seen in the rows scored so far: since they were chosen by their codes alone, their errors
-are a fair sample. A row further down would need an error of `DEVIATIONS` standard deviations.
-So easy queries stop early, hard ones and coarse codes go as deep as they need, and a query that
-has taken as long as scoring all rows would, is answered that way.
+By codes: score allowed rows in that metric in the order of their codes, and stop when no further
+row is likely to reach the best k. The error of the codes' scores is estimated from the rows scored
+so far; they were selected by code alone, so their errors are a fair sample. A later row would need
+an error of `DEVIATIONS` standard deviations. Easy queries stop early; hard queries and coarse codes
+go deeper. A query that takes as long as scoring all rows falls back to the exact method.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from .search_costs import TIMED_QUERIES, Costs
 from .vector_index import VectorIndex
 
 DEVIATIONS = 7.0
-"""With 6, agreement@10 is 0.9999 for the default and 0.9994 for codes of half the size; with 7 it
-is 1.0000 and 0.9999. Errors have longer tails than a normal distribution."""
+"""With 6, agreement@10 is 0.9999 for default codes and 0.9994 for codes of half the size; with 7,
+1.0000 and 0.9999. Errors have heavier tails than a normal distribution."""
 LEAST_SAMPLE = 100
-"""Rows whose errors are looked at, at least."""
+"""Smallest sample for estimating the error."""
 AHEAD = 4
-"""Codes are asked for in lots, each so many times the one before; the first is so many samples."""
+"""Growth of successive batches of codes; size of the first batch, in samples."""
 QUERIES_TOGETHER = 32
-"""Queries for which codes are asked at a time."""
+"""Queries whose codes are searched together."""
 USUAL_K = 10
-"""Answers that are asked for when the two ways are timed."""
+"""Number of results when timing the two methods."""
 
 
 @dataclass(frozen=True)
 class FilteredSearch:
-    """The nearest k of given rows (n,), sorted, for queries (q, d).
+    """Search for the nearest k of given sorted rows (n,), for queries (q, d).
 
-    All ways give scores and rows (q, k), best first, padded with -inf and -1.
+    All methods return scores and rows (q, k), best first, padded with -inf and -1.
 
     Parameters
     ----------
-    candidates : rows rescored for each query, at least.
+    candidates : minimum number of rows rescored for each query.
     """
 
     reducer: Reducer
@@ -55,7 +54,7 @@ class FilteredSearch:
     candidates: int
 
     def timed(self, total: int) -> Costs:
-        """What both ways cost among `total` rows, some of which are the queries."""
+        """Time both methods on `total` rows, with some of the rows as queries."""
         rows = np.linspace(0, total - 1, TIMED_QUERIES + 2).astype(np.int64)[1:-1]
 
         def exact(queries: Matrix, rows: Rows) -> object:
@@ -70,7 +69,7 @@ class FilteredSearch:
     def search(
         self, queries: Matrix, k: int, rows: Rows, timed: Callable[[], Costs]
     ) -> tuple[Matrix, Rows]:
-        """By the way that costs less; `timed` is only called if there is a choice."""
+        """Search by the cheaper method; `timed` is called only if there is a choice."""
         if len(rows) <= self._sample(k):
             return self.metric.nearest(queries, k, rows)
         costs = timed()
@@ -81,7 +80,7 @@ class FilteredSearch:
     def by_codes(
         self, queries: Matrix, k: int, rows: Rows, patience: float = np.inf
     ) -> tuple[Matrix, Rows]:
-        """By the codes, but for queries that are not done after so many seconds of `patience`."""
+        """Search by codes; search exactly for queries that take over `patience` seconds."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         found = np.full((len(queries), k), -1, dtype=np.int64)
         lot = min(AHEAD * self._sample(k), len(rows))
@@ -103,9 +102,9 @@ class FilteredSearch:
     def _descend(
         self, query: Matrix, k: int, rows: Rows, codes: Matrix, found: Rows, patience: float
     ) -> tuple[Matrix, Rows] | None:
-        """Rescore one query's codes in their order until the rest can't matter; None: too slow.
+        """Rescore one query's rows in code order until no other can matter; None if too slow.
 
-        `codes` and `found` are scores and rows (m,) of the first lot.
+        `codes` and `found` are scores and rows (m,) of the first batch.
         """
         start, scored = perf_counter(), np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
@@ -125,9 +124,9 @@ class FilteredSearch:
     def _more(
         self, query: Matrix, lot: int, rows: Rows, codes: Matrix, found: Rows
     ) -> tuple[Matrix, Rows]:
-        """The codes there are, and after them the others of a larger lot.
+        """Extend the results to a larger batch, keeping the order of those already returned.
 
-        Codes of equal score may come in another order this time.
+        Codes of equal score may be ordered differently in the larger batch.
         """
         short = normalize_rows(self.reducer.transform(query))
         (scores,), (more,) = self.index.search(short, lot, rows)
@@ -135,7 +134,7 @@ class FilteredSearch:
         return np.append(codes, scores[new]), np.append(found, more[new])
 
     def _scores(self, probe: Probes, rows: Rows) -> Matrix:
-        """Cosines (n,) of one query with rows, which are read in the order they lie on disk."""
+        """Cosines (n,) of one query with rows, which are read in file order."""
         order = np.argsort(rows)
         out = np.empty(len(rows), dtype=np.float32)
         out[order] = self.metric.scores(probe, rows[order])[0]
@@ -146,7 +145,7 @@ class FilteredSearch:
 
 
 def _least_code(codes: Matrix, scored: Matrix, k: int) -> float:
-    """The score by its code that a row must have to be likely among the best k."""
+    """Code score below which a row is unlikely to be among the best k."""
     if len(scored) < k:
         return -np.inf
     errors = scored - codes

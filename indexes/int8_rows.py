@@ -1,14 +1,13 @@
-"""Rows of float32 in a byte a number: int8, times a scale that each 32 neighbours share.
+"""Blockwise int8 rows: one byte per number, and a scale for each 32 neighbours.
 
-It is the layout of blockwise quantisation (Dettmers et al. 2022, "8-bit optimizers via block-wise
-quantization"; llama.cpp's Q8_0 has blocks of 32, too). One scale a row would do for vectors whose
-numbers are alike, but a transformer's outlier dimensions, and the first ones of vectors that were
-cut by PCA, would leave a few steps to all others.
+This is blockwise quantisation (Dettmers et al. 2022, "8-bit optimizers via block-wise
+quantization"; llama.cpp's Q8_0 also has blocks of 32). One scale per row would leave few steps to
+most numbers when some dimensions are much larger: outlier dimensions of transformers, or the first
+dimensions after PCA.
 
-A row of d numbers is d bytes, the blocks one after the other, and then ceil(d / 32) scales in
-bfloat16. A scale is the block's largest magnitude / 127, so that this number becomes 127 again
-when a row that was read is packed anew: then all bytes are what they were. The product of a number
-of 7 bits and a scale of 8 is exact in float32.
+A row of d numbers is stored as d bytes followed by ceil(d / 32) scales in bfloat16. A scale is the
+block's largest magnitude / 127. Packing a row that was read therefore gives the same bytes again:
+the largest number is 127 again. The product of 7 bits and a scale of 8 bits is exact in float32.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BLOCK = 32
 """Numbers that share a scale."""
 STEPS = 127
 MOST = np.float32(512)
-"""The largest scale: float16's last numbers come back as 127 * 512, and not as more than it has."""
+"""Largest scale: the largest float16 numbers are read as 127 * 512, within float16's range."""
 SCALE = np.dtype("<u2")
 """The upper half of a float32 is a bfloat16."""
 _HALF, _UPPER = np.uint32(0x8000), np.uint32(0xFFFF0000)
@@ -38,7 +37,7 @@ def packed_width(dim: int) -> int:
 
 
 def packed(X: Matrix) -> NDArray[np.int8]:
-    """Rows (n, d) of magnitudes up to `arrays.LARGEST` as bytes (n, packed_width(d)).
+    """Pack rows (n, d), with magnitudes up to `arrays.LARGEST`, to (n, packed_width(d)).
 
     >>> rows = packed(np.array([[254, -3, 2, 0]], dtype=np.float32))
     >>> rows[:, :4].tolist(), unpacked(rows, dim=4).tolist()
@@ -60,17 +59,14 @@ def packed(X: Matrix) -> NDArray[np.int8]:
 
 
 def unpacked(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
-    """Bytes (n, packed_width(dim)) as the rows (n, dim) of float32 that they hold.
-
-    Written into `out`, which is C-contiguous, if that is given.
-    """
+    """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given."""
     wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
     np.copyto(wide, rows[:, :dim])  # faster than NumKong's, and as fast as its float16
     bits = rows[:, dim:].view(SCALE).astype(np.uint32)
     bits <<= np.uint32(16)
     scales = bits.view(np.float32)
     whole = dim // BLOCK
-    inner = wide[:, : whole * BLOCK].reshape(len(rows), whole, BLOCK)  # a view: an axis is split
+    inner = wide[:, : whole * BLOCK].reshape(len(rows), whole, BLOCK)  # a view
     inner *= scales[:, :whole, None]
     if whole < scales.shape[1]:
         wide[:, whole * BLOCK :] *= scales[:, whole:]
@@ -82,7 +78,7 @@ def _blocks(dim: int) -> int:
 
 
 def _rounded(scales: Matrix) -> Matrix:
-    """The nearest bfloat16 of each; 0 for one that is not normal, which float32 can't halve."""
+    """Round to the nearest bfloat16; subnormal scales become 0."""
     bits = scales.view(np.uint32)
     bits = (bits + _HALF) & _UPPER
     near = bits.view(np.float32)

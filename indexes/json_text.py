@@ -1,7 +1,7 @@
-"""JSON text, read and written with one limit on how deep it is nested.
+"""JSON with a fixed limit on nesting depth.
 
-Python's own limit is what its stack takes: it differs between versions and callers, so that what
-one has written another could not read.
+Python's own limit is its stack, which differs between versions and callers: one process could
+write what another can't read.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import Any
 from .errors import shortened
 
 DEEPEST = 200
-"""Brackets inside each other in what is written: Python 3.11 can't read a thousand, and who goes
-through them call by call takes a few calls for each."""
+"""Nesting depth of JSON written: Python 3.11 can't read a depth of 1000, and recursive code takes
+several calls per level."""
 READABLE = 900
-"""In what is read and holds such values inside its own."""
+"""Nesting depth of values that are read and contain such values."""
 
 
 class TooDeepError(ValueError):
-    """JSON with more brackets inside each other."""
+    """JSON nested deeper than the limit."""
 
     def __init__(self, deepest: int) -> None:
         super().__init__(f"nested too deep; expected at most {deepest} brackets inside each other")
 
 
-class TwiceError(ValueError):
-    """JSON with an object that has a key twice."""
+class DuplicateKeyError(ValueError):
+    """JSON object with a duplicate key."""
 
 
 def parsed(text: str, deepest: int = DEEPEST) -> Any:
-    """The value that a JSON text stands for.
+    """Parse a JSON text.
 
     Raises
     ------
     json.JSONDecodeError
-        If it is broken.
-    TwiceError
+        If it is malformed.
+    DuplicateKeyError
         If an object has a key twice.
     TooDeepError
         If it is nested too deep.
@@ -62,21 +62,23 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise TwiceError(f"the key {shortened(twice, 40)} twice in an object; expected it once")
+        raise DuplicateKeyError(
+            f"the key {shortened(twice, 40)} twice in an object; expected it once"
+        )
     return found
 
 
 def written(value: Any) -> str:
-    """A value as JSON text.
+    """Serialise a value as JSON.
 
     Raises
     ------
     TypeError
-        If JSON has nothing like it.
+        If a type has no JSON equivalent.
     TooDeepError
         If it is nested too deep.
     ValueError
-        If it has itself inside.
+        If it contains itself.
 
     >>> written([1, {"a": (2.5, None)}])
     '[1, {"a": [2.5, null]}]'
@@ -90,7 +92,7 @@ def written(value: Any) -> str:
 
 
 def _check(value: Any, text: str, deepest: int) -> None:
-    if text.count("[") + text.count("{") <= deepest:  # which is quickly seen
+    if text.count("[") + text.count("{") <= deepest:  # fast path
         return
     level = _nested([value])
     for _ in range(deepest):

@@ -1,6 +1,6 @@
-"""Index kinds: how a reduced row is kept in RAM, as a FAISS factory string.
+"""Index kinds: encodings of reduced rows in memory, as FAISS factory strings.
 
-Adding one is one `Kind` here, and its name in `KINDS`.
+To add a kind, define a `Kind` here and list it in `KINDS`.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from .choices import AUTO
 POINTS_PER_CENTROID = 39
 """FAISS warns below this many training rows for each centroid."""
 PQ_ROWS = 16 * POINTS_PER_CENTROID
-"""Rows that 4-bit product quantisation (16 centroids) needs to be trained well."""
+"""Rows needed to train 4-bit product quantisation (16 centroids) well."""
 PQ_MOST_ROWS = 16 * 256
-"""Rows that FAISS's k-means for 16 centroids looks at, out of however many it is given."""
+"""Largest training set that FAISS's k-means uses for 16 centroids."""
 TRAINING_ROWS = 65_536
-"""Rows that any other kind is trained on, at most."""
+"""Largest training set of any other kind."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to keep rows.
+    """Encoding of rows in memory.
 
     Parameters
     ----------
-    name : the word on the command line.
-    summary : one line for people.
+    name : as on the command line.
+    summary : one line for help texts.
     factory : (k, rows at training) -> FAISS factory string.
-    min_rows : rows needed to train it.
+    min_rows : smallest training set.
     multiple : k must be a multiple of this.
-    max_rows : rows to train it on, at most.
-    by_distance : whether rows are compared by squared distance, and not by inner product.
+    max_rows : largest training set.
+    by_distance : compare rows by squared distance instead of inner product.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Kind:
     by_distance: bool = False
 
     def subquantizers(self, k: int, rows: int) -> int:
-        """Into how many runs of dimensions a row is cut, each with a codebook; 1 if not at all.
+        """Number of subspaces with a codebook of their own; 1 without product quantisation.
 
         >>> PQ.subquantizers(192, 5000), from_factory("IVF64,PQ16x8").subquantizers(64, 5000)
         (48, 16)
@@ -61,7 +61,7 @@ class Kind:
 
 
 def ivf_lists(rows: int) -> int:
-    """Inverted lists for so many rows: 2 sqrt(n), fewer where they could not be trained."""
+    """Number of inverted lists for n rows: 2 sqrt(n), or fewer if n is too small to train them."""
     return max(1, min(round(2 * math.sqrt(rows)), rows // POINTS_PER_CENTROID))
 
 
@@ -79,18 +79,17 @@ PQ = Kind(
 )
 PQ_L2 = Kind(
     "pq-l2",
-    "pq that keeps scores, not rows: the same bytes, better order without rescoring",
+    "pq optimised for scores: the same bytes, better order without rescoring",
     PQ.factory,
     min_rows=PQ.min_rows,
     multiple=PQ.multiple,
     max_rows=PQ.max_rows,
     by_distance=True,
 )
-"""Decoded rows are shorter than the unit rows that they stand for, each by another share, so that
-inner products put rows last that are coded worst. Two things lessen that: a distance takes part of
-it off again, since it has the decoded row's own length in it (Jegou et al. 2011, "Product
-Quantization for Nearest Neighbor Search", section III), and codes keep the error along the row
-small (`score_aware`)."""
+"""Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
+rank poorly encoded rows too low. Two things reduce this bias: distances, which include the decoded
+row's own length (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section
+III), and codes that minimise the error parallel to the row (`score_aware`)."""
 RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",
@@ -103,25 +102,24 @@ HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "H
 
 
 def from_factory(factory: str) -> Kind:
-    """A kind from any FAISS factory string, used as it is."""
+    """Create a kind from any FAISS factory string."""
     return Kind(factory, "a FAISS factory string", lambda k, n: factory)
 
 
 KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, IVF_PQ, HNSW)}
-"""Name -> kind, as the command line lists them."""
+"""Name -> kind, in the order of help texts."""
 
 
 LISTS_FROM = 2_000_000
-"""Rows from which `auto` makes inverted lists.
+"""Rows from which `auto` chooses inverted lists.
 
-With fewer, to go through all codes takes little longer than through the half of them that finds as
-many neighbours: of 1.18 million rows 2.9 ms, in which one thread reads their 24 bytes each from
-memory, and 2.3 ms.
+Below, scanning all codes takes little longer than scanning the half of them that finds as many
+neighbours: for 1.18 million rows of 24 bytes, 2.9 ms on one thread instead of 2.3 ms.
 """
 
 
 def by_size(rows: int) -> Kind:
-    """What `auto` is for so many rows.
+    """Kind that `auto` stands for, by number of rows.
 
     >>> by_size(60_000).name, by_size(10_000_000).name
     ('pq', 'ivf-pq')
@@ -130,7 +128,7 @@ def by_size(rows: int) -> Kind:
 
 
 def kind_named(name: str, rows: int = 0) -> Kind:
-    """A kind of ours, or any FAISS factory string as it is; `auto` goes by the rows.
+    """Look up a kind by name, or take a FAISS factory string; `auto` depends on the rows.
 
     >>> kind_named("pq").factory(192, 5000)
     'PQ48x4fs'

@@ -1,4 +1,4 @@
-"""Layers: what `reduced` does to vectors, as a network's layers say it, for other programs."""
+"""Reducers as neural network layers, for export to other programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .linear import Identity, Linear
 from .reducer import Reducer
 
 IDENTITY, SELU = "Identity", "SELU"
-"""Activations, as torch.nn calls them."""
+"""Names of activations in torch.nn."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Dense:
     Attributes
     ----------
     weight : (out, in) float32.
-    bias : (out,) float32; None for none.
+    bias : (out,) float32, or None.
     activation : `IDENTITY` or `SELU`.
     """
 
@@ -35,19 +35,19 @@ class Dense:
 
 @dataclass(frozen=True)
 class Normalize:
-    """To unit length."""
+    """Normalisation to unit length."""
 
 
 Layer = Dense | Normalize
 
 
 def layers_of(reducer: Reducer) -> list[Layer]:
-    """The layers that give what `reduced` does: k dimensions, of unit length.
+    """Layers equivalent to `reduced`: k dimensions, unit length.
 
     Raises
     ------
     InputError
-        For a reducer that is no such network: a flow.
+        For a reducer that is not such a network: a flow.
 
     >>> from slimdex.indexes.linear import Truncate
     >>> dense, last = layers_of(Truncate(2).fit(np.eye(3, dtype=np.float32)))
@@ -58,13 +58,11 @@ def layers_of(reducer: Reducer) -> list[Layer]:
         dense = [Dense(np.ascontiguousarray(w.T), None, SELU) for w in reducer.weights_]
         return [Normalize(), *dense, Normalize()]
     if not isinstance(reducer, Linear):
-        raise InputError(
-            f"reducer {reducer.name!r}; expected one that is linear, or an autoencoder"
-        )
+        raise InputError(f"reducer {reducer.name!r}; expected a linear reducer or an autoencoder")
     if isinstance(reducer, Identity):
         return [Normalize()]
     weight, bias = np.ascontiguousarray(reducer.components_.T), None
-    if reducer.shift_.any():  # in float64: what is taken away may be most of a vector
+    if reducer.shift_.any():  # in float64: the shift may be most of a vector
         exact = -(reducer.shift_.astype(np.float64) @ reducer.components_.astype(np.float64))
         bias = exact.astype(np.float32)
     return [Dense(weight, bias), Normalize()]

@@ -1,4 +1,4 @@
-"""Linear reducers: every one is the affine map ``(x - shift) @ components``."""
+"""Linear reducers: affine maps ``(x - shift) @ components``."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import SCAN_ROWS, Matrix, as_matrix, batches
-from .errors import CorruptError, InputError
+from .errors import InputError
 from .moments import Moments
 from .reducer import RowFile
-from .tensors import check_tensor, load_tensors, save_tensors
+from .tensors import check_tensor, load_fitted, save_tensors
 
 
 def principal_axes(
     moments: Moments, beta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Eigenvalues (d,) largest first, axes (d, d) as columns, and the rank of the data.
+    """Eigendecomposition of ``moments.covariance(beta)``.
 
-    They are those of ``moments.covariance(beta)``. Signs are fixed: the entry of largest
-    magnitude in each axis is positive. Negative eigenvalues, which are rounding, become zero
-    as in scikit-learn's PCA.
+    Returns eigenvalues (d,) largest first, axes (d, d) as columns, and the rank of the data. Signs
+    are fixed: the entry of largest magnitude in each axis is positive. Negative eigenvalues are
+    rounding errors and become zero, as in scikit-learn's PCA.
     """
     values, axes = np.linalg.eigh(moments.covariance(beta))
     values, axes = np.clip(values[::-1], 0.0, None), axes[:, ::-1]
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
-    centred = 1 if beta == 1.0 else 0  # rows around their own mean span one dimension less
+    centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
     tolerance = values[0] * len(values) * np.finfo(np.float64).eps
     rank = min(int((values > tolerance).sum()), max(moments.n - centred, 0))
     return values, axes, rank
@@ -37,10 +37,9 @@ def principal_axes(
 def whitening_axes(
     moments: Moments, beta: float, gamma: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The scales (d,) ``lambda^(-gamma/2)`` and axes (d, d) of whitening.
+    """Scales (d,) ``lambda^(-gamma/2)`` and axes (d, d) of whitening.
 
-    Directions in which the data do not vary at all are treated like the least varying one: their
-    own eigenvalue, zero, has no inverse power.
+    Directions without variance get the smallest nonzero eigenvalue, as zero has no inverse.
     """
     values, axes, rank = principal_axes(moments, beta)
     floor = values[rank - 1] if rank else 1.0
@@ -48,7 +47,7 @@ def whitening_axes(
 
 
 class Linear:
-    """What the linear reducers share once they are fitted.
+    """Base class of linear reducers.
 
     Attributes
     ----------
@@ -58,9 +57,9 @@ class Linear:
 
     name: ClassVar[str]
     bounded_by_rank: ClassVar[bool] = False
-    """Whether components beyond the rank of the data hold nothing."""
+    """True if components beyond the rank of the data are zero."""
     min_rows: ClassVar[int] = 1
-    """Rows that it takes to learn."""
+    """Smallest number of rows to fit."""
     n_components: int
     shift_: NDArray[np.float32]
     components_: Matrix
@@ -70,17 +69,17 @@ class Linear:
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` unless they are 1 to the dimensions of the vectors."""
+        """Raise `InputError` unless n_components is 1 to dim."""
         check_components(n_components, dim)
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """An unfitted reducer, given what an index's settings know; most ignore beta and gamma."""
+        """Create an unfitted reducer from an index's settings; most ignore beta and gamma."""
         return cls(n_components)
 
     @property
     def n_features(self) -> int:
-        """d, the dimensions of the rows that it was fitted to."""
+        """Dimensions d of the rows that it was fitted on."""
         return len(self.shift_)
 
     @property
@@ -89,25 +88,25 @@ class Linear:
         return self.shift_.nbytes + self.components_.nbytes
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Learn from the rows that `moments` has seen."""
+        """Fit to the moments of rows."""
         raise NotImplementedError
 
     def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
-        """Learn from the moments; the rows themselves are not read."""
+        """Fit to the moments; the rows are not read."""
         return self.fit_moments(moments)
 
     def fit(self, X: Matrix) -> Self:
-        """Learn from rows (n, d), read in chunks, so `X` may be memory-mapped."""
+        """Fit to rows (n, d), read in chunks; `X` may be memory-mapped."""
         chunks = (as_matrix(X[part]) for part in batches(len(X), SCAN_ROWS))
         return self.fit_moments(Moments.of(chunks, X.shape[1]))
 
     def transform(self, X: Matrix) -> Matrix:
-        """Rows (n, d) to (n, n_components)."""
+        """Reduce rows (n, d) to (n, n_components)."""
         X = as_matrix(X, dim=len(self.shift_))
         return np.ascontiguousarray((X - self.shift_) @ self.components_)
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         return {"n_components": self.n_components}
 
     def save(self, path: Path) -> None:
@@ -117,14 +116,9 @@ class Linear:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; raises `CorruptError` for anything else."""
-        kind, params, arrays = load_tensors(path)
-        if kind != cls.name or set(arrays) != {"shift", "components"}:
-            raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
-        try:
-            reducer = cls(**params)
-        except TypeError as error:
-            raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
+        reducer: Self
+        reducer, arrays = load_fitted(path, cls, {"shift", "components"})
         reducer.shift_, reducer.components_ = arrays["shift"], arrays["components"]
         reducer._check_arrays(path)
         return reducer
@@ -146,12 +140,12 @@ class Whitening(Linear):
     Parameters
     ----------
     n_components : int
-        k, the dimensions to keep, at most d. Those beyond the rank of the data do no harm: no
-        row differs in them from another.
+        k, the dimensions to keep, at most d. Those beyond the rank of the data do no harm: all
+        rows are equal there.
     beta : float
-        How much of the mean to remove.
+        Share of the mean to subtract.
     gamma : float
-        How far to even out the variances of the axes: 0 not at all, 1 fully.
+        Degree of whitening: 0 keeps the variances of the axes, 1 equalises them.
 
     >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     >>> white = Whitening(2, beta=1.0, gamma=1.0).fit(X).transform(X)
@@ -169,11 +163,11 @@ class Whitening(Linear):
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """``Whitening(n_components, beta, gamma)``."""
+        """Create ``Whitening(n_components, beta, gamma)``."""
         return cls(n_components, beta, gamma)
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments; raises `InputError` if n_components exceeds d."""
+        """Fit to moments; raise `InputError` if n_components exceeds d."""
         k = self.n_components
         self.check_components(k, moments.dim)
         scales, axes = whitening_axes(moments, self.beta, self.gamma)
@@ -182,11 +176,11 @@ class Whitening(Linear):
         return self
 
     def balance_subspaces(self, groups: int) -> Self:
-        """Reorder the fitted axes so that every run of k/groups of them carries a like variance.
+        """Reorder the fitted axes so that each subspace of k/groups axes has a similar variance.
 
-        Product quantisation spends the same bits on each run. Axes come sorted by variance, so
-        they are dealt like cards, back and forth, which is close to the eigenvalue allocation of
-        Ge et al. (2013, "Optimized Product Quantization", section 3.2). No cosine changes.
+        Product quantisation spends the same bits on each subspace. Axes sorted by variance are
+        assigned to subspaces back and forth, which approximates the eigenvalue allocation of Ge et
+        al. (2013, "Optimized Product Quantization", section 3.2). Cosines do not change.
         """
         order = np.arange(self.n_components).reshape(-1, groups)
         order[1::2] = order[1::2, ::-1]
@@ -194,7 +188,7 @@ class Whitening(Linear):
         return self
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
 
 
@@ -208,27 +202,27 @@ class Pca(Whitening):
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """``Pca(n_components)``: its beta and gamma are its own."""
+        """Create ``Pca(n_components)``; its beta and gamma are fixed."""
         return cls(n_components)
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         return {"n_components": self.n_components}
 
 
 class AllButTheTop(Linear):
-    """Remove the mean and the first components, which say how common words are, not what is meant.
+    """Removal of the mean and the first components, which encode word frequency, not meaning.
 
-    Mu and Viswanath (2018, "All-but-the-Top", algorithm 1) keep all d dimensions of what is left;
-    here its ``n_components`` strongest are, along their own axes, which changes no cosine where
-    they are all.
+    Mu and Viswanath (2018, "All-but-the-Top", algorithm 1) keep all d dimensions of the rest. Here
+    the ``n_components`` strongest principal components of the rest are kept; cosines are the
+    paper's if all of them are.
 
     Parameters
     ----------
     n_components : int
-        At most d less what is removed.
+        At most d minus the removed ones.
     removed : int or None
-        D, the components to remove; None takes d/100, the paper's rule, and at least one.
+        D, the components to remove; None means d/100, the paper's rule, but at least one.
 
     >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32) * [9, 1, 1, 1]
     >>> left = AllButTheTop(3, removed=1).fit(X.astype(np.float32)).transform(X.astype(np.float32))
@@ -245,11 +239,11 @@ class AllButTheTop(Linear):
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` for more components than are left of the dimensions."""
+        """Raise `InputError` if n_components exceeds the dimensions that remain."""
         _check_left(n_components, dim, _top(dim))
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Learn from moments; raises `InputError` if too few components are left."""
+        """Fit to moments; raise `InputError` if too few components remain."""
         k, d = self.n_components, moments.dim
         top = _top(d) if self.removed is None else self.removed
         _check_left(k, d, top)
@@ -259,12 +253,12 @@ class AllButTheTop(Linear):
         return self
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         return {"n_components": self.n_components, "removed": self.removed}
 
 
 class Truncate(Linear):
-    """The first ``n_components`` dimensions: the control that learns nothing.
+    """Truncation to the first ``n_components`` dimensions, a baseline without fitting.
 
     >>> X = np.array([[1, 2, 3]], dtype=np.float32)
     >>> Truncate(2).fit(X).transform(X).tolist()
@@ -274,7 +268,7 @@ class Truncate(Linear):
     name = "truncate"
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Check the dimensions; there is nothing to learn."""
+        """Check the dimensions; nothing is fitted."""
         check_components(self.n_components, moments.dim)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.eye(moments.dim, self.n_components, dtype=np.float32)
@@ -282,10 +276,10 @@ class Truncate(Linear):
 
 
 class RandomProjection(Linear):
-    """A projection on ``n_components`` random orthogonal directions, uniform over all such.
+    """Projection on ``n_components`` random orthogonal directions, uniformly distributed.
 
-    The other control: it keeps cosines in expectation (Johnson and Lindenstrauss 1984) and knows
-    nothing of the data.
+    A baseline independent of the data; it preserves cosines in expectation (Johnson and
+    Lindenstrauss 1984).
 
     Parameters
     ----------
@@ -307,40 +301,42 @@ class RandomProjection(Linear):
         self.random_state = random_state
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Draw the directions; of the data only the dimensions matter."""
+        """Draw the directions; only the dimensions of the data are used."""
         check_components(self.n_components, moments.dim)
         rng = np.random.default_rng(self.random_state)
         basis, triangle = np.linalg.qr(rng.standard_normal((moments.dim, self.n_components)))
-        signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)  # without them QR is not uniform
+        signs = np.where(
+            np.diag(triangle) < 0, -1.0, 1.0
+        )  # without this correction QR is not uniform
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = (basis * signs).astype(np.float32)
         return self
 
     def params(self) -> dict[str, Any]:
-        """The constructor's arguments, as JSON can hold them."""
+        """Constructor arguments, JSON-serialisable."""
         return {"n_components": self.n_components, "random_state": self.random_state}
 
 
 class Identity(Linear):
-    """Vectors as they are: ``n_components`` must equal d."""
+    """Identity map; ``n_components`` must equal d."""
 
     name = "identity"
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` unless they are all dimensions."""
+        """Raise `InputError` unless n_components equals dim."""
         if n_components != dim:
             raise InputError(f"n_components={n_components}; identity keeps all {dim}")
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Check the dimensions; there is nothing to learn."""
+        """Check the dimensions; nothing is fitted."""
         self.check_components(self.n_components, moments.dim)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.empty((moments.dim, 0), dtype=np.float32)  # nothing to multiply by
         return self
 
     def transform(self, X: Matrix) -> Matrix:
-        """The rows themselves."""
+        """Return the rows unchanged."""
         return as_matrix(X, dim=len(self.shift_))
 
     def _check_arrays(self, path: Path) -> None:
@@ -348,7 +344,7 @@ class Identity(Linear):
 
 
 def _top(d: int) -> int:
-    """D = d/100, the rule of Mu and Viswanath, and at least one."""
+    """D = d/100, the rule of Mu and Viswanath, but at least 1."""
     return max(1, round(d / 100))
 
 
@@ -361,6 +357,6 @@ def _check_left(k: int, d: int, top: int) -> None:
 
 
 def check_components(k: int, d: int) -> None:
-    """Raise `InputError` unless k components can be had of d dimensions."""
+    """Raise `InputError` unless k is 1 to d."""
     if not 1 <= k <= d:
         raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")

@@ -1,4 +1,4 @@
-"""SharedLock: many may read at a time, or one may write."""
+"""SharedLock: a readers-writer lock."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from threading import Condition
 
 
 class SharedLock:
-    """A lock that readers share; a writer who waits goes before readers who come later.
+    """Readers-writer lock; a waiting writer precedes later readers.
 
-    It is not reentrant: who holds it must not ask for it again.
+    Not reentrant: its holder must not acquire it again.
 
     >>> lock = SharedLock()
     >>> with lock.shared(), lock.shared():
@@ -26,12 +26,12 @@ class SharedLock:
         self._share = _Share(self)
 
     def shared(self) -> _Share:
-        """Hold it together with others who share it, in a `with`."""
+        """Hold the lock as a reader, in a `with` statement."""
         return self._share
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold it alone."""
+        """Hold the lock as the writer."""
         with self._changed:
             self._waiting += 1
             try:
@@ -39,7 +39,7 @@ class SharedLock:
                     self._changed.wait()
             finally:
                 self._waiting -= 1
-                self._changed.notify_all()  # should the wait end by Ctrl-C
+                self._changed.notify_all()  # if Ctrl-C ended the wait
             self._writing = True
         try:
             yield
@@ -50,7 +50,7 @@ class SharedLock:
 
 
 class _Share:
-    """What readers enter; it remembers nothing, so that all have the same one."""
+    """Context manager of readers; stateless, so all share one."""
 
     def __init__(self, lock: SharedLock) -> None:
         self._lock = lock

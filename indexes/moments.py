@@ -1,4 +1,4 @@
-"""Moments: the exact mean and scatter of rows seen one batch at a time."""
+"""Moments: exact mean and scatter of rows, accumulated in batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Moments:
 
     @classmethod
     def of(cls, chunks: Iterable[Matrix], dim: int) -> Moments:
-        """The moments of rows (n_i, dim) that arrive in chunks."""
+        """Compute the moments of rows (n_i, dim) in chunks."""
         moments = cls(dim)
         for chunk in chunks:
             moments.update(chunk)
@@ -46,7 +46,7 @@ class Moments:
 
     @classmethod
     def of_rows(cls, X: Matrix) -> Moments:
-        """The moments of rows (n, d)."""
+        """Compute the moments of rows (n, d)."""
         return cls(X.shape[1]).update(X)
 
     def update(self, X: Matrix) -> Self:
@@ -57,12 +57,12 @@ class Moments:
         return self
 
     def merge(self, other: Moments) -> Self:
-        """Add the rows that `other` has seen; `other` is unchanged."""
+        """Add the rows of `other`, which is unchanged."""
         self._combine(other, +1)
         return self
 
     def subtract(self, other: Moments) -> Self:
-        """Take out rows that were seen before, given by their own moments.
+        """Remove rows added before, given by their own moments.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Moments:
         return centred + (1.0 - beta) ** 2 * np.outer(self.mean, self.mean)
 
     def copy(self) -> Moments:
-        """Moments that can change without changing these."""
+        """Return an independent copy."""
         return Moments(self.dim).merge(self)
 
     def save(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: Path) -> Moments:
-        """Read what `save` wrote; raises `CorruptError` for anything else."""
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
         kind, params, arrays = load_tensors(path)
         if kind != "moments" or set(arrays) != {"mean", "scatter"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected moments")

@@ -1,4 +1,4 @@
-"""Progress: how far long work is and what its user should know, for whoever listens."""
+"""Progress: reports of long work, for listeners set by the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranking: the best of scores, in order; -inf and -1 stand where there are no more."""
+"""Top-k selection of scores, padded with -inf and -1."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from .arrays import Matrix, Rows
 
 SORTED_AT_ONCE = 500
-"""So many scores are sorted sooner than parted."""
+"""Largest number of scores that sorting handles faster than partitioning."""
 
 
 def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
-    """The k best of scores (q, n) that belong to `rows` (n,), best first.
+    """Select the k best scores (q, n) and their `rows` (n,), best first.
 
     >>> top_k(np.array([[.1, .9, .5]], dtype=np.float32), np.array([4, 5, 6]), 2)[1].tolist()
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
-    if len(scores) == 1 and k:  # the usual case, which plain indexing serves twice as fast
+    if len(scores) == 1 and k:  # the usual case; plain indexing is twice as fast
         falling = -scores[0]
         if len(falling) > SORTED_AT_ONCE:
             nearest = np.argpartition(falling, k - 1)[:k]
@@ -35,11 +35,11 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 
 
 class Best:
-    """The k best of scores that come in chunks.
+    """Running top k of scores that arrive in chunks.
 
     Attributes
     ----------
-    scores, rows : (queries, k) so far, best first, padded with -inf and -1.
+    scores, rows : (queries, k), best first, padded with -inf and -1.
     """
 
     def __init__(self, queries: int, k: int) -> None:
@@ -47,7 +47,7 @@ class Best:
         self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
 
     def update(self, scores: Matrix, rows: Rows) -> None:
-        """Scores (queries, n) for rows (n,) that were not there before."""
+        """Add scores (queries, n) of new rows (n,)."""
         k = self.scores.shape[1]
         found, found_rows = top_k(scores, rows, k)
         both, both_rows = np.hstack([self.scores, found]), np.hstack([self.rows, found_rows])
@@ -57,7 +57,7 @@ class Best:
 
 
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
-    """The k best of scores (queries, n_i) for rows (n_i,) that come in chunks, padded.
+    """Select the k best of scores (queries, n_i) for rows (n_i,) that arrive in chunks, padded.
 
     >>> chunks = [(np.array([[.1, .9]]), np.array([0, 1])), (np.array([[.5]]), np.array([2]))]
     >>> best_of(chunks, 1, 2)[1].tolist()
@@ -70,7 +70,7 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
 
 
 def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tuple[Matrix, Rows]:
-    """The first k of each query's (q, n) that are kept, in their order, padded with -inf and -1.
+    """Keep the first k results (q, n) of each query that `kept` marks, padded with -inf and -1.
 
     >>> kept = np.array([[False, True, True]])
     >>> compacted(np.array([[.3, .2, .1]]), np.array([[7, 8, 9]]), kept, 4)[1].tolist()
@@ -85,7 +85,7 @@ def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tu
 
 
 def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
-    """Each query's share of the exact search's first k rows that are among the first k found.
+    """Share of the exact search's top k rows that are in the top k found, for each query.
 
     >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
     [0.5]

@@ -1,4 +1,4 @@
-"""ReducedIndex: a reducer, the codes it feeds, and rescoring from the vectors on disk."""
+"""ReducedIndex: search by reduced codes, rescored with the vectors on disk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from .arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
 from .choices import usual_candidates
 from .errors import InputError
+from .faiss_index import FaissIndex
 from .filtered_search import FilteredSearch
 from .kinds import Kind
 from .progress import progress
@@ -20,23 +21,23 @@ from .rescoring import Metric, Probes, Rescorer
 from .search_costs import Costs
 from .timing import stage
 from .vector_file import VectorFile
-from .vector_index import FaissIndex, VectorIndex
+from .vector_index import VectorIndex
 from .workers import HERE, Workers
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
-"""Rows added at most to codes that others are searching; beyond that a copy takes them."""
+"""Largest number of rows added to codes in use; more are added to a copy."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What an index keeps of rows (n, d): reduced (n, k), and norms (n, 1) in a metric, if any."""
+    """Function from rows (n, d) to reduced rows (n, k) and norms (n, 1) in the metric, if any."""
 
     reducer: Reducer
     rescorer: Rescorer | None
 
     def __call__(self, rows: Matrix) -> tuple[Matrix, Matrix | None]:
-        """Reduced rows of unit length, and the rows' norms."""
+        """Return reduced rows of unit length, and the rows' norms."""
         norms = None if self.rescorer is None else self.rescorer.norms(rows)
         return reduced(self.reducer, rows), norms
 
@@ -44,17 +45,16 @@ class Reduction:
 class ReducedIndex:
     """Search over the rows of a `VectorFile`; scores are cosines, best first.
 
-    Those who search it see the rows of `vectors` and no others, although `grown` may add more to
-    the codes meanwhile.
+    Searches return rows of `vectors` only, even while `extended_to` adds others to shared codes.
 
     Parameters
     ----------
     reducer : fitted, from the vectors' d dimensions to the index's k.
-    index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` brings it up to date.
+    index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` adds the others.
     vectors : the encoder's vectors.
-    metric : for rescoring; without it the order of the codes is final.
-    candidates : how many of the nearest codes are rescored for each query; None: as many as hold
-        the agreement for so many rows, see `choices.usual_candidates`.
+    metric : for rescoring; None ranks by codes alone.
+    candidates : number of nearest codes to rescore for each query; None scales with the rows, see
+        `choices.usual_candidates`.
     """
 
     def __init__(
@@ -74,34 +74,34 @@ class ReducedIndex:
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
 
-    def grown(self, vectors: VectorFile) -> ReducedIndex:
-        """An index of the same vector file with more rows; this one keeps to its own."""
+    def extended_to(self, vectors: VectorFile) -> ReducedIndex:
+        """Return an index of the same vector file with more rows; this one is unchanged."""
         few = len(vectors) - len(self) <= SHARED_ROWS
         index = self.index if few else self.index.copy()
-        metric = self.metric and self.metric.on(vectors)
-        grown = ReducedIndex(
+        metric = self.metric and self.metric.with_vectors(vectors)
+        extended = ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
-        grown._costs = self._costs
-        grown.extend()
-        return grown
+        extended._costs = self._costs
+        extended.extend()
+        return extended
 
-    def kept(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
-        """The same reducer, metric and codebooks over a file with other rows; `extend` codes it."""
+    def without_rows(self, vectors: VectorFile, norms: VectorFile | None) -> ReducedIndex:
+        """Return an empty index over another file, with the same reducer, metric and codebooks."""
         metric = None
         if self.metric is not None and norms is not None:
             metric = replace(self.metric, vectors=vectors, norms=norms)
         index = self.index.copy(empty=True)
-        kept = ReducedIndex(
+        empty = ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
-        kept._costs = self._costs
-        return kept
+        empty._costs = self._costs
+        return empty
 
     def extend(self, workers: Workers = HERE) -> None:
-        """Add the rows that the vector file has and the codes or the norms have not.
+        """Add the rows of the vector file that the codes or the norms lack.
 
-        Workers reduce chunks of rows; the codebooks, which they would have to be sent, are here.
+        Workers reduce chunks of rows; encoding stays in this process, which has the codebooks.
         """
         norms = self.metric.norms if self.metric else None
         stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
@@ -123,16 +123,19 @@ class ReducedIndex:
         exclude: Rows = NO_ROWS,
         candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) for queries (q, d), padded with -inf and -1.
+        """Return scores and rows (q, k) for queries (q, d), padded with -inf and -1.
 
-        k is cut to the number of rows. With `rows` (sorted) the search is among those.
-        `exclude` (sorted) never comes back. `candidates` are rescored for this search alone in
-        place of the index's own; with 0 the order of the codes is final.
+        Parameters
+        ----------
+        k : at most the number of rows; a larger k is cut to that.
+        rows : sorted; restricts the search.
+        exclude : sorted; never returned.
+        candidates : rows to rescore in this search; 0 ranks by codes alone.
         """
         if candidates and self.metric is None:
             raise InputError(
-                f"candidates={candidates}: this index was made with candidates=0 and rescores "
-                "none; expected 0, or another index (`reduce` makes one)"
+                f"candidates={candidates}: this index was built with candidates=0 and can't "
+                "rescore; expected 0, or an index rebuilt by `reduce`"
             )
         metric = None if candidates == 0 else self.metric
         candidates = self.candidates if candidates is None else candidates
@@ -158,12 +161,12 @@ class ReducedIndex:
             return stacked([_rescored(metric, probe, rows, k) for probe, rows in each], k)
 
     def filtered(self) -> FilteredSearch:
-        """The search among given rows, for an index that rescores."""
+        """Return the search among given rows; requires a metric."""
         assert self.metric is not None
         return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
 
     def costs(self) -> Costs:
-        """What its ways cost: timed when first asked, and again when the index has doubled."""
+        """Costs of filtered search, timed on first use and again when the index has doubled."""
         with self._timing:
             if self._costs is None or len(self) > 2 * self._costs.total:
                 self._costs = self.filtered().timed(len(self))
@@ -171,7 +174,7 @@ class ReducedIndex:
 
     @property
     def candidates(self) -> int:
-        """Rows that are rescored for each query."""
+        """Number of rows to rescore for each query."""
         if self.metric is None:
             return 0
         asked = self.asked_candidates
@@ -185,14 +188,14 @@ class ReducedIndex:
 
     @property
     def fixed_nbytes(self) -> int:
-        """What of `nbytes` does not grow with the rows: reducer, metric, codebooks, padding."""
+        """Part of `nbytes` that is independent of the rows: reducer, metric, codebooks, padding."""
         return round(self.nbytes - len(self) * self.index.row_nbytes)
 
     def _nearest_codes(self, queries: Matrix, count: int, exclude: Rows) -> tuple[Matrix, Rows]:
-        """The `count` best codes of each query, with more asked for until none is short."""
+        """Return the `count` best codes of each query, asking for more until all have enough."""
         short = reduced(self.reducer, queries)
         total, live = len(self), len(self) - len(exclude)
-        later = len(self.index) - total  # rows that are being added, for others to see
+        later = len(self.index) - total  # being added by another thread
         ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
             scores, found = self.index.search(short, min(ask, total + later))
@@ -204,14 +207,14 @@ class ReducedIndex:
             kept = (found >= 0) & ~hidden
             if kept.sum(axis=1).min() >= min(count, live):
                 return compacted(scores, found, kept, count)
-            if ask >= total + later:  # a graph or lists that are not all gone through
+            if ask >= total + later:  # a graph or inverted lists, searched in part
                 return self.index.search(short, count, without(np.arange(total), exclude))
             later = len(self.index) - total
             ask *= 2
 
 
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:
-    """Rows (n, d) as the codes see them: reduced to k dimensions, of unit length."""
+    """Reduce rows (n, d) to k dimensions and unit length."""
     return normalize_rows(reducer.transform(X))
 
 
@@ -221,13 +224,13 @@ def trained(
     vectors: VectorFile,
     seed: int = 0,
 ) -> FaissIndex:
-    """An empty index of `kind` for these vectors, trained on a sample of them."""
+    """Create an empty index of `kind`, trained on a sample of the vectors."""
     index = FaissIndex(kind, reducer.n_components, len(vectors))
     return index.train(training_sample(reducer, vectors, kind.max_rows, seed))
 
 
 def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int = 0) -> Matrix:
-    """Reduced rows (n, k) to train on, in their order: all, or a random choice of `most`."""
+    """Return reduced rows (n, k) to train on, in file order: all, or a random sample of `most`."""
     rows = np.arange(len(vectors))
     if len(rows) > most:
         rows = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
@@ -237,7 +240,7 @@ def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int 
 
 
 def _rescored(metric: Metric, probe: Probes, found: Rows, k: int) -> tuple[Matrix, Rows]:
-    rows = np.sort(found)  # in the order they lie on disk
+    rows = np.sort(found)  # in file order
     if rows[0] < 0:
         rows = rows[rows >= 0]
     return top_k(metric.scores(probe, rows), rows, k)

@@ -1,4 +1,4 @@
-"""What a reducer is: anything that maps (n, d) rows to (n, n_components) rows."""
+"""Reducer protocol: maps rows (n, d) to rows (n, n_components)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .moments import Moments
 
 
 class RowFile(Protocol):
-    """Rows (len, dim) of which any can be read at a time, as from a `VectorFile`."""
+    """Random access to rows (len, dim), such as a `VectorFile`."""
 
     @property
     def dim(self) -> int:
@@ -20,38 +20,40 @@ class RowFile(Protocol):
     def __len__(self) -> int: ...
 
     def take(self, rows: Rows) -> Matrix:
-        """The rows of these numbers, as float32 (len(rows), dim)."""
+        """Read rows by number, as float32 (len(rows), dim)."""
         ...
 
 
 class Reducer(Protocol):
-    """scikit-learn's contract: `__init__` only stores, `fit` returns self, fitted state ends in
-    an underscore."""
+    """Reducer by scikit-learn's contract.
+
+    `__init__` only stores parameters, `fit` returns self, fitted attributes end in an underscore.
+    """
 
     name: ClassVar[str]
     bounded_by_rank: ClassVar[bool]
-    """Whether components beyond the rank of the data hold nothing."""
+    """True if components beyond the rank of the data are zero."""
     min_rows: ClassVar[int]
-    """Rows that it takes to learn."""
+    """Smallest number of rows to fit."""
 
     @classmethod
     def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` for components that rows of `dim` dimensions never have."""
+        """Raise `InputError` if rows of `dim` dimensions can't have this many components."""
         ...
 
     @classmethod
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """An unfitted reducer, given what an index's settings know; most ignore beta and gamma."""
+        """Create an unfitted reducer from an index's settings; most ignore beta and gamma."""
         ...
 
     @property
     def n_components(self) -> int:
-        """Dimensions that are kept."""
+        """Dimensions to keep."""
         ...
 
     @property
     def n_features(self) -> int:
-        """d, the dimensions of the rows that it was fitted to."""
+        """Dimensions d of the rows that it was fitted on."""
         ...
 
     @property
@@ -60,22 +62,22 @@ class Reducer(Protocol):
         ...
 
     def fit(self, X: Matrix) -> Self:
-        """Learn from rows (n, d)."""
+        """Fit to rows (n, d)."""
         ...
 
     def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
-        """Learn from rows on disk, or from their moments, which are known already."""
+        """Fit to rows on disk or to their moments."""
         ...
 
     def transform(self, X: Matrix) -> Matrix:
-        """Rows (n, d) to (n, n_components)."""
+        """Reduce rows (n, d) to (n, n_components)."""
         ...
 
     def save(self, path: Path) -> None:
-        """Write as safetensors, the parameters as JSON in its header."""
+        """Write as safetensors, with the parameters as JSON in the header."""
         ...
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; raises `CorruptError` for anything else."""
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
         ...

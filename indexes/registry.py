@@ -1,4 +1,4 @@
-"""The reducers there are to choose from. Adding one is a line here and its name in `choices`."""
+"""Registry of reducers. To add one, list its class here and its name in `choices`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REDUCERS = dict(zip(choices.REDUCERS, CLASSES, strict=True))
 
 
 def load_reducer(path: Path) -> Reducer:
-    """The reducer saved in a file; raises `CorruptError` if it is of no known class."""
+    """Load a saved reducer; raise `CorruptError` if its class is unknown."""
     name, _, _ = load_tensors(path)
     if name not in REDUCERS:
         raise CorruptError(f"{path}: holds {name!r}; expected one of {', '.join(REDUCERS)}")

@@ -1,10 +1,10 @@
-"""Rescoring: the whitened cosine at full dimension, in one dot product a candidate.
+"""Rescoring: whitened cosines at full dimension, with one dot product per candidate.
 
 With M = U diag(lambda^(-gamma/2)) over all d dimensions, the cosine of a query q and a row x
 after ``(. - beta*mean) M`` is ``a . (x - beta*mean) / |(x - beta*mean) M|`` up to the query's own
-length, where ``a = (q - beta*mean) M M^T`` is computed once a query. The row's length is kept
-on disk, so that no row is ever multiplied by a matrix at search time. With gamma = 0, M is a
-rotation and M M^T the identity, which is neither kept nor multiplied with.
+length, where ``a = (q - beta*mean) M M^T`` is computed once per query. The row's length is stored
+on disk, so no row is multiplied by a matrix at search time. With gamma = 0, M is a rotation and
+M M^T the identity, which is not stored.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .tensors import check_tensor, load_tensors, save_tensors
 from .vector_file import VectorFile
 
 PIECE_BYTES = 1 << 20
-"""Of float32 rows scored at a time: more leaves the processor's cache and wakes BLAS's threads."""
+"""Bytes of float32 rows scored at once, to stay in the processor's cache and on one BLAS thread."""
 
 
 class Probes(NamedTuple):
-    """Queries in a metric.
+    """Queries mapped into a metric.
 
     Attributes
     ----------
-    vectors : (q, d), ``a`` in the text above, divided by the query's own length in the metric.
-    shifts : (q,), what the metric's own shift adds to each product; None if that is nothing.
+    vectors : (q, d), ``a`` of the module docstring, divided by the query's length in the metric.
+    shifts : (q,), the product of ``a`` and the metric's shift; None if the shift is zero.
     """
 
     vectors: Matrix
     shifts: NDArray[np.float32] | None
 
     def each(self) -> Iterator[Probes]:
-        """One query at a time."""
+        """Yield one query at a time."""
         for i in range(len(self.vectors)):
             shifts = None if self.shifts is None else self.shifts[i : i + 1]
             yield Probes(self.vectors[i : i + 1], shifts)
@@ -53,13 +53,13 @@ class Probes(NamedTuple):
         if self.shifts is not None:
             products -= self.shifts[:, None]
         if not norms.all():
-            norms = np.where(norms == 0.0, np.float32(np.inf), norms)  # they resemble nothing
+            norms = np.where(norms == 0.0, np.float32(np.inf), norms)  # zero rows score 0
         products /= norms[:, 0]
         return products
 
 
 class Rescorer:
-    """The metric ``gram = M M^T`` (d, d; None: identity) around ``shift = beta * mean`` (d,)."""
+    """Metric ``gram = M M^T`` (d, d; None: identity) around ``shift = beta * mean`` (d,)."""
 
     def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
         self.gram, self.shift = gram, shift
@@ -67,7 +67,7 @@ class Rescorer:
 
     @classmethod
     def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
-        """The metric of ``Whitening(d, beta, gamma)``."""
+        """Fit the metric of ``Whitening(d, beta, gamma)``."""
         shift = (beta * moments.mean).astype(np.float32)
         if gamma == 0.0:
             return cls(None, shift)
@@ -88,12 +88,12 @@ class Rescorer:
         return norms
 
     def probes(self, queries: Matrix) -> Probes:
-        """Queries (q, d) as rows are scored by them; it takes the one product with the metric."""
+        """Map queries (q, d) into the metric, with the one matrix product of a search."""
         centred = queries - self.shift if self._shifts else queries
         vectors = self._times_gram(centred)
         lengths = np.sqrt(np.maximum(np.vecdot(vectors, centred), 0.0))[:, None]
         if not lengths.all():
-            lengths[lengths == 0.0] = np.inf  # nothing resembles a query of no length
+            lengths[lengths == 0.0] = np.inf  # a zero query scores 0
         vectors = vectors / lengths
         return Probes(vectors, vectors @ self.shift if self._shifts else None)
 
@@ -104,7 +104,7 @@ class Rescorer:
 
     @classmethod
     def load(cls, path: Path) -> Rescorer:
-        """Read what `save` wrote; raises `CorruptError` for anything else."""
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
         kind, _, arrays = load_tensors(path)
         if kind != "rescorer" or set(arrays) - {"gram"} != {"shift"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected a rescorer")
@@ -120,24 +120,24 @@ class Rescorer:
 
 @dataclass(frozen=True)
 class Metric:
-    """What rescoring reads: the full-dimension metric, vectors and their lengths in it, on disk."""
+    """Full-dimension metric with the vectors and their lengths on disk."""
 
     rescorer: Rescorer
     vectors: VectorFile
     norms: VectorFile
 
-    def on(self, vectors: VectorFile) -> Metric:
-        """The metric over a vector file that has grown; this one's norms stay as they are."""
+    def with_vectors(self, vectors: VectorFile) -> Metric:
+        """Return the metric over an extended vector file, with norms of its own."""
         return replace(self, vectors=vectors, norms=self.norms.reopened())
 
     def probes(self, queries: Matrix) -> Probes:
-        """What `scores` takes, of queries (q, d)."""
+        """Map queries (q, d) for `scores`."""
         return self.rescorer.probes(queries)
 
     def scores(self, probes: Probes, rows: Rows) -> Matrix:
         """Cosines (q, n) of queries with the given rows (n,)."""
-        self.vectors.expect(rows)
-        self.norms.expect(rows)
+        self.vectors.prefetch(rows)
+        self.norms.prefetch(rows)
         at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
         if len(rows) <= at_once:
             return self._scores(probes, rows)
@@ -147,9 +147,9 @@ class Metric:
         return out
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
-        return probes.scores(self.vectors.take_briefly(rows), self.norms.take(rows))
+        return probes.scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) of the nearest of the given rows (n,), padded with -inf and -1."""
+        """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
         probes, chunks = self.probes(queries), (rows[part] for part in batches(len(rows)))
         return best_of(((self.scores(probes, chunk), chunk) for chunk in chunks), len(queries), k)

@@ -1,11 +1,12 @@
-"""Product codes that keep the error along the row itself small, which scores suffer from most.
+"""Anisotropic product quantisation: codes that minimise the error parallel to the row.
 
-Near neighbours of a row, and queries that it answers, lie along it. So the error that counts is
-``|e|^2 + w (x . e)^2`` for a unit row x and what its code lacks, e (Guo et al. 2020, "Accelerating
-Large-Scale Inference with Anisotropic Vector Quantization", theorem 3.2, with w = eta - 1). The
-whole row has to be looked at to code a run of it, so runs are coded in turns.
+A row's near neighbours and the queries it answers point in its direction, so the parallel error
+changes their scores most. The loss is ``|e|^2 + w (x . e)^2`` for a unit row x with quantisation
+error e (Guo et al. 2020, "Accelerating Large-Scale Inference with Anisotropic Vector
+Quantization", theorem 3.2, with w = eta - 1). It couples the subspaces, so they are encoded by
+coordinate descent.
 
-Words are the codewords of each run of columns, (runs, words, width).
+Codewords have the shape (subspaces, codewords, width).
 """
 
 from __future__ import annotations
@@ -17,27 +18,33 @@ from .arrays import Matrix, batches
 
 Codewords = NDArray[np.float32]
 Codes = NDArray[np.int64]
-Laid = NDArray[np.float32]
-"""Rows cut into their runs: (n, runs, width)."""
+Subvectors = NDArray[np.float32]
+"""Rows split into subspaces: (n, subspaces, width)."""
 SWEEPS = 2
-"""How often each run is coded again; a third changes hardly a code."""
+"""Passes of coordinate descent; a third changes hardly any code."""
 ROUNDS = 5
-"""Of codes and codewords in turns, when codewords are trained."""
+"""Rounds of training, alternating codes and codewords."""
 AT_ONCE = 1024
-"""Rows whose products with all codewords, 4 bytes each, are in memory at once."""
+"""Rows encoded at a time; their products with all codewords take 4 bytes each."""
 
 
-def coded(rows: Laid, words: Codewords, weight: float, along: Laid | None = None) -> Codes:
-    """Numbers (n, runs) of codewords: the nearest, then run by run those of least weighted error.
+def encode(
+    rows: Subvectors, words: Codewords, weight: float, along: Subvectors | None = None
+) -> Codes:
+    """Encode rows: nearest codewords first, then coordinate descent on the weighted error.
 
     Parameters
     ----------
-    weight : w; 0 is the plain squared error, and its codes are the nearest codewords.
-    along : what has the inner product 1 with each row, if that is not the row itself.
+    weight : w; 0 is the plain squared error, minimised by the nearest codewords.
+    along : vectors with inner product 1 with each row; None for the rows themselves.
 
-    >>> words = np.array([[[0.8, 0.0], [1.0, 0.3]]], dtype=np.float32)  # short, and beside it
+    Returns
+    -------
+    Codeword numbers (n, subspaces).
+
+    >>> words = np.array([[[0.8, 0.0], [1.0, 0.3]]], dtype=np.float32)  # short; oblique
     >>> row = np.array([[[1.0, 0.0]]], dtype=np.float32)
-    >>> coded(row, words, weight=0).tolist(), coded(row, words, weight=3).tolist()
+    >>> encode(row, words, weight=0).tolist(), encode(row, words, weight=3).tolist()
     ([[0]], [[1]])
     """
     codes = np.empty(rows.shape[:2], dtype=np.int64)
@@ -51,26 +58,28 @@ def coded(rows: Laid, words: Codewords, weight: float, along: Laid | None = None
     return codes
 
 
-def trained(rows: Laid, words: Codewords, weight: float, along: Laid | None = None) -> Codewords:
-    """Codewords that lessen the weighted error of these rows, from those of plain k-means."""
+def train(
+    rows: Subvectors, words: Codewords, weight: float, along: Subvectors | None = None
+) -> Codewords:
+    """Refine the codewords of plain k-means to reduce the weighted error of these rows."""
     for _ in range(ROUNDS if weight else 0):
-        codes = coded(rows, words, weight, along)
+        codes = encode(rows, words, weight, along)
         words = _refitted(rows, rows if along is None else along, words, codes, weight)
     return words
 
 
-def decoded(codes: Codes, words: Codewords) -> Laid:
-    """Rows (n, runs, width) as their codes give them back."""
+def decode(codes: Codes, words: Codewords) -> Subvectors:
+    """Decode to rows (n, subspaces, width)."""
     return np.asarray(words[np.arange(len(words)), codes])
 
 
-def laid(X: Matrix, runs: int) -> Laid:
-    """Rows (n, k) cut into so many runs of as many columns."""
-    return X.reshape(len(X), runs, -1)
+def subvectors(X: Matrix, subspaces: int) -> Subvectors:
+    """Split rows (n, k) into subspaces of equal width."""
+    return X.reshape(len(X), subspaces, -1)
 
 
-def _products(rows: Laid, words: Codewords) -> NDArray[np.float32]:
-    """Of each run with its codewords: (runs, n, words)."""
+def _products(rows: Subvectors, words: Codewords) -> NDArray[np.float32]:
+    """Inner products of subvectors and codewords: (subspaces, n, codewords)."""
     return np.asarray(rows.transpose(1, 0, 2) @ words.transpose(0, 2, 1))
 
 
@@ -81,9 +90,9 @@ def _recoded(
     codes: Codes,
     weight: float,
 ) -> Codes:
-    """Codes of less weighted error, from products (runs, n, words) of rows and what is along them.
+    """Improve codes by coordinate descent, from products of shape (subspaces, n, codewords).
 
-    ``left`` is what the other runs lack along the row: 1 less their share of the product.
+    ``left`` is the parallel part that the other subspaces leave: 1 minus their share.
     """
     every, codes = np.arange(len(codes)), codes.T.copy()
     fixed = lengths - 2 * products + weight * np.square(taken)
@@ -96,17 +105,19 @@ def _recoded(
     return codes.T
 
 
-def _refitted(rows: Laid, along: Laid, words: Codewords, codes: Codes, weight: float) -> Codewords:
-    """Codewords of the least weighted error for these codes, run by run; unused ones stay."""
+def _refitted(
+    rows: Subvectors, along: Subvectors, words: Codewords, codes: Codes, weight: float
+) -> Codewords:
+    """Solve for the codewords of least weighted error, by subspace; unused ones are kept."""
     words = words.copy()
-    left = 1 - np.vecdot(along, decoded(codes, words)).sum(axis=1)
-    for run, its in enumerate(words):
-        chosen = codes[:, run]
-        left += np.vecdot(along[:, run], its[chosen])
+    left = 1 - np.vecdot(along, decode(codes, words)).sum(axis=1)
+    for subspace, its in enumerate(words):
+        chosen = codes[:, subspace]
+        left += np.vecdot(along[:, subspace], its[chosen])
         for word in np.unique(chosen):
             mine = chosen == word
-            x, u = rows[mine, run].astype(np.float64), along[mine, run].astype(np.float64)
+            x, u = rows[mine, subspace].astype(np.float64), along[mine, subspace].astype(np.float64)
             matrix = len(x) * np.eye(words.shape[2]) + weight * u.T @ u
             its[word] = np.linalg.solve(matrix, x.sum(axis=0) + weight * u.T @ left[mine])
-        left -= np.vecdot(along[:, run], its[chosen])
+        left -= np.vecdot(along[:, subspace], its[chosen])
     return words

@@ -1,4 +1,4 @@
-"""Costs: what two ways to search take on this machine, timed on the index itself."""
+"""Measured costs of the two methods of filtered search on this machine and index."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .arrays import Matrix, Rows
 
 TIMED_ROWS, TIMED_QUERIES = 500, 5
 TIMING_S = 0.05
-"""After so many seconds no further query is timed: one is enough to tell what is that slow."""
+"""Timing stops after this many seconds; one measurement of so slow a search is enough."""
 SPREAD = 16
-"""The filters that are timed allow all rows, and one row in so many."""
-Way = Callable[[Matrix, Rows], object]
-"""Searches for queries (q, d) among rows (n,)."""
+"""Timing uses two filters: all rows, and every 16th row."""
+Search = Callable[[Matrix, Rows], object]
+"""Search for queries (q, d) among rows (n,)."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Line:
 
     @classmethod
     def through(cls, one: tuple[int, float], other: tuple[int, float]) -> Self:
-        """The line through two timings, each of them how many and the seconds."""
+        """Fit a line through two measurements (rows, seconds)."""
         (few, short), (many, long) = sorted((one, other))
         each = max(long - short, 0.0) / (many - few) if many > few else 0.0
         return cls(max(long - each * many, 0.0), each)
 
     def __call__(self, n: int) -> float:
-        """Seconds for n."""
+        """Seconds for n rows."""
         return self.fixed + self.each * n
 
 
@@ -51,10 +51,10 @@ class Costs:
 
     Attributes
     ----------
-    total : rows of the index when it was timed.
-    exact : of scoring all of them for one query.
-    product : of scoring one of them for one query more, once it is read.
-    by_codes : of going down them in the order of their codes, for one query of usual difficulty.
+    total : rows of the index when timed.
+    exact : exact search for one query.
+    product : scoring one row for each further query, once it is read.
+    by_codes : search by codes, for one query of average difficulty.
     """
 
     total: int
@@ -63,8 +63,8 @@ class Costs:
     by_codes: Line
 
     @classmethod
-    def measured(cls, queries: Matrix, total: int, exact: Way, by_codes: Way) -> Self:
-        """Timed with a few queries (q, d), in less than a second, on an index of so many rows."""
+    def measured(cls, queries: Matrix, total: int, exact: Search, by_codes: Search) -> Self:
+        """Time a few queries (q, d) on an index of `total` rows; takes less than a second."""
         size = min(TIMED_ROWS, total)
         parts = [np.arange(i, total, total // size)[:size] for i in range(TIMED_QUERIES)]
         batch = np.repeat(queries[:1], 1 + SPREAD, axis=0)
@@ -83,16 +83,15 @@ class Costs:
         )
 
     def prefer_codes(self, rows: int, queries: int) -> bool:
-        """Whether so many queries among so many rows are answered sooner by the codes."""
+        """Return whether search by codes is faster for this many rows and queries."""
         all_rows = self.exact(rows) + (queries - 1) * self.product * rows
         return queries * self.by_codes(rows) < all_rows
 
 
 def _usual(tasks: Sequence[Callable[[], object]]) -> float:
-    """The median time of tasks in seconds, each done once before for the system's cache.
+    """Median seconds of tasks, each run once before to warm the system's cache.
 
-    They are not repeated at once: what the processor's own cache holds makes the next search no
-    faster.
+    A task is not timed right after its warm-up: the processor's cache would make it too fast.
     """
     seconds: list[float] = []
     for timed in (False, True):

@@ -1,4 +1,4 @@
-"""Settings: what an index is asked to be, and what fits the data it gets."""
+"""Settings of an index, validated and adapted to its data."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any, Self
 
 from .choices import AUTO, Choices
 from .errors import InputError
+from .faiss_index import FaissIndex
 from .kinds import FLAT, by_size, kind_named
 from .linear import Identity, Whitening, principal_axes
 from .moments import Moments
 from .reducer import Reducer, RowFile
 from .registry import REDUCERS
-from .vector_index import FaissIndex
 
 MOST_CANDIDATES = 1 << 40
-"""More than any index has rows; a catalog with a number beyond 64 bits could not be read again."""
+"""More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
 
 
 @dataclass(frozen=True)
 class Settings(Choices):
-    """How vectors are reduced, kept and rescored.
+    """Settings for reducing, encoding and rescoring vectors.
 
     Parameters
     ----------
-    k : dimensions to keep, up to the encoder's; None chooses half of them.
-    beta, gamma : of the whitening, 0 to 1, also used for rescoring at full dimension.
-    kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" chooses by the rows.
-    candidates : rows rescored for each query; 0 turns rescoring off, None lets them grow with
-        the index: see `choices.usual_candidates`.
+    k : dimensions to keep, at most the encoder's; None means half of them.
+    beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
+    kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
+    candidates : rows to rescore for each query; 0 turns rescoring off, None scales with the
+        index: see `choices.usual_candidates`.
     reducer : a name in `registry.REDUCERS`.
     """
 
     def checked(self, dim: int) -> Self:
-        """These settings, once they are known to suit vectors of `dim` dimensions.
+        """Return these settings after validating them for vectors of `dim` dimensions.
 
         Raises
         ------
         InputError
-            For a k, kind, reducer, beta, gamma or candidates that never could.
+            For an invalid k, kind, reducer, beta, gamma or candidates.
         """
         if self.reducer not in REDUCERS:
             raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
@@ -63,8 +63,9 @@ class Settings(Choices):
         return self
 
     def changed(self, changes: Mapping[str, Any], dim: int) -> Self:
-        """These with some changes, for vectors of `dim` dimensions; another reducer or kind may
-        keep another number of them, if none is asked for.
+        """Return settings with some fields changed, validated for `dim` dimensions.
+
+        If the present k does not suit the new reducer or kind, it becomes None unless given.
 
         Raises
         ------
@@ -80,19 +81,19 @@ class Settings(Choices):
             return replace(settings, k=None).checked(dim)
 
     def check_count(self, n: int) -> None:
-        """Raise `InputError` if n vectors are too few for the reducer, whatever they are."""
+        """Raise `InputError` if n vectors are too few for the reducer."""
         if n < self._reducer.min_rows:
             raise InputError(
                 f"{n} documents; reducer {self.reducer} expects {self._reducer.min_rows} or more"
             )
 
     def fitted(self, moments: Moments) -> tuple[Self, list[str]]:
-        """Settings that these vectors can bear, and a line that says what was changed, if any.
+        """Return settings that suit these vectors, and a note of what was changed, if anything.
 
-        A small corpus has too few rows to train a kind, or spans fewer than k dimensions. What
-        is chosen instead loses nothing: float32 rows, k = all dimensions that the data span,
-        and no whitening with fewer vectors than dimensions. A k that was asked for stays where
-        there are as many vectors: dimensions that they do not span do no harm.
+        A small corpus has too few rows to train a kind, or spans fewer than k dimensions. The
+        replacement loses nothing: float32 rows, k = the rank of the data, and no whitening with
+        fewer vectors than dimensions. An explicit k is kept if there are as many vectors as
+        dimensions; the dimensions that the data do not span do no harm.
 
         Raises
         ------
@@ -109,28 +110,28 @@ class Settings(Choices):
         kind = kind_named(out.kind)
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
-            changes.append(f"the order is the model's own, whitened from {dim} vectors on")
+            changes.append(f"not whitened below {dim} vectors")
         if too_wide and (is_few or is_free):
             k = max(rank, 1)
-            changes.append(f"dimensions kept: {k}, all that {moments.n} vectors span")
+            changes.append(f"k={k}, all dimensions that {moments.n} vectors span")
         if moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
-            few = f"kind {kind.name} compresses from {kind.min_rows} vectors on"
-            odd = f"kind {kind.name} takes a multiple of {kind.multiple} dimensions"
+            few = f"kind {kind.name} needs {kind.min_rows} vectors"
+            odd = f"kind {kind.name} needs k to be a multiple of {kind.multiple}"
             why = few if moments.n < kind.min_rows else odd
-            changes.append(f"vectors are float32 and searched exactly (kind flat): {why}")
-        small = "a small index, which changes as it grows: "
+            changes.append(f"float32 vectors, searched exactly (kind flat): {why}")
+        small = "a small index, refitted as it grows: "
         notes = [small + "; ".join(changes)] if changes else []
         return replace(out, k=k), notes
 
     def resolved(self, dim: int, rows: int) -> Self:
-        """These settings with k and kind known, as a corpus large enough gets them."""
+        """Return settings with k and kind resolved for a large enough corpus."""
         return replace(self, k=self._k(dim), kind=kind_named(self.kind, rows).name)
 
-    def is_met(self, settings: Settings, dim: int) -> bool:
-        """Whether settings in force are these, and not what a small corpus gets in their place.
+    def matches(self, settings: Settings, dim: int) -> bool:
+        """Return whether the settings in force are these, not the replacement for a small corpus.
 
-        Of `auto`, what it was for another number of rows will do.
+        For kind `auto`, the choice for any number of rows counts as a match.
         """
         wanted = self.resolved(dim, 0)
         if self.kind == AUTO and settings.kind == by_size(sys.maxsize).name:
@@ -138,7 +139,7 @@ class Settings(Choices):
         return settings == wanted
 
     def fit_reducer(self, vectors: RowFile, moments: Moments) -> Reducer:
-        """The reducer for these vectors, its axes dealt out as the kind likes them; k is known."""
+        """Fit the reducer to these vectors, with subspaces balanced for the kind; requires k."""
         assert self.k is not None
         reducer = self._reducer.configured(self.k, self.beta, self.gamma)
         reducer = reducer.fit_vectors(vectors, moments)

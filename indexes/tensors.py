@@ -1,4 +1,4 @@
-"""Fitted numbers on disk: one safetensors file, its JSON in the header. Never pickle."""
+"""Fitted arrays on disk: a safetensors file with JSON in its header, never pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import CorruptError
 from .json_text import parsed, written
 
 HEADER_LENGTH, ALIGNMENT = 8, 8
-"""Bytes before the header, which tell its length; and what that is a multiple of."""
+"""Bytes of the header's length field; alignment of the header."""
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -23,14 +23,14 @@ def save_tensors(path: Path, kind: str, params: dict[str, Any], arrays: Arrays) 
     """Write `arrays` with ``{"kind": kind, "params": params}`` in the file's header."""
     header = {"kind": kind, "params": written(params)}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    # Not `save_file`: it writes to a private file of its own, which a kill would leave behind.
+    # Not `save_file`: it writes a temporary file, which a killed process would leave behind.
     path.write_bytes(_ordered(save(whole, metadata=header)))
 
 
 def _ordered(data: bytes) -> bytes:
-    """A safetensors file whose metadata stand in order: the same numbers make the same bytes.
+    """Sort the metadata of a safetensors file, so that equal arrays give equal bytes.
 
-    The library puts them in an order that changes from one call to the next.
+    The library's own order changes from call to call.
     """
     start = HEADER_LENGTH + int.from_bytes(data[:HEADER_LENGTH], "little")
     header = json.dumps(json.loads(data[HEADER_LENGTH:start]), sort_keys=True).encode()
@@ -39,19 +39,19 @@ def _ordered(data: bytes) -> bytes:
 
 
 def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
-    """Read what `save_tensors` wrote: ``(kind, params, arrays)``.
+    """Load a file written by `save_tensors`: ``(kind, params, arrays)``.
 
     Raises
     ------
     CorruptError
-        If the file is no safetensors file of ours.
+        If it is not such a file.
     """
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         params = parsed(header["params"])
-    # numpy has no type for some tensors; the rest is what broken JSON can raise
+    # TypeError: a tensor type that numpy lacks; the others: malformed JSON
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CorruptError(f"{path}: not a slimdex tensor file ({error})") from error
     if not isinstance(params, dict):
@@ -59,10 +59,27 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
     return header["kind"], params, arrays
 
 
+def load_fitted(path: Path, cls: Any, names: set[str] | None = None) -> tuple[Any, Arrays]:
+    """Construct a reducer with its saved parameters; return it and its arrays.
+
+    Raises
+    ------
+    CorruptError
+        If the file holds another class, other arrays than `names`, or unknown parameters.
+    """
+    kind, params, arrays = load_tensors(path)
+    if kind != cls.name or names not in (None, set(arrays)):
+        raise CorruptError(f"{path}: holds {kind!r}; expected the reducer {cls.name!r}")
+    try:
+        return cls(**params), arrays
+    except TypeError as error:
+        raise CorruptError(f"{path}: {error}; expected parameters of {cls.name!r}") from error
+
+
 def check_tensor(
     path: Path, name: str, array: NDArray[Any], shape: tuple[int | None, ...], dtype: DTypeLike
 ) -> None:
-    """Raise `CorruptError` unless an array has this shape (None: any), type, and finite numbers."""
+    """Raise `CorruptError` unless an array is finite and has this dtype and shape (None: any)."""
     fits = len(array.shape) == len(shape) and all(
         expected is None or (type(expected) is int and expected == found)
         for expected, found in zip(shape, array.shape, strict=False)

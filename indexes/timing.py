@@ -1,4 +1,4 @@
-"""Stages: where the time of a search goes, for whoever asks."""
+"""Timing of the stages of a search, on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_ASKED: AbstractContextManager[None] = nullcontext()
 
 @contextmanager
 def spent() -> Iterator[dict[str, float]]:
-    """Seconds by stage of what this thread does while the statement lasts.
+    """Collect the seconds that this thread spends in each stage.
 
     >>> with spent() as seconds:
     ...     with stage("scan"):
@@ -30,7 +30,7 @@ def spent() -> Iterator[dict[str, float]]:
 
 
 def stage(name: str) -> AbstractContextManager[None]:
-    """What is done while the statement lasts is a stage of that name, if somebody asks."""
+    """Time the block as a stage of this name, if `spent` is active."""
     seconds = _SPENT.get()
     return _NOT_ASKED if seconds is None else _timed(seconds, name)
 

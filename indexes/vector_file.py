@@ -1,4 +1,4 @@
-"""VectorFile: rows on disk, appended once, read at random or from end to end."""
+"""VectorFile: append-only rows on disk, with random access and scans."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
 from .errors import CorruptError, InputError
-from .half_precision import widened
+from .half_precision import to_float32
 from .int8_rows import packed, packed_width, unpacked
 
 BLOCK_BYTES = 1 << 22
-"""Checksums are kept for blocks of 4 MiB, so that an append hashes no more than its own."""
+"""Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
 COLD_ROW_S = 3e-6
-"""Seconds a row beyond which it came from the disk: one in memory takes a tenth of that."""
+"""Seconds per row above which rows came from disk; a cached row takes a tenth of that."""
 FEW_ROWS = 32
-"""Fewer rows are no measure: a single one takes longer to ask for than to read."""
+"""Smallest number of rows for that estimate; the call itself outweighs fewer."""
 
 
 STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
-"""How an index can keep its vectors -> the dtype of their file."""
+"""Names of storage formats -> dtype of the vector file."""
 
 
 class VectorFile:
-    """Rows of one dtype, back to back, without a header.
+    """File of contiguous rows of one dtype, without a header.
 
-    The file may be longer than ``rows``: what an interrupted append left behind the last
-    committed row is ignored, and overwritten by the next append.
+    The file may be longer than ``rows``: bytes of an interrupted append after the last committed
+    row are ignored, and overwritten by the next append.
 
     Parameters
     ----------
-    path : the file; it is created by the first append.
+    path : created by the first append.
     dim : numbers in a row.
-    rows : how many rows count.
+    rows : number of committed rows.
     dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
-        bytes, see `int8_rows`. Whatever it is, rows come and go as float32.
+        bytes, see `int8_rows`. Methods take and return float32 in any case.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
@@ -60,14 +60,14 @@ class VectorFile:
         if size < self.nbytes:
             raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
         self._map: tuple[mmap.mmap | None, NDArray[np.generic]] | None = None
-        self._cold = True  # whether the last rows came from the disk, as far as is known
+        self._cold = True  # True if the last rows read were not in the system's cache
 
     def __len__(self) -> int:
         return self.rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes on disk that count."""
+        """Bytes of the committed rows."""
         return self.rows * self.row_bytes
 
     def append(self, X: Matrix) -> None:
@@ -88,10 +88,10 @@ class VectorFile:
         self._map = None
 
     @classmethod
-    def made_whole(
+    def preallocated(
         cls, path: Path, dim: int, rows: int, dtype: DTypeLike = np.float16
     ) -> VectorFile:
-        """A file with room for its rows; those that are missing are zero until overwritten."""
+        """Create or extend a file to hold `rows` rows; new rows are zero until overwritten."""
         with path.open("ab") as file:
             size = rows * cls(path, dim, 0, dtype).row_bytes
             if file.tell() < size:
@@ -99,12 +99,12 @@ class VectorFile:
         return cls(path, dim, rows, dtype)
 
     def rows_of_block(self, block: int) -> range:
-        """The rows of which a block has bytes; the first and last may lie in others, too."""
+        """Rows that overlap a block; the first and last may extend into its neighbours."""
         first, after = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, self.nbytes)
         return range(first // self.row_bytes, -(-after // self.row_bytes))
 
     def overwrite(self, block: int, X: Matrix) -> str:
-        """Write a block anew from the rows that it has bytes of; returns its SHA-256."""
+        """Overwrite a block, given the rows that overlap it; return its SHA-256."""
         rows = self.rows_of_block(block)
         offset = block * BLOCK_BYTES - rows.start * self.row_bytes
         data = self._packed(as_matrix(X, dim=self.dim)).tobytes()
@@ -117,7 +117,7 @@ class VectorFile:
         return hashlib.sha256(data).hexdigest()
 
     def copy(self, path: Path, rows: Rows) -> VectorFile:
-        """A new file of the given rows, bit for bit and fsynced."""
+        """Copy the given rows, bit for bit, to a new file and fsync it."""
         with path.open("wb") as file:
             for part in batches(len(rows), SCAN_ROWS):
                 file.write(self.map().take(rows[part], axis=0).data)
@@ -126,38 +126,38 @@ class VectorFile:
         return VectorFile(path, self.dim, len(rows), self.dtype)
 
     def reopened(self) -> VectorFile:
-        """The same rows as a value of their own, which appends to this one do not change."""
+        """Return a copy of this object that appends to this one do not change."""
         return VectorFile(self.path, self.dim, self.rows, self.dtype)
 
     def take(self, rows: Rows) -> Matrix:
-        """The given rows (n, dim) as float32, read through a memory map."""
+        """Read rows (n, dim) as float32 through a memory map."""
         start = perf_counter()
         found = self.map().take(rows, axis=0)
-        self._see(rows, start)
+        self._note_latency(rows, start)
         return self._unpacked(found)
 
-    def take_briefly(self, rows: Rows) -> Matrix:
-        """What `take` gives, in memory that this thread's next call uses again.
+    def take_into_scratch(self, rows: Rows) -> Matrix:
+        """Read rows as `take` does, into a buffer that this thread's next call overwrites.
 
-        To ask the system for new memory, and to give it back, takes as long as reading the rows.
-        Their numbers are not checked.
+        Allocating and freeing memory would take as long as reading the rows. Row numbers are not
+        checked.
         """
         raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
         start = perf_counter()
         found = raw[: len(rows) * self._width].reshape(-1, self._width)
-        self.map().take(rows, axis=0, out=found, mode="clip")  # other modes take a copy first
-        self._see(rows, start)
+        self.map().take(rows, axis=0, out=found, mode="clip")  # other modes copy first
+        self._note_latency(rows, start)
         return self._unpacked(found, wide[: len(rows) * self.dim].reshape(-1, self.dim))
 
-    def _see(self, rows: Rows, start: float) -> None:
-        """Learn from how long they took where the last rows came from."""
+    def _note_latency(self, rows: Rows, start: float) -> None:
+        """Infer from the elapsed time whether the rows were cached."""
         self._cold = perf_counter() - start > COLD_ROW_S * max(len(rows), FEW_ROWS)
 
-    def expect(self, rows: Rows) -> None:
-        """Ask the system for rows that will be taken, if the last ones came from the disk.
+    def prefetch(self, rows: Rows) -> None:
+        """Advise the system to read rows that `take` will need, if the last ones were not cached.
 
-        It reads them all at once then, and not one after the other as they are touched, which
-        takes four times as long. In memory they need no asking, which is a call for each.
+        It then reads them concurrently, four times as fast as page fault after page fault. For
+        cached rows the advice, one call per row, is skipped.
         """
         if not self._cold or not hasattr(mmap, "MADV_WILLNEED"):
             return
@@ -172,7 +172,7 @@ class VectorFile:
             mapped.madvise(mmap.MADV_WILLNEED, first, length)
 
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
-        """Rows start .. stop in chunks of float32, read so that no page stays mapped."""
+        """Yield rows start .. stop in chunks of float32, without mapping pages."""
         stop = self.rows if stop is None else stop
         if start >= stop:
             return
@@ -184,15 +184,15 @@ class VectorFile:
                 yield self._unpacked(chunk.reshape(-1, self._width))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block from `first` on; the last one may be short."""
+        """Yield (number, SHA-256) of each block from `first` on; the last may be short."""
         return block_digests(self.path, self.nbytes, first)
 
     def map(self) -> NDArray[np.generic]:
-        """The rows in a memory map, which outlives the file's name: (n, dim), or packed int8."""
+        """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked."""
         return self._mapping()[1]
 
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
-        mapping = self._map  # another thread's append may forget it at any time
+        mapping = self._map  # another thread's append may clear it at any time
         if mapping is None:
             mapping = self._map = self._mapped()
         return mapping
@@ -203,23 +203,23 @@ class VectorFile:
         with self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
-            # Candidates lie far apart: without this each costs a read-ahead of 128 KiB.
+            # Candidates are scattered: without this each one reads 128 KiB ahead.
             mapped.madvise(mmap.MADV_RANDOM)
         return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self._width)
 
     def _packed(self, X: Matrix) -> NDArray[np.generic]:
-        """Rows (n, dim) as they are on disk, C-contiguous."""
+        """Convert rows (n, dim) to the format on disk, C-contiguous."""
         return packed(X) if self.dtype == np.int8 else np.ascontiguousarray(X, dtype=self.dtype)
 
     def _unpacked(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
-        """Rows as they are on disk, as float32 (n, dim), in `out` if that is given."""
+        """Convert rows in the format on disk to float32 (n, dim), into `out` if given."""
         if self.dtype == np.int8:
             return unpacked(raw.view(np.int8), self.dim, out)
-        return widened(raw, out)
+        return to_float32(raw, out)
 
 
 def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
-    """(number, SHA-256) of each block of a file's first bytes, from `first` on."""
+    """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
     if nbytes <= first * BLOCK_BYTES:
         return
     with path.open("rb") as file:
@@ -230,14 +230,14 @@ def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int
 
 
 class _Scratch(local):
-    """Memory of each thread that rows are read into, as large as the most that it has read."""
+    """Read buffers of each thread, as large as its largest read."""
 
     def __init__(self) -> None:
         self._raw: dict[np.dtype[np.generic], NDArray[np.generic]] = {}
         self._wide = np.empty(0, dtype=np.float32)
 
     def arrays(self, size: int, dtype: np.dtype[np.generic]) -> tuple[NDArray[np.generic], Matrix]:
-        """Room for so many numbers as they are on disk, and as float32."""
+        """Return buffers of at least `size` numbers, in `dtype` and in float32."""
         raw = self._raw.get(dtype)
         if raw is None or len(raw) < size:
             raw = self._raw[dtype] = np.empty(size, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Workers: where a function of many parts is computed, in this process or in many."""
+"""Workers: parallel map over parts of a job, in this process or in others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class PartError(SlimdexError):
-    """A part that other processes can't compute, and why."""
+    """Failure of a part in another process, with the reason."""
 
     def __init__(self, part: Any, why: str) -> None:
         super().__init__(why)
@@ -20,28 +20,27 @@ class PartError(SlimdexError):
 
 
 class Workers(Protocol):
-    """What long work is given to that can be cut into parts."""
+    """Executor of work that can be split into parts."""
 
     def map(
         self, function: Callable[[Part], Result], parts: Iterable[Part]
     ) -> Iterator[tuple[Part, Result]]:
-        """Each part with the function of it, in the parts' order; parts are taken as needed.
+        """Yield each part with its result, in order; parts are consumed lazily.
 
         Parameters
         ----------
-        function : one that pickle takes; it is sent once to each process that computes.
+        function : picklable; sent once to each process.
 
         Raises
         ------
         PartError
-            If other processes can't compute a part. What the function raises in this process is
-            raised as it is.
+            If a part fails in another process. Exceptions in this process propagate unchanged.
         """
         ...
 
 
 class InThisProcess:
-    """No other workers: one part after the other, here.
+    """Sequential execution in this process.
 
     >>> list(InThisProcess().map(abs, [-1, 2]))
     [(-1, 1), (2, 2)]
@@ -50,7 +49,7 @@ class InThisProcess:
     def map(
         self, function: Callable[[Part], Result], parts: Iterable[Part]
     ) -> Iterator[tuple[Part, Result]]:
-        """Each part with the function of it."""
+        """Yield each part with its result."""
         return ((part, function(part)) for part in parts)
 
 

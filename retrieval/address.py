@@ -1,8 +1,8 @@
-"""Addresses: which hosts are this machine, and where its commands find the service of an index.
+"""Addresses of this machine, and the socket of the service that holds an index.
 
-The service listens at a Unix socket in a folder that only its user can enter, and leaves the
-socket's path in a file beside the index's lock. A killed service leaves both behind, and a socket
-that nobody listens at; the next service of the index removes them.
+The service listens at a Unix socket in a folder that only its user can enter, and writes the
+socket's path to a file beside the index's lock. A killed service leaves both behind; the next
+service of the index removes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 FILE = "service.json"
-"""In an index's folder, of mode 600."""
+"""File in an index's folder, of mode 600."""
 SOCKET = "service.socket"
 PREFIX = "slimdex-"
 LOCAL = "localhost"
@@ -27,7 +27,7 @@ LOCAL = "localhost"
 
 @dataclass(frozen=True)
 class Addresses:
-    """A socket that only its user can reach, and the folders that tell of it."""
+    """A socket that only its user can access, and the folders that refer to it."""
 
     path: str
     socket: socket.socket
@@ -35,8 +35,8 @@ class Addresses:
     @classmethod
     @contextmanager
     def told(cls, folders: Sequence[Path]) -> Iterator[Addresses]:
-        """Listen, tell of it in indexes' folders, and take that back at the end."""
-        # A path of a socket has 107 bytes at most, and the index's own may have more.
+        """Listen, publish the address in the indexes' folders, and remove it at the end."""
+        # A socket's path has at most 107 bytes, and the index's own may be longer.
         for folder in folders:
             _remove_left(folder)
         place = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -59,7 +59,7 @@ class Addresses:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can call a service that listens at a host.
+    """True if a service that listens at a host is reachable only from this machine.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
@@ -71,9 +71,9 @@ def is_loopback(host: str) -> bool:
 
 
 def socket_of(folder: Path) -> Path | None:
-    """The socket of the service that said it holds an index; None if none did.
+    """The socket of the service that claims to hold an index; None without one.
 
-    It may be gone by now. A file or a socket that another user has made is not believed.
+    The service may have ended. Files and sockets of other users are ignored.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         with (folder / FILE).open() as file:
@@ -85,7 +85,7 @@ def socket_of(folder: Path) -> Path | None:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove the socket of a service that was killed, and its folder; no other file."""
+    """Remove the socket of a killed service and its folder, but no other files."""
     path = socket_of(folder)
     if path is None or path.name != SOCKET or not path.parent.name.startswith(PREFIX):
         return

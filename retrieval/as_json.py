@@ -1,4 +1,4 @@
-"""As JSON: hits and documents as the command line prints them and the service answers."""
+"""Hits and documents as JSON, for the command line and the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .documents import Document, Hit
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON has it."""
+    """Convert a hit to JSON-serialisable values."""
     return {
         "id": hit.id,
         "score": round(hit.score, 6),
@@ -30,7 +30,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 
 def hit_from_json(said: Mapping[str, Any]) -> Hit:
-    """The hit that `hit_json` wrote; values of metadata are those that JSON has.
+    """Convert the result of `hit_json` back to a hit; metadata keep JSON's types.
 
     >>> hit_from_json(hit_json(Hit("7", 0.5, "It rained.")))
     Hit('7', 0.500, 'It rained.')
@@ -39,7 +39,7 @@ def hit_from_json(said: Mapping[str, Any]) -> Hit:
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """A document as JSON has it, with its parts and where it is cut."""
+    """Convert a document, with its parts and passages."""
     return {
         "id": document.id,
         "title": document.title,
@@ -59,7 +59,7 @@ def document_json(document: Document) -> dict[str, Any]:
 
 
 def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
-    """A value as JSON: NaN and infinity are null, bytes base64, and what else it has not, text.
+    """Serialise as JSON: NaN and infinity as null, bytes as base64, other types as text.
 
     >>> json_of({"score": float("nan"), "raw": b"ok"})
     '{"score": null, "raw": "b2s="}'

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under another name, fsynced, renamed."""
+"""Atomic files: written under a temporary name, fsynced, renamed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CATALOG = "catalog.duckdb"
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
-"""How vectors are kept (`vector_file.STORED`) -> how the name of their file ends, which tells."""
+"""Format of vectors (`vector_file.STORED`) -> ending of their file."""
 ENDINGS = {
     "vectors": tuple(STORED_ENDINGS.values()),
     "norms": ("f32",),
@@ -34,9 +34,9 @@ ENDINGS = {
     "codes": ("faiss",),
     "words": ("tantivy",),
 }
-"""What a numbered file holds -> how its name can end; first, how it does if nothing is said."""
+"""Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)
-"""Endings of what is a folder of files."""
+"""Endings of folders of files."""
 OUR_FILES = re.compile(
     rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})(\.tmp)?"
     rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)"
@@ -44,7 +44,7 @@ OUR_FILES = re.compile(
 
 
 def file_name(held: str, generation: int, ending: str | None = None) -> str:
-    """The name of the file that holds something from a commit on.
+    """Name of the file with a role, from one commit on.
 
     >>> file_name("codes", 7), file_name("vectors", 1, "i8")
     ('codes-000007.faiss', 'vectors-000001.i8')
@@ -53,17 +53,17 @@ def file_name(held: str, generation: int, ending: str | None = None) -> str:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `CorruptError` unless all that is ours in an index's folder lies in it.
+    """Raise `CorruptError` unless all slimdex files in an index's folder are plain files.
 
-    In a stranger's folder, a link under a name that we write to would have us write elsewhere,
-    and a pipe would be waited on for ever.
+    In an untrusted folder, a link with one of our names would redirect our writes, and a pipe would
+    block forever.
     """
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith(CATALOG) and not OUR_FILES.fullmatch(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if entry.name == f"{CATALOG}.tmp":  # where DuckDB puts what is too much for memory
+                if entry.name == f"{CATALOG}.tmp":  # where DuckDB spills
                     continue
                 if entry.name.removesuffix(".tmp").endswith(FOLDERS):
                     _check_plain(entry.path)
@@ -76,7 +76,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_plain(folder: str) -> None:
-    """Raise `CorruptError` unless all in a folder are plain files."""
+    """Raise `CorruptError` unless a folder contains only plain files."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_file(follow_symlinks=False):
@@ -84,7 +84,7 @@ def _check_plain(folder: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with what is in it; what can't be removed stays."""
+    """Remove a file, or a folder with its contents; ignore failures."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -92,7 +92,7 @@ def remove(path: Path) -> None:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; 0 if it is not there (any more)."""
+    """Bytes of a file, or of all files in a folder; 0 if missing."""
     try:
         if path.is_dir():
             return sum(size(each) for each in path.iterdir())
@@ -103,14 +103,14 @@ def size(path: Path) -> int:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What the catalog knows of a file."""
+    """Name, size and checksum of a file in the catalog."""
 
     name: str
     bytes: int
     sha256: str
 
     def check(self, folder: Path) -> None:
-        """Raise `CorruptError` unless the file is there with this size and checksum."""
+        """Raise `CorruptError` unless the file exists with this size and checksum."""
         path = folder / self.name
         size = path.stat().st_size if path.is_file() else None
         if size is None:
@@ -125,7 +125,7 @@ class FileRecord:
 
 
 def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
-    """Let `write` fill a temporary file, make it durable, and give it its name."""
+    """Let `write` create a temporary file, make it durable, and rename it."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
@@ -140,7 +140,7 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
 
 
 def check_new(path: Path, kind: str = "folder") -> None:
-    """Raise `InputError` unless a folder, or a file, can be made by this name."""
+    """Raise `InputError` unless a folder, or a file, can be created under this name."""
     if path.exists() or path.is_symlink():
         raise InputError(f"{path} exists; expected a new {kind}")
     if not path.absolute().parent.is_dir():
@@ -148,27 +148,27 @@ def check_new(path: Path, kind: str = "folder") -> None:
 
 
 def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
-    """Let `write` fill a new folder beside it, make that durable, and give it its name.
+    """Let `write` fill a new temporary folder, make it durable, and rename it.
 
-    What `write` returns is returned. What a kill has left of an earlier one is removed.
+    Returns the result of `write`. Leftovers of killed processes are removed.
 
     Raises
     ------
     InputError
-        If there is something by that name.
+        If the name exists.
     """
     with _beside(folder, Path.mkdir) as new:
         found = write(new)
         for path in [*new.rglob("*"), new]:
             sync(path)
-        check_new(folder)  # a rename would take the place of an empty one
+        check_new(folder)  # a rename would replace an empty one
         new.rename(folder)
     sync(folder.absolute().parent)
     return found
 
 
 def publish_file(path: Path, write: Callable[[Path], T]) -> T:
-    """The same for a file: `publish` takes the place of an older one, and this never does."""
+    """Let `write` create a new file atomically; unlike `publish`, never replace one."""
     with _beside(path, Path.touch) as new:
         found = write(new)
         sync(new)
@@ -180,9 +180,9 @@ def publish_file(path: Path, write: Callable[[Path], T]) -> T:
 
 @contextmanager
 def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """What is being written, in the same folder under a name of its own, locked; gone at the end.
+    """A locked temporary file in the same folder, removed at the end.
 
-    Others that are not locked belong to no process any more.
+    Unlocked ones belong to no process and are removed.
     """
     place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
     for left in place.parent.glob(pattern):
@@ -199,7 +199,7 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a file or folder; raises `BlockingIOError` if another process, or thread, does."""
+    """Lock a file or folder; raises `BlockingIOError` if another process or thread holds it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,7 +209,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Make the bytes of a file durable, or the names in a folder, which fsync of files does not."""
+    """Make a file's bytes durable, or a folder's names, which fsync of its files does not."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -221,6 +221,6 @@ def sync(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,18 +22,19 @@ from .collection.collection import Collection
 from .collection.cutting import AUTO, passage_tokens
 from .collection.encoding import EncodingError
 from .collection.made_up_ids import MadeUpIds
-from .collection.staging import Missing, TwiceError
+from .collection.staging import DuplicateKeyError, Missing
 from .collection.targets import Target
 from .collection.tuning import FEWEST_A_DIMENSION, chosen_metric
 from .collection.writer import Added
 from .documents import Document
 from .encoders.base import Encoder, for_new_documents
 from .sources.column_agreement import agree, agree_with, check_typed
+from .sources.column_names import ColumnNames
 from .sources.files.file_source import FileSource
 from .sources.given_vectors import GIVEN, ArrayVectors, GivenVectors, open_vectors
 from .sources.origins import Reading
 from .sources.source import Source, open_source
-from .sources.tables import ColumnNames, TableSource
+from .sources.tables import TableSource
 from .sources.text_files import STANDARD_INPUT, FileFormat
 
 
@@ -295,7 +296,7 @@ def add_read(
                 refit=refit,
                 missing=missing,
             )
-    except TwiceError as error:
+    except DuplicateKeyError as error:
         raise InputError(
             f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
             f"{sources.place(error.second, ids.readings)}; expected each id once"

@@ -1,4 +1,4 @@
-"""Columns: what Python values the user's own columns take, and how they come back."""
+"""Column types: conversion of Python values to the user's columns and back."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ TYPES: dict[type, str] = {
 }
 
 DEEPEST_LISTS = 8
-"""Lists inside each other that are a type; more of them are JSON."""
+"""Nesting depth of list types; deeper lists are JSON."""
 WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
-"""Columns of these come back from JSON as they were."""
+"""Types whose values JSON restores exactly."""
 
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
-    """A document's metadata by name without case, as DuckDB takes names: (name, value).
+    """A document's metadata by case-insensitive name, like DuckDB's: (name, value).
 
     Raises
     ------
     InputError
-        If a name is none, is ours, or differs from another one only in case.
+        If a name is invalid, reserved, or differs from another only in case.
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
@@ -64,9 +64,9 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as Python has it: numpy's and pandas' numbers, moments and arrays know theirs.
+    """Convert numbers, times and arrays of numpy and pandas to Python's own.
 
-    What is missing to them (NaT, NA, NaN) is None. Anything else stays as it is.
+    Missing values (NaT, NA, NaN) become None. Other values are unchanged.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     >>> plain({"a": np.array([1, 2]), "b": np.datetime64("NaT")})
     {'a': [1, 2], 'b': None}
     """
-    if type(value).__name__ in ("NaTType", "NAType"):  # which are moments, and unequal to all
+    if type(value).__name__ in ("NaTType", "NAType"):  # unequal to everything
         return None
     if isinstance(value, float):
         return _finite(value)
@@ -114,11 +114,11 @@ def _plain(value: Any) -> Any:
 
 
 def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str]) -> dict[str, str]:
-    """Name -> the DuckDB type that holds all the values, for names that have any.
+    """Name -> the DuckDB type that holds all values, for names that have any.
 
     Parameters
     ----------
-    known : names, in lower case, that are left out.
+    known : lower-case names to omit.
     """
     values: dict[str, tuple[str, set[str]]] = {}
     for row in metadata:
@@ -129,7 +129,7 @@ def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str])
 
 
 def type_of(value: Any) -> str:
-    """The DuckDB type of a value: of a list whose items are of one type a list, else JSON.
+    """The DuckDB type of a value; a list of items of one type is a list, otherwise JSON.
 
     >>> type_of([1, 2.5]), type_of([1, "a"]), type_of([])
     ('DOUBLE[]', 'JSON', 'VARCHAR[]')
@@ -138,7 +138,7 @@ def type_of(value: Any) -> str:
 
 
 def _kind(value: Any, depth: int = DEEPEST_LISTS) -> str:
-    """A DuckDB type, without that of the items where a list is empty: "[]"."""
+    """A DuckDB type, with "[]" for an empty list, whose items have no type."""
     if not isinstance(value, list):
         return TYPES.get(type(value), "JSON")
     if not depth:
@@ -151,14 +151,14 @@ def _named(kind: str) -> str:
 
 
 def _list_of(kinds: set[str]) -> str:
-    """The kind of lists whose items have these kinds."""
+    """The type of lists whose items have these types."""
     joint = _joint(kinds) if kinds else ""
     mixed = "BOOLEAN" in kinds or joint == "VARCHAR"
     return "JSON" if joint == "JSON" or (mixed and len(kinds) > 1) else f"{joint}[]"
 
 
 def _joint(kinds: set[str]) -> str:
-    """The kind of a column whose values have these kinds."""
+    """The type of a column whose values have these types."""
     if len(kinds) == 1:
         return next(iter(kinds))
     if kinds <= {"BOOLEAN", "BIGINT", "DOUBLE"}:
@@ -181,12 +181,12 @@ def _is_unicode(text: str) -> bool:
 
 
 def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
-    """Name -> value of one document, from the columns' types and what DuckDB gave.
+    """Convert the columns of one document, as DuckDB returned them, to name -> value.
 
     Raises
     ------
     InputError
-        If JSON can't be read, being nested too deep for example.
+        If JSON can't be read, for example because it is nested too deeply.
     """
     return {
         name: _from_json(name, value) if type_ == "JSON" and value is not None else value

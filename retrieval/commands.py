@@ -80,9 +80,9 @@ class AskedSources:
             As `Sources.open` does.
         """
         from .building import Sources  # with the readers of all that can be a source
+        from .sources.column_names import ColumnNames
         from .sources.duckdb_readers import checked_types
         from .sources.files.walking import links_within
-        from .sources.tables import ColumnNames
         from .sources.text_files import FileFormat, standard_input_from
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))

@@ -1,8 +1,8 @@
-"""Conditions: a tree of comparisons of columns with constants, and the only place that renders SQL.
+"""Conditions: a tree of comparisons of columns with constants, and its rendering as SQL.
 
-The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it, and so is the part
-of `where` that Milvus understands. A comparison does not hold where the column has no value; `Not`
-holds wherever its part does not.
+The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it, as is the subset of
+`where` that Milvus supports. A comparison does not hold if the column has no value; `Not` holds
+whenever its part does not.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ OPERATORS = {
 
 @dataclass(frozen=True)
 class Compare:
-    """A column and a constant.
+    """Comparison of a column with a constant.
 
     Attributes
     ----------
     operator : one of `OPERATORS`.
     value : text, number, boolean or date; a list of them for IN, None for IS NULL.
-    truth : if False, holds where the column has a value for which the comparison is false.
+    truth : if False, holds if the column has a value for which the comparison is false.
     """
 
     column: str
@@ -44,21 +44,21 @@ class Compare:
 
 @dataclass(frozen=True)
 class And:
-    """Holds where all parts do."""
+    """Holds if all parts do."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """Holds where any part does."""
+    """Holds if any part does."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Not:
-    """Holds where the part does not."""
+    """Holds if the part does not."""
 
     part: Condition
 
@@ -68,11 +68,11 @@ ALWAYS, NEVER = And(()), Or(())
 
 
 class UnsupportedError(Exception):
-    """A part of a condition that the tree, or what it is rendered to, cannot express."""
+    """A part of a condition that the tree, or its target, can't express."""
 
 
 def as_sql(condition: Condition) -> str:
-    """Render a condition as an expression that `where` takes.
+    """Render a condition as an expression for `where`.
 
     Raises
     ------

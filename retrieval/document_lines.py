@@ -1,8 +1,8 @@
-"""Lines: what DuckDB gives of a document as one line of JSON, and back, every value as it was.
+"""Lines: the values of a document as one line of JSON, restored exactly.
 
-Numbers, texts, truths, lists and what is missing are JSON's own. A value of another kind is an
-object of one item that names the kind: {"date": "2024-12-31"}. What is infinite or no number is
-written as Python's json does, which is the one thing that other readers of JSON may refuse.
+Numbers, texts, booleans, lists and null are JSON's own. Other values are objects of one item
+that names the type: {"date": "2024-12-31"}. Infinity and NaN are written as Python's json does,
+which other readers of JSON may refuse.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from uuid import UUID
 
 
 class UnwritableError(TypeError):
-    """A value that would not come back from a line as it was."""
+    """A value that a line can't restore exactly."""
 
 
 class _Kind(NamedTuple):
-    """How values of a type are told apart, written and read."""
+    """Name, serialisation and parsing of a type."""
 
     name: str
     written: Callable[[Any], Any]
@@ -40,19 +40,19 @@ _KINDS: dict[type, _Kind] = {
     UUID: _Kind("uuid", str, UUID),
     bytes: _Kind("bytes", lambda v: b64encode(v).decode(), b64decode),
     tuple: _Kind("tuple", lambda v: [*map(_jsonable, v)], tuple),
-    # Pairs, as the names of a struct could be those of our kinds.
+    # Pairs, since the names of a struct could be those of our types.
     dict: _Kind("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
 }
 _READ = {kind.name: kind.read for kind in _KINDS.values()}
 
 
 def line_of(values: Sequence[Any]) -> bytes:
-    """Values as a line of JSON in UTF-8, with its end.
+    """Serialise values as a line of JSON in UTF-8, with its end.
 
     Raises
     ------
     UnwritableError
-        If there is one that `values_of` would not give back: a time with a zone, for example.
+        If `values_of` could not restore a value: a time with a zone, for example.
 
     >>> line_of([7, None, date(2024, 12, 31)])
     b'[7,null,{"date":"2024-12-31"}]\\n'
@@ -62,12 +62,12 @@ def line_of(values: Sequence[Any]) -> bytes:
 
 
 def values_of(line: bytes) -> list[Any]:
-    """The values that a line was made of.
+    """Parse a line of `line_of`.
 
     Raises
     ------
     ValueError
-        If it is no such line.
+        If it is invalid.
 
     >>> values_of(line_of([7, None, date(2024, 12, 31)]))
     [7, None, datetime.date(2024, 12, 31)]

@@ -1,4 +1,4 @@
-"""What users handle: a Document, which may have parts, goes in, a Hit comes out."""
+"""Document, with its parts, and Hit: the input and output of an index."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from uuid import UUID
 from slimdex.indexes.errors import InputError
 
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
-"""Columns of ours in the documents table; the user's own can't have these names."""
+"""Columns of the documents table that are not the user's, whose names are reserved."""
 
 
 SHOWN = 60
-"""Characters of a text that a hit shows of itself."""
+"""Characters of the text in a hit's repr."""
 
 
 def id_text(id: Any) -> str:
-    """An id as documents have it, wherever it is given: a whole number, or a UUID, is its text.
+    """Convert an id to text; whole numbers and UUIDs are accepted everywhere.
 
     Raises
     ------
     InputError
-        If it is something else.
+        If it has another type.
 
     >>> id_text("7"), id_text(7)
     ('7', '7')
@@ -38,14 +38,14 @@ def id_text(id: Any) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """Where a section or a page of a text begins; it ends where the next one begins.
+    """A section or page of a text, up to the next part.
 
     Attributes
     ----------
-    start : characters of the text before it.
-    headings : those above it, the outermost first.
-    page : of a text that has pages, from 1 on.
-    anchor : what a link to it says after ``#``.
+    start : offset in the text, in characters.
+    headings : headings above it, outermost first.
+    page : page number from 1, if the text has pages.
+    anchor : fragment of a link to it, after ``#``.
     """
 
     start: int
@@ -56,15 +56,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Document:
-    """A text with an id, an optional title and the user's own columns.
+    """A text with an id, an optional title and the user's columns.
 
     Attributes
     ----------
-    parts : of the text, in order, where it is known to have some: a long text is cut there first.
-    passages : (start, end) of each, in characters, where an index has cut the text; not looked at
-        when it is added.
-    origin : where it comes from, as `sources.origins` writes it; an index keeps that, to know the
-        document again, and does not give it back.
+    parts : of the text, in order, if known: long texts are cut there first.
+    passages : (start, end) of each, in characters, if an index has cut the text; ignored when it is
+        added.
+    origin : where it comes from, as `sources.origins` writes it; stored in the index to recognise
+        the document, but not returned.
 
     >>> Document("7", "It rained.", title="Weather").content
     'Weather It rained.'
@@ -80,23 +80,23 @@ class Document:
 
     @property
     def content(self) -> str:
-        """What is encoded: title, a space, text (the BEIR convention)."""
+        """Text to encode: title, a space, text (the BEIR convention)."""
         return content(self.title, self.text)
 
 
 @dataclass(frozen=True, repr=False)
 class Hit:
-    """A document found, by its best passage; of a text that is not cut that is all of it.
+    """A document found, with its best passage, or all of a text that is not cut.
 
     Attributes
     ----------
     score : a cosine, higher is nearer.
     text : the passage.
-    start, end : where it is in the document's text, in characters.
-    line : of the text, from 1 on, that it begins in.
-    page : that it begins on, where the text is known to have pages.
-    headings : those above all of it, the outermost first.
-    anchor : what a link to it says after ``#``, where that is known.
+    start, end : its offsets in the document's text, in characters.
+    line : line of the text in which it begins, from 1.
+    page : page on which it begins, if known.
+    headings : headings above all of it, outermost first.
+    anchor : fragment of a link to it, after ``#``, if known.
     """
 
     id: str
@@ -112,7 +112,7 @@ class Hit:
     anchor: str = ""
 
     def __repr__(self) -> str:
-        """For a notebook: id, score, and the beginning of the text.
+        """Id, score, and the beginning of the text, for notebooks.
 
         >>> Hit("7", 0.93141, "It rained. " * 9)
         Hit('7', 0.931, 'It rained. It rained. It rained. It rained. It rained. It ra'...)
@@ -122,7 +122,7 @@ class Hit:
 
 
 def passage_content(document: Document, number: int) -> str:
-    """The title of a document, and its passage of that number; of one that is not cut, all of it.
+    """Title of a document and its passage of that number; without passages, its whole text.
 
     >>> passage_content(Document("7", "It rained. It snowed.", passages=[(0, 10), (11, 21)]), 1)
     'It snowed.'
@@ -134,5 +134,5 @@ def passage_content(document: Document, number: int) -> str:
 
 
 def content(title: str, text: str) -> str:
-    """What is encoded of a document: title, a space, text (the BEIR convention)."""
+    """Text to encode of a document: title, a space, text (the BEIR convention)."""
     return f"{title} {text}".strip()

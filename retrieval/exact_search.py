@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.reduced_index import reduced
-from slimdex.indexes.vector_index import FaissIndex
 
 from .catalog.passages_table import DocumentRows
 from .collection.collection import Collection

@@ -1,4 +1,4 @@
-"""Extras: how slimdex came to this Python, and so which command adds what is missing."""
+"""Extras: the command that installs a missing library, for this installation of slimdex."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ MODULES = {
     "haystack": ("haystack",),
     "mteb": ("datasets", "mteb"),
 }
-"""Extra -> what it brings of all that is imported here, by the names of modules."""
+"""Extra -> modules that it installs."""
 
 
 def install_command(extra: str) -> str:
-    """What to type for an extra: of the checkout that is installed, else of the package."""
+    """Command that installs an extra, from the same checkout or package."""
     folder, editable = _source()
     if folder is None:
         return f"pip install {quote(f'slimdex[{extra}]')}"
@@ -48,14 +48,14 @@ def install_command(extra: str) -> str:
 
 
 def extra_of(module: str | None) -> str | None:
-    """The extra that brings a module; None if none does."""
+    """The extra that installs a module; None if none does."""
     name = (module or "").partition(".")[0]
     return next((extra for extra, modules in MODULES.items() if name in modules), None)
 
 
 @contextmanager
 def missing_ones_told() -> Iterator[None]:
-    """Raise `InputError` with what to type where a library of an extra is not installed."""
+    """Raise `InputError` with the command to type if a library of an extra is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -67,7 +67,7 @@ def missing_ones_told() -> Iterator[None]:
 
 
 def _source() -> tuple[Path | None, bool]:
-    """The checkout that slimdex was installed from and whether in place; None from elsewhere."""
+    """The checkout from which slimdex was installed, and True if editable; None from elsewhere."""
     from urllib.parse import urlsplit  # these take longer to import than all of this folder
     from urllib.request import url2pathname
 
@@ -81,7 +81,7 @@ def _source() -> tuple[Path | None, bool]:
 
 
 def _recorded() -> list[dict[str, Any]]:
-    """What pip noted of slimdex's source: a checkout's own egg-info, which is first, has none."""
+    """pip's records of slimdex's source; a checkout's own egg-info, found first, has none."""
     from importlib.metadata import distributions
 
     texts = (found.read_text("direct_url.json") for found in distributions(name="slimdex"))

@@ -1,4 +1,4 @@
-"""Holder: the service of this machine that holds an index, asked to carry out commands on it."""
+"""Holder: the service on this machine that holds an index and runs commands on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .commands import Command, command_json
 
 
 class _Connection(HTTPConnection):
-    """HTTP at a Unix socket."""
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("localhost")
@@ -37,14 +37,14 @@ class _Connection(HTTPConnection):
 
 
 def done_by_holder(index: Path, command: Command) -> dict[str, Any] | None:
-    """What a command gives, carried out by the service that holds the index.
+    """Run a command in the service that holds the index; return the result.
 
-    None if no service does, or it ended before it had begun.
+    Returns None if there is no service, or it ended before the command began.
 
     Raises
     ------
     SlimdexError, OSError
-        What the command raised there.
+        Raised by the command.
     InUseError
         If the service ended before the command did.
     """
@@ -89,7 +89,7 @@ def _result(lines: Iterator[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _error(said: dict[str, Any]) -> Exception:
-    """The error that was raised there, as this process would have raised it."""
+    """Recreate the error raised by the service."""
     kind = getattr(errors, said.get("kind", ""), None)
     if isinstance(kind, type) and issubclass(kind, SlimdexError):
         return kind(said["error"])

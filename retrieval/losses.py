@@ -1,13 +1,12 @@
-"""Losses: where quality goes on the way from an encoder's vectors to an index, step by step.
+"""Losses: quality of each step from an encoder's vectors to an index.
 
-With labels every step has its nDCG@10. Without, every step has its agreement@10 with the exact
-search that the index approximates: whitening changes the encoder's order on purpose, so losses are
-counted from whitening at full dimension on, and the agreement of that with the encoder's order
-stands beside it.
+With labels, each step has its nDCG@10. Without, it has its agreement@10 with the exact search
+that the index approximates: whitening changes the encoder's order on purpose, so losses are counted
+from whitening at full dimension, whose agreement with the encoder's order is given as well.
 
-Of float32 nothing is on disk, and a text that is encoded again among others does not give the very
-same numbers. But rounding to float16 can turn a vector by no more than a known angle, so that how
-far the answers of float32 can be from those of float16 is proved from what is there.
+float32 vectors are not on disk, and encoding a text again among others gives slightly different
+numbers. But rounding to float16 turns a vector by no more than a known angle, which bounds how far
+the answers of float32 can be from those of float16.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from slimdex.indexes.ablation import (
     INDEX,
     WHITENED,
     Found,
-    in_reach,
-    int8_reach,
-    ladder,
-    own_step,
+    exact_step,
+    float16_error,
+    int8_error,
+    search_each_step,
 )
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
@@ -45,11 +44,11 @@ from .search.document_search import best_of_documents
 
 FLOAT32, INT8 = "float32", "int8"
 AT = 10
-"""Documents that count."""
+"""Number of documents in the measures."""
 DEEP = 100
-"""Answers of the encoder's own order that are looked at for what rounding may have moved."""
+"""Answers in the encoder's own order that rounding may have moved."""
 SAMPLE = 500
-"""Queries made of documents, where none are given."""
+"""Number of queries made from documents, if none are given."""
 SAID = {
     FLOAT32: "float32 vectors, as encoded",
     ENCODER: "float16 vectors, as on disk",
@@ -59,7 +58,7 @@ SAID = {
     CODES: "codes, not rescored",
     INDEX: "the index: codes, rescored",
 }
-"""Steps as people read them."""
+"""Descriptions of the steps."""
 
 
 def losses(
@@ -70,26 +69,26 @@ def losses(
     drop_self: bool = False,
     sample: int = SAMPLE,
 ) -> dict[str, Any]:
-    """What every step finds, and how that differs from the step before it.
+    """Measure each step, and its difference from the step before.
 
     Parameters
     ----------
     queries, qrels : (id, text) and the relevance of documents to them; without, `sample` queries
-        are made of the documents, each with its own held out.
-    drop_self : drop a document with the query's own id from its answers.
+        are made from the documents, each with its own held out.
+    drop_self : remove a document with the query's own id from its answers.
 
     Returns
     -------
     ``{"measure", "queries", "pool", "documents", "own_metric", "steps"}``; a step has ``step``,
     ``value`` (0 to 1), ``change`` from the step before, negative for a loss, and ``margin``,
-    half of the 95% interval of that, paired by query. The first has no value but ``least`` and
-    ``most``. Without labels, ``of`` is the step whose ten nearest are to be found.
+    half of its 95% interval, paired by query. The first has no value but ``least`` and ``most``.
+    Without labels, ``of`` is the step whose ten nearest are to be found.
 
     Raises
     ------
     InputError
-        If there are no documents, labels without queries or queries without labels, or none of
-        them is of a document here.
+        If there are no documents, labels without queries or queries without labels, or no label
+        refers to a document of the index.
     """
     if (queries is None) != (qrels is None):
         raise InputError("losses: expected both queries and labels, or neither")
@@ -102,7 +101,7 @@ def losses(
         found = _found(collection, pool.vectors, pool.own, AT)
         first = found[ENCODER]
         ranks = rank_bounds(first, _reach(first, collection._vectors))
-        steps = _unlabelled(found, own_step(collection._index), ranks)
+        steps = _unlabelled(found, exact_step(collection._index), ranks)
     else:
         judged, ids = labelled(collection, queries, qrels)
         known = {id: row for row, id in enumerate(ids)}
@@ -124,14 +123,14 @@ def losses(
 
 
 def _found(collection: Collection, vectors: Matrix, own: Rows, k: int) -> dict[str, Found]:
-    """The k rows that each step finds without the queries' own; exact searches find `DEEP`."""
+    """The k rows that each step finds, without the queries' own; exact searches find `DEEP`."""
     index, width = collection._index, own.shape[1]
-    found = ladder(index, vectors, k + width, collection._hidden, deep=DEEP + width)
+    found = search_each_step(index, vectors, k + width, collection._hidden, deep=DEEP + width)
     return {step: dropped(answers, own) for step, answers in found.items()}
 
 
 def _best_of_documents(found: Found, rows: DocumentRows) -> Found:
-    """Of several rows of a document the best."""
+    """Keep the best row of each document."""
     is_best = best_of_documents(rows.documents(found.rows))
     return Found(*compacted(found.scores, found.rows, is_best, found.rows.shape[1]))
 
@@ -186,7 +185,7 @@ def _steps(values: Mapping[str, NDArray[np.float64]]) -> list[dict[str, Any]]:
 
 
 def dropped(found: Found, own: Rows) -> Found:
-    """Answers (q, n) with each query's own rows (q, w) gone, cut to n - w for all.
+    """Remove each query's own rows (q, w) from answers (q, n), cut to n - w.
 
     >>> found = Found(np.array([[3.0, 2, 1]]), np.array([[5, 6, 7]]))
     >>> dropped(found, np.array([[6]])).rows.tolist()
@@ -198,7 +197,7 @@ def dropped(found: Found, own: Rows) -> Found:
     keep = found.rows.shape[1] - own.shape[1]
     order = np.argsort(gone, axis=1, kind="stable")[:, : max(keep, 0)]
     scores, rows = (np.take_along_axis(each, order, axis=1) for each in found)
-    gone = np.take_along_axis(gone, order, axis=1)  # where there are few rows
+    gone = np.take_along_axis(gone, order, axis=1)  # with few rows
     return Found(np.where(gone, -np.inf, scores), np.where(gone, -1, rows))
 
 
@@ -213,7 +212,7 @@ def rank_bounds(found: Found, reach: NDArray[np.float64]) -> tuple[Rows, Rows]:
     scores = found.scores.astype(np.float64)
     low, high = scores - reach, scores + reach
     best, worst = np.empty_like(found.rows), np.empty_like(found.rows)
-    for i in range(len(scores)):  # whatever is beyond the last answer is taken to stay there
+    for i in range(len(scores)):  # rows beyond the last answer are assumed to stay there
         best[i] = (low[i][None, :] > high[i][:, None]).sum(axis=1)
         worst[i] = (high[i][None, :] >= low[i][:, None]).sum(axis=1) - 1
     return best, worst
@@ -226,10 +225,10 @@ def ndcg_bounds(
     labels: Sequence[Mapping[str, int]],
     ids: Sequence[str],
 ) -> tuple[float, float]:
-    """The least and the most that nDCG@10 can be, with each answer (q, n) between its two ranks.
+    """The least and the largest possible nDCG@10, with each answer (q, n) between its two ranks.
 
-    Every relevant document is given its own best rank, or worst, whatever the others have: no
-    order is better, or worse, than that.
+    Each relevant document is given its own best, or worst, rank, independently of the others: no
+    order is better, or worse.
     """
     bounds = []
     for i, relevance in enumerate(labels):
@@ -248,21 +247,21 @@ def ndcg_bounds(
 
 
 def _reach(found: Found, vectors: VectorFile) -> NDArray[np.float64]:
-    """How far each answer's cosine (q, n) can be from that of the vector before it was stored."""
+    """Largest difference of each answer's cosine (q, n) from that before the vector was stored."""
     there = found.rows >= 0
     rows, places = np.unique(found.rows[there], return_inverse=True)
     taken = vectors.take(rows)
     if vectors.dtype == np.int8:
         out = np.zeros(found.rows.shape)
-        out[there] = int8_reach(taken)[places]
+        out[there] = int8_error(taken)[places]
         return out
     lengths = np.ones(found.rows.shape, dtype=np.float32)
     lengths[there] = np.sqrt(np.vecdot(taken, taken))[places]
-    return in_reach(found, lengths, vectors.dim)
+    return float16_error(found, lengths, vectors.dim)
 
 
 def _as_stored(report: dict[str, Any], stored: str) -> dict[str, Any]:
-    """The report with the name of what is on disk, where that is not float16."""
+    """Rename the step of the stored vectors in a report, if they are not float16."""
     for step in report["steps"] if stored == INT8 else ():
         for key in ("step", "of"):
             if step.get(key) == ENCODER:

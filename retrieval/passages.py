@@ -1,20 +1,21 @@
-"""Passages: a long text cut into pieces that an encoder reads whole, by the text's own structure.
+"""Passages: long texts cut into pieces that an encoder reads whole, following their structure.
 
 Sections and pages come first (`Document.parts`), then paragraphs, sentences, lines and words;
-characters only where a word alone is too long. What is encoded of a passage is the document's
-title, the headings above the passage, and the passage. The rules:
+characters only if a single word is too long. The document's title, the headings above the passage,
+and the passage are encoded. The rules:
 
-- A section that fits is one passage. One that does not is filled up to the length and ended at the
-  strongest boundary in its second half; the next passage begins with the last sentence of the one
-  before, if that is no more than a quarter of the length.
-- Sections do not overlap. A small one, less than a quarter of the length, is joined to a neighbour
-  below the same outermost heading, or to one that has no heading, where both fit. Pages that have
-  no headings are no sections: text goes on across them.
-- Title and headings that take more than a quarter of the length are left out, the outer headings
+- A section that fits is one passage. Otherwise passages are filled up to the length and ended at
+  the strongest boundary in their second half; the next passage begins with the last sentence of the
+  previous one, if that is no more than a quarter of the length.
+- Sections do not overlap. One smaller than a quarter of the length is joined to a neighbour below
+  the same outermost heading, or to one without heading, if both fit. Pages without headings are not
+  sections: text continues across them.
+- If title and headings take more than a quarter of the length, the outer headings are omitted
   first, the title last.
-- Offsets are of characters; a passage has no white space at its ends, and all else is in one.
+- Offsets are in characters; passages have no white space at their ends, and everything else is in
+  one of them.
 
-Nothing here knows a tokenizer: whoever cuts gives a function that counts.
+This module knows no tokenizer: callers provide a function that counts tokens.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from itertools import accumulate, pairwise
 from .documents import Part, content
 
 Count = Callable[[Sequence[str]], Sequence[int]]
-"""Tokens of each text, special ones included, none cut off."""
+"""Tokens of each text, including special ones, without truncation."""
 
 LEAST_TOKENS = 16
-"""Of a passage: fewer say nothing beside the special ones."""
+"""Fewest tokens of a passage: fewer leave no room beside the special ones."""
 SHARE = 4
-"""One part in so many of the length: what is small, and what an overlap or a context may take."""
+"""Fraction of the length (1/4) below which a section is small, and limit of overlap and context."""
 LONGEST_UNIT = 100
-"""Characters for each token of the length: a longer unit is divided and not counted first."""
+"""Characters per token of the length above which a unit is divided without counting its tokens."""
 CONTEXT_TRIES = 4
-"""Times that a section is cut shorter, where its pieces have more tokens together than alone."""
+"""Attempts to cut a section shorter if its pieces have more tokens together than alone."""
 
 PART, PARAGRAPH, SENTENCE, LINE, WORD, LETTER = range(6)
-"""What a unit ends with, the strongest first."""
+"""Boundaries at the end of a unit, strongest first."""
 _ENDS = {
     PARAGRAPH: re.compile(r"\n[ \t\r]*\n\s*"),
     SENTENCE: re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？][\"'”’』」）]*\s*"),
@@ -49,7 +50,7 @@ _ENDS = {
     WORD: re.compile(r"\s+"),
 }
 _JOINERS = "\u200d\ufe0f\ufe0e"
-"""Letters that make one sign of their neighbours: a cut beside them would show another."""
+"""Characters that join their neighbours: a cut beside them would change the glyph."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Passage:
 
     Attributes
     ----------
-    start, end : characters of the text before it, and before what comes after it.
-    context : what is encoded before it, title and headings.
+    start, end : offsets in the text, in characters.
+    context : title and headings, encoded before it.
     """
 
     start: int
@@ -67,18 +68,18 @@ class Passage:
     context: str = ""
 
     def content(self, text: str) -> str:
-        """What is encoded."""
+        """Text to encode."""
         return content(self.context, text[self.start : self.end])
 
 
 def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int) -> list[Passage]:
-    """The passages of a text, in order; one, the whole text, if that fits.
+    """Cut a text to passages, in order; one, the whole text, if it fits.
 
     Parameters
     ----------
     parts : of the text, in order.
-    count : tokens of each of some texts.
-    length : tokens of a passage at most, special ones and context included.
+    count : returns the tokens of texts.
+    length : largest number of tokens of a passage, including special ones and context.
 
     >>> def words(texts):
     ...     return [len(text.split()) for text in texts]
@@ -95,12 +96,12 @@ def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int)
 def divided(
     title: str, text: str, parts: Sequence[Part], count: Count, length: int
 ) -> list[Passage]:
-    """The passages of a text that is known to be too long."""
+    """Cut a text that is known to be too long."""
     return _Cut(title, text, count, length).passages(parts)
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
-    """The headings above all of a text's characters start .. end.
+    """Headings above all of a text's characters start .. end.
 
     >>> parts = [Part(0, ["A", "B"]), Part(9, ["A", "C"])]
     >>> headings_of(parts, 2, 5), headings_of(parts, 2, 12)
@@ -116,7 +117,7 @@ def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
 
 
 def part_at(parts: Sequence[Part], start: int) -> Part | None:
-    """The part that a character is in; None before the first one."""
+    """The part that contains a character; None before the first one."""
     found = _part_at(parts, start)
     return None if found < 0 else parts[found]
 
@@ -134,7 +135,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Section:
-    """A stretch of text below the same headings; parts with anchors may begin inside it."""
+    """A span of text below the same headings; parts with anchors may begin inside it."""
 
     start: int
     end: int
@@ -144,7 +145,7 @@ class _Section:
 
 @dataclass(frozen=True)
 class _Unit:
-    """What is not divided further: its characters, its tokens, and what it ends with."""
+    """Smallest span: its characters, tokens and final boundary."""
 
     start: int
     end: int
@@ -164,7 +165,7 @@ class _Piece:
 
 
 class _Cut:
-    """One text while it is cut."""
+    """Cuts one text."""
 
     def __init__(self, title: str, text: str, count: Count, length: int) -> None:
         self._title, self._text, self._length = title, text, length
@@ -178,7 +179,7 @@ class _Cut:
         return [self._passage(piece) for piece in self._joined(pieces)]
 
     def _of_section(self, number: int, section: _Section) -> list[_Piece]:
-        """A section's pieces; where tokens do not add up, cut again with less room."""
+        """Cut a section; if pieces have more tokens than their units, cut again with less room."""
         room = self._room(section.headings)
         for _ in range(CONTEXT_TRIES):
             units = self._units(section, room)
@@ -200,11 +201,11 @@ class _Cut:
         return pieces
 
     def _most(self, pieces: Sequence[_Piece]) -> int:
-        """The tokens of the longest, as they are encoded."""
+        """Tokens of the longest piece, as encoded."""
         return max(self._count([self._passage(piece).content(self._text) for piece in pieces]))
 
     def _joined(self, pieces: Sequence[_Piece]) -> list[_Piece]:
-        """Pieces with small ones joined to a neighbour of another section, where both fit."""
+        """Join small pieces to a neighbour of another section, if both fit."""
         joined = list(pieces[:1])
         for piece in pieces[1:]:
             both = self._both(joined[-1], piece)
@@ -215,7 +216,7 @@ class _Cut:
         return joined
 
     def _both(self, one: _Piece, other: _Piece) -> _Piece | None:
-        """Two neighbours as one piece; None where that is not to be."""
+        """Join two neighbours; None if not allowed."""
         headings = _common(one.headings, other.headings)
         if one.section == other.section or not (headings or not one.headings or not other.headings):
             return None
@@ -233,11 +234,11 @@ class _Cut:
         return Passage(start, end, self._context(piece.headings)[0])
 
     def _room(self, headings: tuple[str, ...]) -> int:
-        """Tokens of a passage below these headings that are its own."""
+        """Tokens of a passage below these headings, without context."""
         return max(self._length - self._special - self._context(headings)[1], 1)
 
     def _context(self, headings: tuple[str, ...]) -> tuple[str, int]:
-        """What is encoded before a passage, and its tokens."""
+        """Context of a passage, and its tokens."""
         if headings not in self._contexts:
             self._contexts[headings] = self._fitting_context(headings)
         return self._contexts[headings]
@@ -254,7 +255,7 @@ class _Cut:
         return "", 0
 
     def _units(self, section: _Section, room: int) -> list[_Unit]:
-        """A section divided until each unit fits: into sentences, then what is smaller."""
+        """Divide a section into sentences, and further until each unit fits."""
         spans = [
             sentence
             for part in _divided(section.start, section.end, section.inner, PART)
@@ -269,7 +270,7 @@ class _Cut:
         return units
 
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
-        """Units with those divided further that do not fit; by letters as often as it takes."""
+        """Divide units that do not fit at a level; by characters repeatedly."""
         while True:
             found, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
             for unit in units:
@@ -285,7 +286,7 @@ class _Cut:
                 return units
 
     def _counted(self, spans: Sequence[tuple[int, int, int]], room: int) -> list[_Unit]:
-        """Spans with their tokens; one that is far too long counts as too long."""
+        """Count the tokens of spans; spans that are far too long are not counted exactly."""
         longest = LONGEST_UNIT * self._length
         short = [span for span in spans if span[1] - span[0] <= longest]
         counts = iter(self._count([self._text[start:end] for start, end, _ in short]))
@@ -302,7 +303,7 @@ class _Cut:
     def _split(
         self, start: int, end: int, ending: int, level: int
     ) -> Iterator[tuple[int, int, int]]:
-        """A span divided at a level: the last piece ends as the whole does."""
+        """Divide a span at a level; the last piece keeps the final boundary."""
         if level == LETTER:
             ends = [_between_signs(self._text, start, end)]
         else:
@@ -314,14 +315,14 @@ class _Cut:
 def _divided(
     start: int, end: int, ends: Sequence[int], level: int
 ) -> Iterator[tuple[int, int, int]]:
-    """(start, end, what it ends with) of the pieces between some places."""
+    """(start, end, final boundary) of the pieces between some places."""
     inner = sorted({place for place in ends if start < place < end})
     for first, stop in pairwise([start, *inner, end]):
         yield first, stop, PART if stop == end else level
 
 
 def _between_signs(text: str, start: int, end: int) -> int:
-    """About the middle of a span, where no sign is taken apart if that can be helped."""
+    """Near the middle of a span, if possible without splitting a glyph."""
     middle = (start + end) // 2
     for place in range(middle, min(middle + 8, end)):
         if not unicodedata.combining(text[place]) and not {text[place], text[place - 1]} & set(
@@ -337,7 +338,7 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
     while first < len(units):
         stop, total = first, sum(unit.tokens for unit in units[begin:first])
         if begin < first and total + units[first].tokens > room:
-            begin = first  # no room for the sentence before
+            begin = first  # no room for the previous sentence
             continue
         while stop < len(units) and total + units[stop].tokens <= room:
             total += units[stop].tokens
@@ -352,7 +353,7 @@ def _filled(units: Sequence[_Unit], room: int) -> Iterator[tuple[int, int]]:
 
 
 def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: int) -> int:
-    """Where a passage ends that could go on to `stop`: the strongest end in its second half."""
+    """The strongest boundary in the second half of a passage that may extend to `stop`."""
     best, total = stop, sum(unit.tokens for unit in units[begin:stop])
     for end in range(stop - 1, first, -1):
         total -= units[end].tokens
@@ -364,13 +365,13 @@ def _best_end(units: Sequence[_Unit], begin: int, first: int, stop: int, room: i
 
 
 def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
-    """Whether a unit is a whole sentence, and short enough to stand in two passages."""
+    """True if a unit is a whole sentence that is short enough to be in two passages."""
     begins = last == 0 or units[last - 1].ending <= SENTENCE
     return begins and units[last].ending <= SENTENCE and units[last].tokens * SHARE <= room
 
 
 def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
-    """A text by its headings; white space alone is no section, and goes to the one before."""
+    """Split a text by its headings; white space alone is joined to the previous section."""
     found = list[_Section]()
     starts = [0, *(part.start for part in parts), len(text)]
     above = [Part(0), *parts]
@@ -379,7 +380,7 @@ def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
             continue
         own, last = tuple(part.headings), found[-1] if found else None
         if last is not None and (own == last.headings or not text[start:end].strip()):
-            if part.anchor:  # a page ends nothing
+            if part.anchor:  # a page does not end a section
                 last.inner.append(start)
             found[-1] = _Section(last.start, end, last.headings, last.inner)
         elif last is not None and not text[last.start : last.end].strip():

@@ -1,4 +1,4 @@
-"""Names and texts inside SQL, quoted."""
+"""Quoting of names and texts in SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def identifier(name: str) -> str:
-    """A column's or table's name.
+    """Quote a column's or table's name.
 
     >>> print(identifier('odd "name'))
     "odd ""name"
@@ -15,12 +15,12 @@ def identifier(name: str) -> str:
 
 
 def one_file(path: str) -> str:
-    """A path as DuckDB's readers take it when it is to mean this file and no pattern."""
+    """Escape a path so that DuckDB's readers don't treat it as a pattern."""
     return literal(re.sub(r"[*?[]", r"[\g<0>]", path))
 
 
 def literal(text: str) -> str:
-    """A string.
+    """Quote a string.
 
     >>> print(literal("it's"))
     'it''s'

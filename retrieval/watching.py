@@ -1,4 +1,4 @@
-"""Watching: when files below some folders have changed, and no more change for a moment."""
+"""Watching folders for changes, reported once they have ceased for a moment."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from time import monotonic, sleep
 from slimdex.indexes.errors import InputError
 
 CALM_MS = 1000
-"""So long nothing may change before the changes are told: many come together."""
+"""Time without changes before they are reported: many come together."""
 LONGEST_MS = 15_000
-"""So long they are gathered where something changes all the time."""
+"""Maximum time before changes are reported if they never cease."""
 TICK_MS = 1000
 LOOK_SECONDS = 600
-"""After so long without a change one is supposed: what links lead to is not watched, and systems
-drop changes that are too many."""
+"""Time without changes after which one is assumed: targets of links are not watched, and systems
+drop events if there are too many."""
 IGNORES = ".gitignore"
 
 
 def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
-    """Every second or so whether something has changed; the first time, what is there is new.
+    """Yield about every second whether something has changed; True the first time.
 
     Parameters
     ----------
-    places : folders, with all that is below them, and files.
-    index : a folder whose changes do not count.
+    places : folders, with everything below, and files.
+    index : a folder whose changes are ignored.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
 
 
 def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
-    """At first True, from then on nothing is missed; then whether something has changed."""
+    """Yield True once watching has begun; then whether something has changed."""
     if not folders:
         yield True
         while True:
@@ -85,7 +85,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
 
 
 def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
-    """Whether a change of a file can change what is read of the folders.
+    """True if a change of a file can affect what is read of the folders.
 
     >>> notes = Path("/notes")
     >>> [counts(notes / p, [notes], notes / "x") for p in ("a.md", ".git/HEAD", "x/codes")]

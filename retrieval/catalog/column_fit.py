@@ -1,7 +1,7 @@
-"""Fit: a Python value as DuckDB's client takes it for a column of some type.
+"""Conversion of Python values to those that DuckDB's client accepts for a column's type.
 
-A text is read as the column's type, an ISO date in a column of DATE for example, and base64 in one
-of BLOB, which is how a document is written as JSON. No value is rounded or cut to fit.
+Text is parsed as the column's type: an ISO date for DATE, base64 for BLOB, as in documents written
+as JSON. Values are never rounded or truncated.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import written
 
 SHOWN_BITS = 256
-"""Bits of a whole number that a message shows: Python refuses to write out much larger ones."""
+"""Largest bit length of a whole number that messages print: Python refuses much larger ones."""
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)")
 NUMBER = re.compile(WHOLE.pattern + r"(\.\d+)?([eE][+-]?\d+)?")
-"""A number without zeros before it, which may be a part of a name."""
+"""A number without leading zeros, which might be part of a name."""
 BITS = {"tinyint": 8, "smallint": 16, "integer": 32, "bigint": 64, "hugeint": 128}
-"""Bits of the types of whole numbers, whose unsigned ones have a "u" before their names."""
+"""Bits of the signed whole-number types; unsigned types prepend "u"."""
 DIGITS = 38
-"""The most that a DECIMAL can have: beyond its fraction, digits are rounded."""
+"""Most digits of a DECIMAL; fractions beyond are rounded."""
 MOMENT_STEPS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000}
-"""Microseconds between the moments of a type that has no finer ones."""
+"""Microseconds per tick of the coarser timestamp types."""
 FINER = {"DATE": "TIMESTAMP", "TIMESTAMP_": "TIMESTAMP", "DECIMAL": f"DECIMAL({DIGITS}, 10)"}
-"""The beginning of a type's name, and a type that holds more of the same."""
+"""Prefix of a type's name -> a type of higher precision."""
 Fit = Callable[[Any], Any]
 
 
 class MisfitError(ValueError):
-    """A value that is not of a column's type."""
+    """A value that does not fit its column's type."""
 
 
 def as_stored(value: Any, type_: str) -> Any:
-    """A value as DuckDB's client takes it for a column of this type.
+    """Convert a value for a column of this type.
 
     Raises
     ------
     MisfitError
-        If it is not of the type.
+        If it does not fit the type.
     InputError
-        If it is of no type that a column has.
+        If no column type can hold it.
 
     >>> as_stored("2024-12-31", "TIMESTAMP"), as_stored(["7", 8], "BIGINT[]")
     (datetime.datetime(2024, 12, 31, 0, 0), [7, 8])
@@ -63,7 +63,7 @@ def as_stored(value: Any, type_: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as a message has it."""
+    """Format a value for a message."""
     if isinstance(value, int) and value.bit_length() >= SHOWN_BITS:
         return f"a number of {value.bit_length()} bits"
     text = repr(value) if isinstance(value, str | list | dict) else str(value)
@@ -72,12 +72,12 @@ def shown(value: Any) -> str:
 
 @lru_cache(4096)
 def _fit(type_: str) -> Fit:
-    with duckdb.connect() as scratch:  # duckdb's own default one would keep its threads for good
+    with duckdb.connect() as scratch:  # duckdb's default connection would keep its threads
         return _or_none(_fit_of(scratch.sqltype(type_)))
 
 
 def _fit_of(type_: Any) -> Fit:
-    """The function for a type as DuckDB has parsed it."""
+    """Return the converter for a type parsed by DuckDB."""
     kind = "json" if str(type_) == "JSON" else str(type_.id)
     if kind in ("list", "array"):
         length = type_.children[1][1] if kind == "array" else None
@@ -176,7 +176,7 @@ def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
 
 
 def _moment(step: int, value: Any) -> datetime:
-    """In UTC, if it says its zone: what DuckDB would do depends on the machine's."""
+    """Convert to UTC if a zone is given: DuckDB's own result depends on the machine's zone."""
     if isinstance(value, str):
         value = _read(value, datetime.fromisoformat, "TIMESTAMP")
     elif not isinstance(value, datetime):
@@ -198,7 +198,7 @@ def _day(value: Any) -> date:
 
 
 def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
-    """A value of a Python type, or a text that DuckDB can make one of."""
+    """Accept a value of a Python type, or text that DuckDB can convert to it."""
     return _read(value, read, name) if isinstance(value, str) else _is(type_, value)
 
 
@@ -211,7 +211,7 @@ def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
 
 @lru_cache(4096)
 def _read_by_duckdb(text: str, type_: str) -> Any:
-    """What it reads beyond ISO's ways, and years that Python has not, which come back as text."""
+    """Parse text that Python can't: DuckDB's other formats and years beyond Python's range."""
     sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
     with duckdb.connect() as scratch:
         found = scratch.execute(sql, [text]).fetchall()
@@ -221,12 +221,12 @@ def _read_by_duckdb(text: str, type_: str) -> Any:
 
 
 def misfits(type_: str) -> str:
-    """A condition in SQL: a text `value` is not of a type, or would lose something in it."""
+    """SQL condition: the text `value` does not fit a type, or would lose precision in it."""
     if type_ == "BLOB":
         return "TRY(from_base64(value)) IS NULL"
     wrong = f"TRY_CAST(value AS {type_}) IS NULL"
     if type_ in ("DATE", "TIME") or type_.startswith("TIMESTAMP"):
-        wrong += r" OR NOT regexp_matches(value, '\d')"  # "infinity" is no day
+        wrong += r" OR NOT regexp_matches(value, '\d')"  # "infinity" is not a date
     if type_ == "TIME":
         return f"{wrong} OR TRY_CAST(value AS DATE) IS NOT NULL"
     if type_.lower().removeprefix("u") in BITS:
@@ -238,7 +238,7 @@ def misfits(type_: str) -> str:
 
 
 def _timedelta(text: str) -> Any:
-    """As Python writes it, too: "3 days, 0:00:02"."""
+    """Parse an interval, also as Python writes it: "3 days, 0:00:02"."""
     return _read_by_duckdb(text.replace(",", ""), "INTERVAL")
 
 
@@ -251,7 +251,7 @@ def _is(type_: type | tuple[type, ...], value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _json(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)  # truth as DuckDB has it
+    return str(value).lower() if isinstance(value, bool) else str(value)  # as DuckDB does
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Database: one DuckDB file, a connection for whoever writes and cursors for threads that read."""
+"""Database: one DuckDB file, a connection for the writer and cursors for reading threads."""
 
 from __future__ import annotations
 
@@ -37,24 +37,23 @@ from .folder_lock import FolderLock
 from .journal import Journal
 
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""What a reader is told who may not write."""
+"""Errors of a reader without write permission."""
 PATIENCE = 1.0
-"""Seconds that a reader waits for another one to put back what a crash has left."""
+"""Seconds that a reader waits while another one recovers from a crash."""
 
 
 class RenumberedError(Exception):
-    """The rows asked for have other numbers by now: search again."""
+    """The requested rows were renumbered: search again."""
 
 
 class Database:
-    """A DuckDB file of which one process writes, alone, or any number of processes read.
+    """A DuckDB file that either one process writes or any number of processes read.
 
-    The folder is locked, too: while the file is replaced by another, DuckDB's own lock on it
-    keeps nobody out.
+    The folder is locked too: while the file is being replaced, DuckDB's lock on it excludes nobody.
 
     Attributes
     ----------
-    epoch : grows when `replace_with` puts another file in this one's place.
+    epoch : incremented when `replace_with` replaces the file.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -64,10 +63,10 @@ class Database:
         self.read_only = read_only
         self._replacing = SharedLock()
         self._writer: int | None = None
-        self._failed: duckdb.DuckDBPyConnection | None = None  # it refuses everything
+        self._failed: duckdb.DuckDBPyConnection | None = None  # rejects all statements
         self._idle = deque[duckdb.DuckDBPyConnection]()
         self._held = list[int]()  # a writer's descriptor of the file
-        finalize(self, _close, self._held)  # if nobody closes it
+        finalize(self, _close, self._held)  # if `close` is never called
         self._lock = FolderLock(path.parent, read_only=read_only)
         try:
             self._connect()
@@ -86,7 +85,7 @@ class Database:
             if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
                 raise disk_error(self.path, error) from error
             raise CorruptError(
-                f"{self.path}: no slimdex catalog, or damaged ({one_line(error)})"
+                f"{self.path}: not a slimdex catalog, or damaged ({one_line(error)})"
             ) from error
         try:
             self._connection = self._base.cursor()
@@ -103,7 +102,7 @@ class Database:
                 self._save_journal()
 
     def _enter(self) -> None:
-        """Lock the folder, and see to it that the file is what was committed."""
+        """Lock the folder and restore the committed state of the file."""
         if not self.read_only:
             self._lock.acquire()
             self._restore()
@@ -115,13 +114,13 @@ class Database:
                 self._restore()
             try:
                 return self._lock.acquire()
-            except InUseError:  # perhaps another reader puts things back
+            except InUseError:  # another reader may be recovering
                 if not recovering or monotonic() > end:
                     raise
                 sleep(PATIENCE / 100)
 
     def _restore(self) -> None:
-        """Undo what was not committed, and leave nothing in caches that others will build on."""
+        """Undo uncommitted changes, and flush caches that later writes rely on."""
         if not self.path.exists():
             return
         for path in (self._journal.log, self.path, self.path.parent):
@@ -129,7 +128,7 @@ class Database:
                 sync(path)
         try:
             self._journal.restore()
-        except OSError as error:  # DuckDB will say whether it can be read as it is
+        except OSError as error:  # DuckDB will report if it can't read the file as it is
             if not self.read_only or error.errno not in NOT_ALLOWED:
                 raise
 
@@ -149,15 +148,15 @@ class Database:
             self._connection.close()
             self._base.close()
         finally:
-            _close(self._held)  # last: it lets go of DuckDB's lock, too
+            _close(self._held)  # last: closing also releases DuckDB's lock
 
     def ensure_open(self) -> None:
-        """Try again what a failing disk has prevented; raises `OSError` if it still does.
+        """Reopen the file after a disk failure; raises `OSError` if the disk still fails.
 
         Raises
         ------
         InputError
-            If it was closed, or is a writer's that another process has opened.
+            If it was closed, or belongs to a writer in the process that this one was forked from.
         """
         if self._is_forked_writer:
             raise InputError(
@@ -168,21 +167,21 @@ class Database:
             raise InputError(f"{self.path.parent} was closed; expected an open collection")
         if not self.is_usable:
             with self._replacing.exclusive():
-                if not self.is_usable and self._writer is None:  # who writes will find out
+                if not self.is_usable and self._writer is None:  # the writer will find out
                     self._connect_again()
 
     @property
     def is_usable(self) -> bool:
-        """Whether the file is open, and DuckDB did not give it up after an error."""
+        """True if the file is open and DuckDB has not invalidated it after an error."""
         return self._open and self._failed is not self._base
 
     @property
     def _is_forked_writer(self) -> bool:
-        """Whether this is a copy in another process, which must leave the file to its writer."""
+        """True in a fork of the writer's process, which must not touch the file."""
         return not self.read_only and os.getpid() != self._process
 
     def close(self) -> None:
-        """Let go of the file, once nobody reads."""
+        """Close the file once all reads have ended."""
         if self._is_forked_writer:
             return
         with self._replacing.exclusive():
@@ -195,15 +194,15 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing, on disk when it ends. Other threads see what was before.
+        """Commit atomically and durably; other threads see the state before it until then.
 
         Raises
         ------
         InputError
-            If the folder was moved, or another has taken its place.
+            If the folder was moved or replaced.
         OSError
-            If the disk failed. The file was closed then, if that can be, and opened again: the
-            tables say whether the journal had the transaction already.
+            If the disk failed. The file is then reopened if possible; the tables show whether the
+            transaction had already reached the journal.
         """
         self.ensure_open()
         self.check_place()
@@ -213,33 +212,32 @@ class Database:
             self._connection.execute("BEGIN TRANSACTION")
             yield
             committing = True
-            self._connection.execute("SELECT 1")  # after an error COMMIT would undo all, silently
+            self._connection.execute("SELECT 1")  # after an error, COMMIT would silently undo all
             self._connection.execute("COMMIT")
             self._writer = None
-            sync(self.path.parent)  # for the log's name: DuckDB leaves it to the system
+            sync(self.path.parent)  # the log's name, which DuckDB does not sync
             self._save_journal()
         except BaseException as error:
-            with suppress(duckdb.Error):  # the error that led here says more
+            with suppress(duckdb.Error):  # the original error says more
                 self._connection.execute("ROLLBACK")
             self._writer = None
             if committing or isinstance(error, (*DISK_ERRORS, OSError)):
-                with suppress(Exception):  # what the journal does not have is undone; and
-                    self._reopen()  # after some errors DuckDB refuses everything else
+                with suppress(Exception):  # undo what the journal lacks; also, after some errors
+                    self._reopen()  # DuckDB rejects all further statements
             if isinstance(error, DISK_ERRORS):
                 raise disk_error(self.path, error) from error
             raise
         self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Move what was committed from the log into the file, where DuckDB's checksums are.
+        """Move committed changes from the log into the file, which has DuckDB's checksums.
 
-        Another thread's query may be in the way, or the disk full: then it is done after a later
-        commit, or when the file is closed.
+        If another thread's query or a full disk prevents it, a later commit or `close` does it.
         """
         try:
             self._checkpoint_alone()
-        except duckdb.FatalException:  # DuckDB refuses everything else until it is opened again,
-            with suppress(Exception):  # and another checkpoint would fail, too
+        except duckdb.FatalException:  # DuckDB rejects everything until the file is reopened,
+            with suppress(Exception):  # and another checkpoint would fail too
                 self._reopen()
         except (duckdb.Error, OSError):
             pass
@@ -250,7 +248,7 @@ class Database:
             self._journal.remove()
 
     def _save_journal(self) -> None:
-        """What a checkpoint will write over, and how far the log is committed."""
+        """Save the blocks that a checkpoint will overwrite, and the committed length of the log."""
         if not self._journal.log.exists():
             return
         ((block_bytes,),) = self._connection.execute(
@@ -266,41 +264,40 @@ class Database:
     def _connect_again(self) -> None:
         if self._open:
             self._disconnect()
-        self.path.stat()  # DuckDB would make an empty one
+        self.path.stat()  # DuckDB would create an empty file
         self._connect()
 
     def check_place(self) -> None:
-        """Raise `InputError` if another folder, or none, has this one's place, or it is closed."""
+        """Raise `InputError` if this is closed, or its folder was moved or replaced."""
         self.ensure_open()
         self._lock.check_place()
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread's transaction has begun and not ended."""
+        """True while this thread's transaction is open."""
         return self._writer is not None
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Change something, as the one writer; what is outside of a transaction does not last."""
+        """Execute a change as the writer; outside of a transaction it is not durable."""
         self._connection.execute(sql, list(values))
 
     @contextmanager
     def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor for this thread, on the file of that epoch.
+        """A cursor for this thread, on the file of the given epoch.
 
         Raises
         ------
         RenumberedError
-            If another file has taken its place.
+            If the file has been replaced.
         CorruptError
-            If what is read is damaged.
+            If damaged data were read.
         UnreadableError
-            If the disk or the memory failed. After an error that DuckDB does not recover from, the
-            next call opens the file again.
+            If the disk or memory failed. The next call reopens the file if necessary.
         """
         base = self._base
         try:
             if self._writer == threading.get_ident():
-                yield self._connection  # sees what this transaction has done
+                yield self._connection  # sees this transaction's changes
                 return
             self.ensure_open()
             with self._replacing.shared():
@@ -316,21 +313,21 @@ class Database:
             if isinstance(error, duckdb.FatalException):
                 self._failed = base
             raise self._read_error(error) from error
-        except OSError as error:  # it could not be opened again
+        except OSError as error:  # reopening failed
             raise UnreadableError(str(error)) from error
 
     def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
-        """All rows of a query; DuckDB's checksums are tried as it reads."""
+        """All rows of a query; DuckDB verifies checksums as it reads."""
         with self.reading(epoch) as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
     def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
-        """All rows of a query as a `pyarrow.Table`, for who has pyarrow."""
+        """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
         with self.reading(epoch) as cursor:
             return cursor.sql(sql, params=list(values)).to_arrow_table()
 
     def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
-        """The columns of a query by name, (n,) each."""
+        """Columns of a query by name, each (n,)."""
         with self.reading() as cursor:
             found: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
         return found
@@ -342,10 +339,10 @@ class Database:
 
     @contextmanager
     def attached(self, name: str) -> Iterator[Path]:
-        """A new, empty file beside this one, under a name for SQL; whole on disk at the end."""
+        """Attach a new, empty file beside this one, under a name for SQL; durable at the end."""
         new = self.path.with_name(self.path.name + NEW)
         for end in SIDE_FILES:
-            new.with_name(new.name + end).unlink(missing_ok=True)  # a crash can leave some
+            new.with_name(new.name + end).unlink(missing_ok=True)  # left by a crash
         try:
             self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
             yield new
@@ -353,7 +350,7 @@ class Database:
             self.execute(f"DETACH {name}")
         except BaseException as error:
             with suppress(Exception):
-                self._reopen()  # which detaches it, too
+                self._reopen()  # which also detaches it
             with suppress(OSError):
                 new.unlink(missing_ok=True)
             if isinstance(error, DISK_ERRORS):
@@ -361,7 +358,7 @@ class Database:
             raise
 
     def replace_with(self, new: Path) -> None:
-        """Let another file take this one's place, in one step, while nobody reads."""
+        """Atomically replace this file with another, while nobody reads."""
         self.check_place()
         sync(new)
         with self._replacing.exclusive():
@@ -371,7 +368,7 @@ class Database:
                 self._disconnect()
                 if self._journal.log.exists():  # it would be applied to the new file
                     raise OSError(f"{self._journal.log}: DuckDB could not write it back")
-                self._journal.remove()  # it is of this file
+                self._journal.remove()  # it belongs to this file
                 sync(self.path.parent)
                 os.replace(new, self.path)
                 self.epoch += 1

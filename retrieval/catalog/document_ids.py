@@ -1,7 +1,7 @@
-"""DocumentIds and DocumentOrigins: which row has an id, and where each document came from.
+"""DocumentIds and DocumentOrigins: rows by id, and where each document came from.
 
-An origin is a digest of the place, 32 characters, a "/", and a stamp that changes when the file
-does; no stamp where that can't be known. See `sources.origins`, which writes them.
+An origin is a digest of the place (32 characters), "/", and a stamp that changes with the file, or
+none if unknown. `sources.origins` writes them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from .passages_table import PassagesTable
 from .schema import LIVE
 
 ASKED_AT_ONCE = 65_536
-"""Ids looked up in one query."""
+"""Ids per query."""
 PLACE = "left(slimdex_origin, 32)"
-"""Digests of places have so many characters. (DuckDB 2.0.0 fails on `split_part` of a column in
-which all is NULL.)"""
+"""The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
 
 
 class DocumentIds:
-    """The ids in the table of documents."""
+    """Ids in the table of documents."""
 
     def __init__(
         self, database: Database, columns: MetadataColumns, passages: PassagesTable
@@ -37,7 +36,7 @@ class DocumentIds:
         self._database, self._columns, self._passages = database, columns, passages
 
     def by_row(self, stop: int) -> list[str]:
-        """The ids of the documents of rows 0 .. stop, deleted ones included, a row each."""
+        """Ids of the documents of rows 0 .. stop, including deleted ones, one per row."""
         rows = self._database.fetch(
             """SELECT id, len(starts) FROM documents LEFT JOIN passages USING ("row")
             WHERE "row" < ? ORDER BY "row" """,
@@ -46,7 +45,7 @@ class DocumentIds:
         return [id for id, count in rows for _ in range(count or 1)]
 
     def of(self, rows: Rows, epoch: int | None = None) -> list[str]:
-        """The ids of some documents (n,), which are in order."""
+        """Ids of documents, given their rows (n,) in ascending order."""
         found = self._database.fetch(
             """SELECT id FROM documents WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
@@ -56,7 +55,7 @@ class DocumentIds:
         return [id for (id,) in found]
 
     def between(self, start: int, stop: int) -> tuple[str, str]:
-        """The ids of the first and the last document that has some of the rows start .. stop."""
+        """Ids of the first and the last document with rows in start .. stop."""
         rows = [self._passages.first_row(start), self._passages.first_row(stop - 1)]
         found = self._database.fetch(
             """SELECT id FROM documents WHERE "row" IN (?, ?) ORDER BY "row" """, rows
@@ -64,18 +63,18 @@ class DocumentIds:
         return found[0][0], found[-1][0]
 
     def rows(self, ids: Sequence[str]) -> Rows:
-        """Live rows of the given ids, in order; raises `InputError` for an unknown one."""
+        """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
         return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
 
     def row_by_id(self, ids: Sequence[str], epoch: int | None = None) -> dict[str, int]:
-        """Id -> its live row.
+        """Map ids to their live rows.
 
         Raises
         ------
         InputError
-            If one is unknown.
+            If an id is unknown.
         RenumberedError
-            If the rows are of another epoch.
+            If the epoch has passed.
         """
         known = dict(self._live(ids, epoch))
         if unknown := [id for id in ids if id not in known]:
@@ -83,31 +82,31 @@ class DocumentIds:
         return known
 
     def known(self, ids: Sequence[str]) -> dict[str, int]:
-        """Id -> its live row, for those that a document has."""
+        """Map those ids that exist to their live rows."""
         return dict(self._live(ids))
 
     def _live(self, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
-        """(id, row) of the live documents that have one of the ids."""
-        # A join with the table's own staged rows would read every text; a list of ids does not.
+        """Rows (id, row) of the live documents with these ids."""
+        # A join with the staged rows would read every text; a list of ids does not.
         sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [part], epoch)]
 
     def made_up(self, prefix: str) -> dict[str, int]:
-        """Rows of the live documents whose ids are a prefix, a colon and a number, by id."""
+        """Map generated ids (prefix, colon, number) of live documents to their rows."""
         found = self._database.fetch(
             f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
         )
         return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
 
     def replaced(self, first_row: int) -> Rows:
-        """Live rows whose id comes again from first_row on."""
+        """Live rows whose id occurs again from first_row on."""
         again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
         rows = [row for _, row in self._live([id for (id,) in again])]
         return np.array(sorted(rows), dtype=np.int64)
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
-        """An id that stands twice among the rows from first_row on, with two of its rows."""
+        """An id that occurs twice from first_row on, with two of its rows."""
         found = self._database.fetch(
             """SELECT id, min("row") AS one, max("row") FROM documents WHERE "row" >= ?
             GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
@@ -116,8 +115,9 @@ class DocumentIds:
         return found[0] if found else None
 
     def unchanged(self, start: int, stop: int) -> tuple[Rows, Rows]:
-        """Documents of start .. stop, in order, that are in every column as the live one of the
-        same id; and the row of that one."""
+        """Rows of the documents start .. stop that equal the live document of the same id in every
+        column, and the rows of those.
+        """
         columns = ["title", "text", *self._columns.types]
         found = []
         for part in batches(stop, ASKED_AT_ONCE, start):
@@ -133,10 +133,10 @@ class DocumentIds:
         return pairs[:, 0], pairs[:, 1]
 
     def _alike(self, ids: Sequence[str], rows: slice, columns: Sequence[str]) -> list[Any]:
-        """(id, row, row of the live document) of those that have the same in these columns."""
+        """Rows (id, row, live row) of documents equal to the live one in these columns."""
         own = [identifier(column) for column in columns]
         same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
-        # A join with the whole table would read every text; one with the rows of known ids doesn't.
+        # A join with the whole table would read every text; one with known ids does not.
         return self._database.fetch(
             f"""WITH old AS MATERIALIZED (
                 SELECT id, "row", {", ".join(own)} FROM {LIVE}
@@ -150,34 +150,34 @@ class DocumentIds:
 
 
 class DocumentOrigins:
-    """Where each document came from, a column of the table of documents."""
+    """Origins of documents, a column of the table of documents."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def known(self, place: str) -> set[str]:
-        """The origins of the live documents of a place."""
+        """Origins of the live documents of a place."""
         found = self._database.fetch(
             f"SELECT DISTINCT slimdex_origin FROM {LIVE} WHERE {PLACE} = ?", [place]
         )
         return {origin for (origin,) in found}
 
     def count(self, place: str) -> int:
-        """How many live documents are of a place."""
+        """Number of live documents of a place."""
         ((count,),) = self._database.fetch(
             f"SELECT count(*) FROM {LIVE} WHERE {PLACE} = ?", [place]
         )
         return int(count)
 
     def is_of_others(self, id: str, place: str) -> bool:
-        """Whether a live document has an id, and is known to come from another place."""
+        """True if a live document has the id and is known to come from another place."""
         found = self._database.fetch(
             f"SELECT 1 FROM {LIVE} WHERE id = ? AND {PLACE} <> ?", [id, place]
         )
         return bool(found)
 
     def pending_places(self, first_row: int) -> set[str]:
-        """Of the documents from `first_row` on; "" where one has no origin."""
+        """Places of the documents from `first_row` on; "" if unknown."""
         found = self._database.fetch(
             f"SELECT DISTINCT coalesce({PLACE}, '') FROM documents WHERE \"row\" >= ?", [first_row]
         )
@@ -186,8 +186,9 @@ class DocumentOrigins:
     def missing(
         self, places: Sequence[str], current: Sequence[str], first_row: int
     ) -> list[tuple[int, str, str]]:
-        """Row, id and place of the live documents of some places that have none of the `current`
-        origins, and whose id no document from `first_row` on has."""
+        """Row, id and place of the live documents of `places` that have none of the `current`
+        origins, and whose id does not recur from `first_row` on.
+        """
         return self._database.fetch(
             f"""SELECT "row", id, {PLACE} FROM {LIVE}
             WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
@@ -197,7 +198,7 @@ class DocumentOrigins:
         )
 
     def adopt(self, new: Rows, old: Rows) -> None:
-        """Documents take the origins of others that are the same, where these have one."""
+        """Give documents the origins of identical others, where these have one."""
         self._database.execute(
             """UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
                 SELECT old, slimdex_origin
@@ -209,9 +210,9 @@ class DocumentOrigins:
         )
 
     def forget_stamps(self, first_row: int) -> None:
-        """Of the documents before `first_row` that are of the same files as one from there on.
+        """Remove the stamps of documents before `first_row` that share a file with later ones.
 
-        Those are to be dropped: the files have to be read again.
+        Those later documents will be dropped, so their files must be read again.
         """
         self._database.execute(
             f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE "row" < ?
@@ -220,7 +221,8 @@ class DocumentOrigins:
         )
 
     def moved(self, first_row: int, gone: Rows) -> int:
-        """How many of the documents that go come again from `first_row` on, under another id."""
+        """Number of the documents to delete whose content recurs from `first_row` on under another
+        id."""
         ((count,),) = self._database.fetch(
             f"""WITH old AS (
                 SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM documents

@@ -1,4 +1,4 @@
-"""DocumentsTable: the documents with the user's columns, which a condition can be asked of."""
+"""DocumentsTable: documents with the user's columns, on which conditions are evaluated."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .passages_table import Cut, DocumentRows, PassagesTable
 from .where.condition import SlowConditionError, checked, limited, refusal
 
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
-"""Types that Arrow, or Parquet after it, has no room for."""
+"""Types that Arrow or Parquet can't represent."""
 COLUMNS_AT_ONCE = 500
-"""Columns read in one query: it takes memory for 2,048 values of each, several times."""
+"""Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 
 
 class DocumentsTable:
-    """The table of documents in a catalog, each called by its first row."""
+    """The table of documents in a catalog; a document is identified by its first row."""
 
     def __init__(
         self, database: Database, columns: MetadataColumns, passages: PassagesTable
@@ -39,10 +39,10 @@ class DocumentsTable:
         self._database, self._columns, self._passages = database, columns, passages
 
     def insert(self, first_row: int, documents: Sequence[Document]) -> None:
-        """Documents as rows first_row, first_row + 1, ...
+        """Insert documents as rows first_row, first_row + 1, ...
 
-        Metadata become columns: new ones by the types of their values. A value that is not of its
-        column's type makes it wider where that loses nothing.
+        Metadata become columns, new ones typed by their values. A value that does not fit its
+        column widens the column if that loses nothing.
         """
         metadata = [by_lower_name(document) for document in documents]
         self._columns.ensure(types_of(metadata, self._columns.settled))
@@ -74,7 +74,7 @@ class DocumentsTable:
     def _stored(
         self, column: str, values: Sequence[Any], documents: Sequence[Document]
     ) -> tuple[str, list[Any]]:
-        """A column's type, which may be wider by then, and its values as DuckDB takes them."""
+        """Return a column's type, possibly widened, and its values converted for DuckDB."""
         stored, type_ = list[Any](), self._columns.types[column]
         for document, value in zip(documents, values, strict=True):
             try:
@@ -102,11 +102,11 @@ class DocumentsTable:
         return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
 
     def make_room(self, cut: DocumentRows, first: int) -> None:
-        """Number the documents from `first` on, a row each so far, as they are cut.
+        """Renumber the documents from `first` on, so far one row each, for their passages.
 
         Parameters
         ----------
-        cut : the documents that have several rows, by the rows that they are to have.
+        cut : documents with several rows, by their new rows.
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
@@ -120,14 +120,14 @@ class DocumentsTable:
         )
 
     def read(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
-        """The documents of the given rows, by row.
+        """Read documents by their rows.
 
         Raises
         ------
         RenumberedError
-            If the rows are of another epoch.
+            If the epoch has passed.
         CorruptError
-            If what a column says is JSON is none, or two documents have the same row.
+            If a JSON column holds invalid JSON, or two documents have the same row.
         """
         columns = self._columns.committed
         found = self._values(["id", "title", "text", *columns], rows, epoch)
@@ -138,7 +138,7 @@ class DocumentsTable:
                 for row, (id, title, text, *own) in found.items()
             }
             return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
-        except InputError as error:  # none that we have written
+        except InputError as error:  # not written by slimdex
             raise CorruptError(f"{self._database.path}: {error}") from error
 
     def _values(
@@ -160,7 +160,8 @@ class DocumentsTable:
 
         Parameters
         ----------
-        live : whether documents that are deleted are left out.
+        live : bool, default False
+            Omit deleted documents.
         """
         columns = ["row", "id", "title", "text", *self._columns.committed]
         which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
@@ -174,15 +175,15 @@ class DocumentsTable:
         return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
 
     def arrow(self, rows: Rows, epoch: int | None = None) -> Any:
-        """Id, title, text and the user's columns of some documents (n,), which are in order.
+        """Id, title, text and the user's columns of documents, given their rows (n,) in order.
 
-        A `pyarrow.Table`, for who has pyarrow. JSON, UUID and those of
-        `NOT_IN_ARROW` are texts in it.
+        Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
+        text.
 
         Raises
         ------
         RenumberedError
-            If the rows are of another epoch.
+            If the epoch has passed.
         """
         types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | self._columns.committed
         read = [
@@ -203,7 +204,7 @@ class DocumentsTable:
         return whole
 
     def contents(self, start: int, stop: int) -> list[str]:
-        """What is encoded of the rows start .. stop."""
+        """Texts to encode of the rows start .. stop."""
         first = self._passages.first_row(start)
         rows = self._database.fetch(
             'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
@@ -219,11 +220,12 @@ class DocumentsTable:
     def named_contents(
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """Id and what is encoded, of each row of the documents that begin in start .. stop.
+        """Id and text to encode of each row of the documents that begin in start .. stop.
 
         Parameters
         ----------
-        live : whether documents that are deleted are left out.
+        live : bool, default False
+            Omit deleted documents.
         """
         which = " AND NOT deleted" if live else ""
         rows = self._database.fetch(
@@ -237,7 +239,7 @@ class DocumentsTable:
             yield from ((id, each) for each in own)
 
     def contents_of(self, documents: Rows) -> list[str]:
-        """What is encoded of each row of some documents, which are in order."""
+        """Texts to encode of each row of documents, given in order."""
         rows = self._database.fetch(
             """SELECT "row", title, text FROM documents
             WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
@@ -249,7 +251,7 @@ class DocumentsTable:
         return found
 
     def whole(self, rows: Sequence[int]) -> dict[int, Passage]:
-        """Row -> the one passage that each of some documents is."""
+        """Map documents to the single passage that each consists of."""
         found = self._database.fetch(
             """SELECT "row", title, length(text) FROM documents
             WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
@@ -258,7 +260,7 @@ class DocumentsTable:
         return {row: Passage(0, length, title) for row, title, length in found}
 
     def longer(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
-        """Row, title and text of the documents start .. stop that have more bytes, in order."""
+        """Row, title and text of the documents start .. stop longer than `bytes`, in order."""
         return self._database.fetch(
             'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
             'AND strlen(title) + strlen(text) > ? ORDER BY "row"',
@@ -266,7 +268,7 @@ class DocumentsTable:
         )
 
     def has_text(self, first_row: int) -> bool:
-        """Whether a document from first_row on has a text or a title."""
+        """True if a document from first_row on has a text or a title."""
         found = self._database.fetch(
             """SELECT 1 FROM documents
             WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
@@ -275,9 +277,9 @@ class DocumentsTable:
         return bool(found)
 
     def characters(self, start: int, stop: int, most: int) -> int:
-        """Characters of the rows start .. stop, of each at most so many.
+        """Characters of the rows start .. stop, counting at most `most` per row.
 
-        Of a document that is cut, all of the text counts, and of its passages no overlap.
+        For a document that is cut, its whole text counts, without the overlaps of passages.
         """
         ((found,),) = self._database.fetch(
             """SELECT coalesce(sum(least(
@@ -289,16 +291,15 @@ class DocumentsTable:
         return int(found)
 
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
-        """Documents of rows 0 .. stop that a DuckDB expression holds for, deleted ones included.
+        """Documents of rows 0 .. stop that satisfy a DuckDB expression, in order, including deleted
+        ones.
 
-        They are in order.
-
-        Anything but an expression over the columns is refused: see `where.checked`.
+        Only an expression over the columns is allowed: see `where.checked`.
 
         Raises
         ------
         RenumberedError
-            If the rows are of another epoch.
+            If the epoch has passed.
         """
         names = (*OWN_COLUMNS[1:4], *self._columns.committed)
         where = checked(where, names)
@@ -317,7 +318,7 @@ class DocumentsTable:
 
 
 def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
-    """Which document has a value that its column can't hold, to be put before an error."""
+    """Name the document whose value its column can't hold, as the start of an error message."""
     with duckdb.connect() as scratch:  # an error must not abort our transaction
         for column, type_, values in columns:
             for document, value in zip(documents, values, strict=True):

@@ -1,4 +1,4 @@
-"""DuckDB: how a file is opened, with which limits, and what its errors mean."""
+"""DuckDB connections: opening a file, limits, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import duckdb
 from ..sql import literal
 
 MEMORY = "SLIMDEX_MEMORY"
-"""A variable of the environment: what DuckDB may take."""
+"""Environment variable for DuckDB's memory limit."""
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more than that spills to disk
-    "checkpoint_threshold": "1000TB",  # DuckDB's own checkpoints are not safe: see `journal`
+    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more spills to disk
+    "checkpoint_threshold": "1000TB",  # DuckDB's automatic checkpoints are unsafe: see `journal`
 }
 LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
-"""A filter must not read files."""
+"""Configuration of readers: filters must not read files."""
 NEW = ".new"
-"""After the file's name: the file that is to take its place."""
+"""Ending of the file that will replace the current one."""
 SIDE_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
-"""What DuckDB writes beside a file of that name."""
+"""Endings of the files that DuckDB writes for a file."""
 DISK_ERRORS = (
     duckdb.IOException,
     duckdb.FatalException,
     duckdb.TransactionException,  # of a commit
-    duckdb.ConnectionException,  # after one whose end is not known
+    duckdb.ConnectionException,  # after a commit of unknown outcome
     duckdb.OutOfMemoryException,
 )
-"""What DuckDB raises when the disk fails, or the memory that it may take."""
+"""Errors of DuckDB if the disk or its memory limit fails."""
 DISK_NUMBERS = (
     errno.EIO,
     errno.ENOSPC,
@@ -42,14 +42,14 @@ DISK_NUMBERS = (
     errno.EACCES,
     errno.EMFILE,
 )
-"""What the system says then; a file that is damaged is opened without a word from it."""
+"""Matching errors of the system; a damaged file raises none of them."""
 FIRST_CAUSE = "Original error: "
-"""What DuckDB puts before the error that made it refuse everything."""
+"""DuckDB's prefix of the error after which it rejected all statements."""
 DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
 
 
 def connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """A connection that can read and write no file but this one and what is to replace it."""
+    """Connect; the connection can access no file but this one and its replacement."""
     if read_only:
         return duckdb.connect(str(path), read_only=True, config=LOCKED)
     connection = duckdb.connect(str(path), config=LIMITS)
@@ -63,12 +63,12 @@ def connected(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
 
 
 def is_damage(error: duckdb.Error) -> bool:
-    """Whether DuckDB calls the file or the log damaged; values in messages don't count."""
+    """True if DuckDB reports damage of the file or log; values quoted in messages don't count."""
     return bool(DAMAGE.match(str(error)))
 
 
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
-    """What DuckDB says when reading or writing failed."""
+    """Convert DuckDB's error to an `OSError` with its number."""
     if "memory_limit" in str(error):
         said = one_line(error).split(" Possible solutions")[0]
         return OSError(
@@ -85,5 +85,5 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
 
 
 def one_line(error: Exception) -> str:
-    """The part of a DuckDB message that says what is wrong, on one line."""
+    """Shorten a DuckDB message to its reason, on one line."""
     return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())

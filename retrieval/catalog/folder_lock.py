@@ -1,4 +1,4 @@
-"""FolderLock: one process writes to a folder, alone, or any number of processes read it."""
+"""FolderLock: one process writes to a folder, or any number of processes read it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from slimdex.indexes.errors import InputError, InUseError
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-"""Between two attempts to get what others have."""
+"""Time between two attempts to lock."""
 ADVICE = "wait=30 waits for that"
 _WRITING: set[Path] = set()
-"""Folders that this process writes to, to tell the user so."""
+"""Folders that this process writes to, for error messages."""
 
 
 class FolderLock:
-    """A lock on a folder, to be acquired; it ends with its process, or with `release`.
+    """A lock on a folder; it ends with its process or with `release`.
 
     Parameters
     ----------
-    read_only : whether it is shared with others who read.
+    read_only : bool
+        Share the lock with other readers.
     """
 
     def __init__(self, folder: Path, *, read_only: bool) -> None:
@@ -37,16 +38,16 @@ class FolderLock:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was not released yet."""
+        """True until released."""
         return self.release.alive
 
     def acquire(self) -> None:
-        """Take it, for the time of writing or reading.
+        """Lock for reading or writing.
 
         Raises
         ------
         InUseError
-            If others hold it.
+            If another process holds the lock.
         """
         if not self._takes(fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX):
             raise self.in_use()
@@ -55,14 +56,11 @@ class FolderLock:
             _WRITING.update(self._written)
 
     def is_alone(self) -> bool:
-        """Take it alone for a moment, until `acquire`, if nobody else holds it."""
+        """Try to lock exclusively until `acquire`; return False if others hold the lock."""
         return self._takes(fcntl.LOCK_EX)
 
     def check_place(self) -> None:
-        """Raise `InputError` if another folder, or none, is by now where this one was.
-
-        What is written by its name would go there.
-        """
+        """Raise `InputError` if the folder was moved or replaced: writes would go elsewhere."""
         with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.fstat(self._descriptor), self._folder.stat()):
                 return
@@ -79,11 +77,11 @@ class FolderLock:
         return True
 
     def in_use(self, file: Path | None = None) -> InUseError:
-        """What to tell who wants it, too.
+        """Error for a lock held by others.
 
         Parameters
         ----------
-        file : the file that DuckDB could not lock, where that was what failed.
+        file : the file that DuckDB could not lock, if that failed.
         """
         if file is None and self._folder.resolve() in _WRITING:
             return InUseError(
@@ -103,14 +101,14 @@ class FolderLock:
 
 
 def waiting(seconds: float, take: Callable[[], T]) -> T:
-    """What `take` gives, tried again for so many seconds while others have the folder.
+    """Call `take`, retrying for some seconds while others hold the folder.
 
     Raises
     ------
     InUseError
-        If they have it still.
+        If they still hold it.
     InputError
-        If that is no time.
+        If `seconds` is negative or NaN.
     """
     if not seconds >= 0:  # also refuses NaN
         raise InputError(f"wait={seconds:g}; expected 0 or more seconds")
@@ -125,7 +123,8 @@ def waiting(seconds: float, take: Callable[[], T]) -> T:
 
 
 def _holders(path: Path, kind: str) -> dict[str, list[int]]:
-    """READ or WRITE -> processes that have locked a path so, where the system tells."""
+    """Map READ and WRITE to the processes that hold such locks on a path, if the system reports
+    them."""
     held: dict[str, list[int]] = {}
     with suppress(OSError, ValueError):
         inode = path.stat().st_ino
@@ -137,7 +136,7 @@ def _holders(path: Path, kind: str) -> dict[str, list[int]]:
 
 
 def _named(processes: Sequence[int]) -> str:
-    """The subject of a sentence, with its verb.
+    """Subject and verb of a sentence about processes.
 
     >>> _named([7]), _named([7, 8, 9]), _named([])
     ('process 7 is', 'processes 7, 8 and 9 are', 'another process is')
@@ -151,9 +150,9 @@ def _named(processes: Sequence[int]) -> str:
 
 
 def _let_go(descriptor: int, written: list[Path], process: int) -> None:
-    """Unlock a folder; only the process that locked it does.
+    """Unlock a folder, in the process that locked it.
 
-    To close it would not be enough: processes that were forked meanwhile have it open, too.
+    Closing is not enough: forked processes have it open too.
     """
     if os.getpid() == process:
         with suppress(OSError):

@@ -1,13 +1,12 @@
-"""Journal: what a crash needs that falls between a commit and the end of the checkpoint after it.
+"""Journal: protection against a crash between a commit and the end of the checkpoint after it.
 
-A checkpoint of DuckDB writes new metadata into what is free of its metadata blocks: 256 KiB at a
-time, over what is in use, under one checksum. If it ends in the middle of such a write, the file
-can't be opened any more. So these blocks and the headers are saved first, as SQLite's rollback
-journal does it (https://sqlite.org/atomiccommit.html).
+A DuckDB checkpoint writes new metadata into free metadata blocks, but 256 KiB at a time, over
+blocks in use, under one checksum. A crash in the middle makes the file unreadable. So these blocks
+and the headers are saved first, like in SQLite's rollback journal
+(https://sqlite.org/atomiccommit.html).
 
-And DuckDB takes a log that lost its end for whole, or refuses one with a torn end. So the journal
-says how far the log is committed, and what is beyond it never happened: to write the journal is to
-commit.
+DuckDB also accepts a log that lost its end, or refuses one with a torn end. So the journal states
+the committed length of the log and the rest is discarded: writing the journal is the commit.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from slimdex.indexes.errors import CorruptError
 from ..atomic_files import publish, sync
 
 HEADERS = 3 * 4096
-"""Bytes before the first block: the main header, and two that checkpoints write in turns."""
+"""Bytes before the first block: the main header, and two that checkpoints write alternately."""
 DIGEST = hashlib.sha256().digest_size
 Images = dict[int, bytes]
-"""Bytes by their place in the file."""
+"""Bytes by their offset in the file."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a journal holds.
+    """Contents of a journal.
 
     Attributes
     ----------
@@ -51,7 +50,7 @@ class Saved:
 
 
 class Journal:
-    """A file beside a DuckDB file: its headers and some of its blocks, as they were."""
+    """A file beside a DuckDB file that holds earlier versions of its headers and some blocks."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -61,19 +60,19 @@ class Journal:
 
     @property
     def is_of_log(self) -> bool:
-        """Whether there is a log, and what its checkpoint will write over is saved."""
+        """True if a log exists and the blocks that its checkpoint will overwrite are saved."""
         return self._last is not None and self.log.exists()
 
     def save(self, file: int, blocks: Sequence[int], block_bytes: int) -> None:
-        """Save the headers, some blocks and the log's length durably, before a checkpoint.
+        """Durably save the headers, some blocks and the log's length, before a checkpoint.
 
-        Blocks that this has saved of the same headers stay: a checkpoint that failed may have
-        damaged those in the file.
+        Blocks already saved for the same headers are kept: a failed checkpoint may have damaged
+        those in the file.
 
         Parameters
         ----------
-        file : a descriptor of DuckDB's file. To open and close another one would let go of
-            DuckDB's lock, as POSIX has it.
+        file : a descriptor of DuckDB's file. Opening and closing another one would release DuckDB's
+            lock, by the rules of POSIX.
         """
         headers = os.pread(file, HEADERS, 0)
         if self._last is not None and self._last.headers == headers:
@@ -97,21 +96,21 @@ class Journal:
         self._last = saved
 
     def remove(self) -> None:
-        """Forget what was saved, if the checkpoint has ended: then there is no log."""
+        """Remove the journal if the checkpoint has ended: then no log exists."""
         if not self.log.exists():
             self._last = None
             self.path.unlink(missing_ok=True)
 
     def restore(self) -> None:
-        """Make the file and its log what was committed; DuckDB must not have them open.
+        """Restore the committed file and log; DuckDB must not have them open.
 
-        If the headers are those saved, the last checkpoint did not end. With others it did, or was
-        cut while it wrote them: see `restore_headers`.
+        If the headers equal those saved, the last checkpoint did not end. Otherwise it ended, or
+        was interrupted while writing them: see `restore_headers`.
 
         Raises
         ------
         CorruptError
-            If the journal or the log is not what was committed.
+            If the journal or the log is not the committed one.
         """
         self._last = None
         saved = self._saved()
@@ -126,7 +125,7 @@ class Journal:
             self._cut_log(0)
 
     def restore_headers(self) -> bool:
-        """Put back headers that DuckDB calls damaged, and the rest; whether that could be done."""
+        """Restore headers that DuckDB reports as damaged, and the rest; return True if possible."""
         saved = self._saved()
         if saved is None or not self._has_log_of(saved) or self._headers() == saved.headers:
             return False
@@ -174,12 +173,12 @@ class Journal:
             sync(self._database)
 
     def _saved(self) -> Saved | None:
-        """What is saved; nothing if there is no journal, or none that matters.
+        """Read the journal; None if missing or obsolete.
 
         Raises
         ------
         CorruptError
-            If it is damaged and there is a log.
+            If it is damaged and a log exists.
         """
         most = self._database.stat().st_size
         try:
@@ -189,7 +188,7 @@ class Journal:
                     return _parsed(bytes(data[DIGEST:]), most)
         except FileNotFoundError:
             return None
-        except (SafetensorError, KeyError, ValueError):  # a stranger's, with a checksum of its own
+        except (SafetensorError, KeyError, ValueError):  # forged, with a valid checksum
             pass
         if self.log.exists():
             raise CorruptError(f"{self.path}: damaged; expected what {self.log.name} is a part of")
@@ -197,7 +196,7 @@ class Journal:
 
 
 def _parsed(body: bytes, most: int) -> Saved:
-    """What a journal holds for a file of so many bytes; `ValueError` if it can't be for it."""
+    """Parse a journal for a file of `most` bytes; raise `ValueError` if it can't belong to it."""
     found = load(body)
     places = np.frombuffer(found["places"].tobytes(), np.int64).tolist()
     headers, blocks = found["headers"].tobytes(), found["blocks"].tobytes()

@@ -1,4 +1,4 @@
-"""MetadataColumns: the user's columns of the documents table, which grow with what is added."""
+"""MetadataColumns: the user's columns of the table of documents, extended as needed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from .database import Database
 from .schema import LIVE
 
 TEXTS = ("JSON", "VARCHAR")
-"""Types that hold anything, written out."""
+"""Types that hold any value as text."""
 MOST = 20
-"""Values of a column that are told one by one."""
+"""Largest number of distinct values that are listed."""
 ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
-"""What the names of types have in them whose values have a least and a greatest."""
+"""Parts of the names of ordered types."""
 COLUMNS_FOR_NEW_TABLE = 100
-"""So many new columns are cheaper in a new table: each on its own costs all that are there."""
+"""Number of new columns from which a new table is cheaper: adding one costs as much as all before
+it."""
 
 
 class MetadataColumns:
-    """Name -> DuckDB type of the columns that are the user's own.
+    """The user's columns: name -> DuckDB type.
 
     Attributes
     ----------
-    types : as the transaction that is going on sees them.
-    committed : as other threads see them.
+    types : as seen by the current transaction.
+    committed : as seen by other threads.
     """
 
     def __init__(self, database: Database) -> None:
@@ -39,13 +40,13 @@ class MetadataColumns:
         self.read_again()
 
     def read_again(self) -> None:
-        """See in the catalog which columns there are, whatever was thought to be."""
+        """Reload the columns from the catalog."""
         self.types = self.committed = self._read()
         self._filled = set[str]()
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Around a transaction: others see what it made of the columns when it has ended."""
+        """Context of a transaction: other threads see its columns once it has ended."""
         try:
             yield
         except BaseException:
@@ -56,9 +57,9 @@ class MetadataColumns:
         self.committed = self.types
 
     def declare(self, columns: Mapping[str, str]) -> None:
-        """Columns of the given DuckDB types, whatever their values are in this transaction.
+        """Create columns of the given DuckDB types, which this transaction's values don't change.
 
-        Any column can become one of texts.
+        Any column can be converted to text.
         """
         self.ensure(columns)
         existing = self.by_lower_name
@@ -68,7 +69,7 @@ class MetadataColumns:
             self._filled.add(existing[name.lower()])
 
     def ensure(self, columns: Mapping[str, str]) -> None:
-        """Columns of the given DuckDB types: new ones, or ones made wider where nothing is lost."""
+        """Create missing columns of the given DuckDB types; widen others if that loses nothing."""
         existing, new = self.by_lower_name, dict[str, str]()
         for name, type_ in columns.items():
             if name.lower() not in existing:
@@ -79,7 +80,7 @@ class MetadataColumns:
             self.widen(existing[name.lower()], type_)
 
     def widen(self, column: str, type_: str) -> bool:
-        """Make a column hold values of a DuckDB type, too; whether it has another type by that."""
+        """Widen a column for values of a DuckDB type; return True if its type changed."""
         found = self._wider(column, type_)
         if found == self.types[column]:
             return False
@@ -88,23 +89,24 @@ class MetadataColumns:
 
     @property
     def by_lower_name(self) -> dict[str, str]:
-        """The names of the columns, by these in lower case."""
+        """Map lower-case names to the names of columns."""
         return {name.lower(): name for name in self.types}
 
     @property
     def settled(self) -> set[str]:
-        """Names, in lower case, of columns whose type was not guessed for want of a value."""
+        """Lower-case names of columns with a known type, not guessed for lack of values."""
         guessed = {n for n, t in self.types.items() if t in ("JSON", "VARCHAR[]")} - self._filled
         return {name.lower() for name in self.types if name not in guessed}
 
     @property
     def with_values(self) -> dict[str, str]:
-        """Name -> DuckDB type of the columns that another type would lose something of."""
+        """Columns that another type would lose values of: name -> DuckDB type."""
         return {n: t for n, t in self.types.items() if not self._is_without_values(n, "[]")}
 
     def facts(self) -> list[dict[str, Any]]:
-        """Of each column its name and type; its values, if they are few, with how many documents
-        have each; or the least and the greatest, of numbers, dates and times."""
+        """Name and type of each column; its values with their numbers of documents, if few;
+        otherwise the least and the greatest, for numbers, dates and times.
+        """
         return [self._facts(name, type_) for name, type_ in self.committed.items()]
 
     def _facts(self, name: str, type_: str) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class MetadataColumns:
         return found
 
     def new(self, columns: Mapping[str, str]) -> dict[str, str]:
-        """Of the given columns those that there are not."""
+        """Those of the given columns that don't exist yet."""
         existing = self.by_lower_name
         return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 
@@ -143,7 +145,7 @@ class MetadataColumns:
             self._altered()
 
     def _wider(self, column: str, type_: str) -> str:
-        """The type that holds a column's values and those of another; its own if none does."""
+        """The type for a column's values and those of another type; its own type if none fits."""
         own = self.types[column]
         if type_ == own or self._is_without_values(column, type_):
             return type_
@@ -151,7 +153,7 @@ class MetadataColumns:
         return own if found in TEXTS else found
 
     def _is_without_values(self, column: str, type_: str) -> bool:
-        """Whether another type loses nothing: there are no values, or lists without items."""
+        """True if another type loses nothing: the column has no values, or only empty lists."""
         own = self.types[column]
         if column in self._filled or not (own == "JSON" or own.endswith("[]")):
             return False
@@ -174,7 +176,7 @@ class MetadataColumns:
         self._altered()
 
     def _check_digits(self, column: str, type_: str) -> None:
-        """Raise `InputError` if numbers that are there lose digits in a wider type."""
+        """Raise `InputError` if existing numbers would lose digits in a wider type."""
         name, own = identifier(column), self.types[column]
         if type_.rstrip("[]") not in ("FLOAT", "DOUBLE"):
             return
@@ -196,7 +198,7 @@ class MetadataColumns:
 
 
 def wider(*types: str) -> str:
-    """The type that DuckDB holds values of several types in; VARCHAR where it has no better.
+    """The type in which DuckDB combines several types; VARCHAR if it has none.
 
     >>> wider("BIGINT", "DOUBLE")
     'DOUBLE'
@@ -211,7 +213,7 @@ def wider(*types: str) -> str:
 
 
 def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """What to say of columns that hold text since an addition and held something else before."""
+    """Messages about columns that became text."""
     return [
         f"column {name!r} was {type_} and is text now"
         for name, type_ in before.items()

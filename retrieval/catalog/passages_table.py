@@ -1,9 +1,9 @@
-"""PassagesTable: where documents are cut, into which rows, and the parts of their texts.
+"""PassagesTable: passages of documents, their rows, and the parts of their texts.
 
-A document that is one row, and whose text has no parts, is not in it: most are not. One that is
-being added has its parts there first, with no passages yet.
+It omits documents of one row whose text has no parts, which are most. A document being added
+has an entry for its parts first, without passages.
 
-ReadingsTable: how much of the texts and passages the encoder read.
+ReadingsTable: how much of texts and passages the encoder read.
 """
 
 from __future__ import annotations
@@ -25,23 +25,17 @@ from ..passages import Passage
 from .database import Database
 
 PartlyRead = Mapping[int, tuple[int, int]]
-"""Row -> tokens of its text and tokens that were read of it; both 0 if it has no text."""
+"""Row -> tokens of its text and tokens read; both 0 if it has no text."""
 
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """Documents are called by their first row, and have one, but for those that are cut.
+    """Documents, identified by their first rows, and their numbers of rows.
 
     Parameters
     ----------
-    firsts : (m,), the first rows of the documents that have several, in order.
-    counts : (m,), how many rows each of them has, which come one after the other.
-
-    >>> rows = DocumentRows(np.array([1]), np.array([3]))  # of 0, 1, 1, 1, 4
-    >>> rows.documents(np.array([0, 2, 3, 4])).tolist()
-    [0, 1, 1, 4]
-    >>> rows.all_rows(np.array([1, 4])).tolist(), rows.number(np.array([1, 2, 3, 4]))
-    ([1, 2, 3, 4], 2)
+    firsts : (m,), first rows of the documents with several rows, in order.
+    counts : (m,), number of consecutive rows of each.
     """
 
     firsts: Rows
@@ -49,11 +43,11 @@ class DocumentRows:
 
     @property
     def is_one_each(self) -> bool:
-        """Whether every document has one row."""
+        """True if every document has one row."""
         return not len(self.firsts)
 
     def documents(self, rows: Rows) -> Rows:
-        """The first row of the document that each row is of, in any shape; -1 of -1."""
+        """First row of the document of each row, in any shape; -1 for -1."""
         if self.is_one_each:
             return rows
         place = np.searchsorted(self.firsts, rows, side="right") - 1
@@ -62,7 +56,7 @@ class DocumentRows:
         return np.where(inside, first, rows)
 
     def all_rows(self, documents: Rows) -> Rows:
-        """All rows of some documents (n,), which are in order."""
+        """All rows of documents (n,), given in order."""
         counts = self.counts_of(documents)
         if self.is_one_each or not len(documents):
             return documents
@@ -71,7 +65,7 @@ class DocumentRows:
         return rows
 
     def counts_of(self, documents: Rows) -> Rows:
-        """How many rows each of some documents (n,) has."""
+        """Number of rows of each of the documents (n,)."""
         counts: Rows = np.ones(len(documents), dtype=np.int64)
         if not self.is_one_each:
             place = np.searchsorted(self.firsts, documents)
@@ -81,11 +75,11 @@ class DocumentRows:
         return counts
 
     def number(self, rows: Rows) -> int:
-        """How many documents these rows are, where they are all that those documents have."""
+        """Number of documents that consist of these rows."""
         return len(rows) - int(self._more[np.isin(self.firsts, rows)].sum())
 
     def number_before(self, row: int) -> int:
-        """How many documents there are in the rows 0 .. row, the first of another or the end."""
+        """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
         return row - int(self._more[self.firsts < row].sum())
 
     @cached_property
@@ -95,13 +89,13 @@ class DocumentRows:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a document is cut: its passages, of which each has a row, and its text's parts."""
+    """Passages of a document, one row each, and the parts of its text."""
 
     passages: Sequence[Passage] = ()
     parts: Sequence[Part] = ()
 
     def of(self, document: Document) -> Document:
-        """A document with what is known of its text."""
+        """Return a document with its parts and passages."""
         return Document(
             document.id,
             document.text,
@@ -112,7 +106,7 @@ class Cut:
         )
 
     def contents(self, text: str) -> list[str]:
-        """What is encoded of each passage."""
+        """Texts to encode, one per passage."""
         return [passage.content(text) for passage in self.passages]
 
 
@@ -123,7 +117,7 @@ class PassagesTable:
         self._database = database
 
     def rows(self, stop: int) -> DocumentRows:
-        """Which documents of the rows 0 .. stop have several."""
+        """Documents with several rows among the rows 0 .. stop."""
         found = self._database.fetch_columns(
             """SELECT "row", len(starts) AS count FROM passages
             WHERE len(starts) > 1 AND "row" < ? ORDER BY "row" """,
@@ -132,7 +126,7 @@ class PassagesTable:
         return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
 
     def first_row(self, row: int) -> int:
-        """The first row of the document that a row is of."""
+        """First row of the document of a row."""
         found = self._database.fetch(
             'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
             'ORDER BY "row" DESC LIMIT 1',
@@ -141,15 +135,15 @@ class PassagesTable:
         return int(found[0][0]) if found and row < sum(found[0]) else row
 
     def between(self, start: int, stop: int) -> dict[int, Cut]:
-        """Row -> how it is cut, of the documents whose first row is one of start .. stop."""
+        """Map the documents whose first row is in start .. stop to their cuts."""
         return self._read('"row" >= ? AND "row" < ?', [start, stop])
 
     def of(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Cut]:
-        """Row -> how it is cut, of some documents by their first row."""
+        """Map documents, given by their first rows, to their cuts."""
         return self._read('"row" IN (SELECT unnest(?::BIGINT[]))', [[*map(int, rows)]], epoch)
 
     def parts_text(self, rows: Sequence[int]) -> dict[int, str]:
-        """Row -> the parts of its text as they are written, for those that have some."""
+        """Map rows to the parts of their text, as stored."""
         return dict(
             self._database.fetch(
                 """SELECT "row", parts FROM passages
@@ -159,7 +153,7 @@ class PassagesTable:
         )
 
     def insert(self, cuts: Mapping[int, Cut]) -> None:
-        """How documents are cut, by their first row; or, without passages, only their parts."""
+        """Insert cuts by the documents' first rows; without passages, only their parts."""
         columns = [
             [*cuts],
             [[p.start for p in cut.passages] or None for cut in cuts.values()],
@@ -175,12 +169,12 @@ class PassagesTable:
             )
 
     def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
-        """Row -> parts of the text, of the documents start .. stop that have no passages yet."""
+        """Parts of the texts of the documents start .. stop without passages, by row."""
         found = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
         return {row: cut.parts for row, cut in found.items()}
 
     def drop_uncut(self, first: int) -> None:
-        """Forget what has no passages, among the rows from `first` on."""
+        """Delete entries without passages from row `first` on."""
         self._database.execute('DELETE FROM passages WHERE "row" >= ? AND starts IS NULL', [first])
 
     def _read(self, where: str, values: list[Any], epoch: int | None = None) -> dict[int, Cut]:
@@ -191,18 +185,18 @@ class PassagesTable:
         )
         try:
             return {row: _cut(*values) for row, *values in found}
-        except (TypeError, ValueError) as error:  # none that we have written
+        except (TypeError, ValueError) as error:  # not written by slimdex
             raise CorruptError(f"{self._database.path}: passages ({error})") from error
 
 
 class ReadingsTable:
-    """The rows whose text was not read to its end, with their tokens and how many were read."""
+    """Rows whose text was read only in part, with the tokens they have and those read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, partly: PartlyRead) -> None:
-        """Rows whose text was not read to its end, with their tokens and how many were read."""
+        """Store rows whose text was read only in part."""
         columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
         self._database.execute(
             'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
@@ -214,7 +208,7 @@ class ReadingsTable:
         )
 
     def of(self, rows: Rows) -> PartlyRead:
-        """Of the given rows those whose text was not read to its end: row -> tokens, and read."""
+        """Those of the given rows whose text was read only in part: row -> tokens, tokens read."""
         found = self._database.fetch(
             """SELECT "row", tokens, read FROM partly_read
             WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
@@ -223,14 +217,15 @@ class ReadingsTable:
         return {row: (tokens, read) for row, tokens, read in found}
 
     def textless(self) -> Rows:
-        """Rows of documents that have no text, and so no vector, in order."""
+        """Rows of documents without text, and so without a vector, in order."""
         return self._database.fetch_rows(
             'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= 0 ORDER BY "row"'
         )
 
     def count_cut(self, first_row: int = 0) -> tuple[int, float]:
-        """Live documents from first_row on that have more than what is read of a text or passage:
-        how many, and the share of the tokens of these that was read."""
+        """Number of live documents from first_row on whose text or passages were read only in part,
+        and the share of these tokens that was read.
+        """
         ((count, share),) = self._database.fetch(
             """SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
             FROM partly_read p ASOF JOIN documents d ON p."row" >= d."row"
@@ -241,7 +236,7 @@ class ReadingsTable:
 
 
 def parts_written(parts: Iterable[Part]) -> str | None:
-    """Parts as the catalog keeps them, None for none.
+    """Serialise parts for the catalog; None if there are none.
 
     >>> parts_written([Part(0, ["A"], 1)])
     '[[0,["A"],1,""]]'
@@ -251,12 +246,12 @@ def parts_written(parts: Iterable[Part]) -> str | None:
 
 
 def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
-    """Parts from what `parts_written` has written, as JSON gives it.
+    """Convert parsed JSON of `parts_written` to parts.
 
     Raises
     ------
     ValueError
-        If it is something else.
+        If it is invalid.
     """
     parts = list[Part]()
     for start, headings, page, anchor in values:
@@ -268,7 +263,7 @@ def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
 
 
 def part_fault(part: Any) -> str | None:
-    """What of a part is not as it should be; None if all is."""
+    """Reason why a part is invalid; None if it is valid."""
     if not isinstance(part, Part) or type(part.start) is not int or part.start < 0:
         return f"{part!r}; expected a Part whose start is a whole number, 0 or more"
     headings = part.headings

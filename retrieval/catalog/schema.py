@@ -1,8 +1,8 @@
 """Schema: the tables of a catalog, checked before anything is read from it.
 
-A catalog may come from a stranger. A macro, view, trigger, generated column or default of theirs
-would run with our queries; so everything in it has to be a plain table of ours.
-DuckDB's own functions are called by their full names: a macro may hide behind a short one.
+A catalog may be untrusted. Its macros, views, triggers, generated columns or defaults would run
+with our queries, so it may contain plain tables only. DuckDB's own functions are called by their
+full names, as a macro may shadow a short one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ TABLES = {
     "blocks": "file VARCHAR, block BIGINT, sha256 VARCHAR",
     "state": 'format INTEGER, "rows" BIGINT, body JSON',
 }
-"""Table -> its columns. The documents have the user's own columns besides.
+"""Table -> its columns. The table of documents also has the user's columns.
 
-A document has a line in `passages` if it is cut or has parts, by its first row; its other rows come
-after that one."""
+`passages` has an entry for each document that is cut or has parts, by its first row.
+"""
 SCHEMA = "".join(f"CREATE TABLE {table}({columns});" for table, columns in TABLES.items())
 LIVE = """(
     SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
 )"""
-"""Documents that readers see."""
+"""Documents visible to readers."""
 _KINDS = {
     "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
     "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",
@@ -41,11 +41,11 @@ _KINDS = {
     "index": "SELECT index_name FROM system.main.duckdb_indexes()",
     "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints()",
     "view": "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal",
-    "column that is computed": "SELECT column_name FROM system.main.duckdb_columns() "
+    "computed column": "SELECT column_name FROM system.main.duckdb_columns() "
     "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL) "
     "AND table_name IN (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)",
 }
-"""Kinds of things that a catalog of ours has none of, and where DuckDB lists them."""
+"""Kinds of objects that a valid catalog lacks, and the queries that list them."""
 _COLUMNS = """
     SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
     WHERE NOT internal AND table_name IN
@@ -54,20 +54,14 @@ _COLUMNS = """
 
 
 def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `CorruptError` if a catalog has anything in it but tables.
-
-    Nothing of the catalog's own is evaluated by this.
-    """
+    """Raise `CorruptError` if a catalog contains anything but tables; evaluate none of it."""
     for kind, sql in _KINDS.items():
         if found := connection.execute(sql).fetchall():
             raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
 
 
 def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `CorruptError` unless the tables are those of `SCHEMA`.
-
-    The documents table has the user's own columns besides.
-    """
+    """Raise `CorruptError` unless the tables are those of `SCHEMA`, plus the user's columns."""
     tables, columns = _expected(), _columns(connection)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
@@ -76,7 +70,7 @@ def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
         more = columns[table].keys() - own.keys() if table != "documents" else set()
         if missing or more:
             odd = min([*more, *(name for name, _ in missing)])
-            raise CorruptError(f"column {odd!r} of the table {table!r} is not as slimdex made it")
+            raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:

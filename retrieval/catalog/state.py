@@ -1,6 +1,6 @@
-"""State: everything that a commit makes true, as one value that the catalog keeps as JSON.
+"""State: everything that a commit makes true, one value that the catalog stores as JSON.
 
-Certificate: the proved agreement of an index with exact search, by settings and queries.
+Certificate: the proved agreement of an index with exact search, for given settings and queries.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ FORMAT = 1
 """Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
 
 MOST_DIM = 1 << 20
-"""Dimensions of a vector: no encoder comes near."""
+"""Largest accepted dimension of a vector."""
 FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
-"""What is known of a fit -> the most that it can be: documents that the reducer has seen, rows that
-there were, and the figures of `indexes.drift`, of which some reducers and codes have none."""
+"""Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time, and
+figures of `indexes.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
-"""What every bound is worth, and no more."""
+"""Condition under which every bound holds."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The documents by row, in two files that are rebuilt from the catalog at will.
+    """Two files of the documents by row, which can be rebuilt from the catalog.
 
     Attributes
     ----------
     documents, offsets : names of the files.
-    bytes : of the documents' lines.
-    columns : name -> DuckDB type of the columns that the lines were written with.
+    bytes : size of the lines.
+    columns : name -> DuckDB type of the columns when the lines were written.
     """
 
     documents: str
@@ -55,7 +55,7 @@ class Lines:
         return {self.documents, self.offsets}
 
     def fit(self, columns: Mapping[str, str]) -> bool:
-        """Whether what a line has are values of the first of these columns."""
+        """True if the columns of the lines are the first of these."""
         return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
 
@@ -63,19 +63,19 @@ class Lines:
 class Certificate:
     """A lower bound of the mean agreement@10 with exact search in the index's own metric.
 
-    It is the share of the ten nearest that a search finds: what compression loses. How many of the
-    relevant documents are found is another matter, which takes labels.
+    Agreement is the share of the ten nearest that a search finds, so it measures the loss by
+    compression. Recall of relevant documents is another matter and requires labels.
 
     Attributes
     ----------
-    settings : those in force when it was measured; it says nothing of others.
+    settings : those that were measured; the bound says nothing about others.
     estimate : mean over the queries, 0 to 1.
-    bound : the mean over all such queries is not below it, but with probability `error`.
+    bound : lower bound of the mean over all such queries, wrong with probability `error`.
     error : 0 to 1.
-    pool : what the queries are, in words.
-    queries : how many.
-    rows : documents, or passages of them, that could be found when it was measured.
-    target : the agreement that was asked for, None if none was.
+    pool : description of the queries.
+    queries : their number.
+    rows : documents or passages that could be found when it was measured.
+    target : the requested agreement, None if none was requested.
     """
 
     settings: Settings
@@ -89,17 +89,16 @@ class Certificate:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """From the catalog's JSON; raises `TypeError` or `ValueError` for what is none."""
+        """Create from the catalog's JSON; raise `TypeError` or `ValueError` if invalid."""
         made = cls(**{**values, "settings": Settings(**values["settings"])})
         made._check()
         return made
 
     def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
-        """It in words, for an index that has these settings and so many documents to find.
+        """Describe it for an index with these settings and `rows` documents; None for others.
 
-        Where texts are cut, the noun is passages: the ten nearest of these are found.
+        If texts are cut, the noun is passages: agreement counts the ten nearest of these.
 
-        None if it is of other settings.
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
         >>> print(proved.said(Settings(), 1000))
@@ -138,32 +137,32 @@ queries: a log; measured on all 1,000 documents; holds if real queries are no ha
 
 @dataclass(frozen=True)
 class State:
-    """What an index consists of.
+    """Committed state of an index.
 
     Attributes
     ----------
     encoder : the encoder's spec.
     dim : dimensions of its vectors.
-    requested : the settings asked for.
-    settings : those in force, None until the first documents are in.
-    rows : vectors of the documents that exist for readers, deleted ones included.
+    requested : the requested settings.
+    settings : the current ones, None until the first documents are in.
+    rows : vectors of the documents visible to readers, including deleted ones.
     staged : rows of the documents in the catalog; those from `rows` on are being added.
-    encoded : staged rows whose vectors are safely on disk.
-    source : fingerprint of what is being added, None when nothing is.
-    given : whether what is being added has vectors from elsewhere.
-    generation : grows with every commit that writes files; it numbers them.
-    vectors : name of the vector file, whose ending says how it is stored.
+    encoded : staged rows whose vectors are durable.
+    source : fingerprint of the running addition, None without one.
+    given : True if the running addition has vectors from elsewhere.
+    generation : incremented by every commit that writes files, and part of their names.
+    vectors : name of the vector file, whose ending states its format.
     norms : name of the file of norms, None without rescoring.
-    lines : the documents that exist for readers, by row; None where only the catalog has them.
+    lines : documents visible to readers, by row; None if only the catalog has them.
     files : role (moments, reducer, rescorer, codes) -> file.
-    origins : what ids begin with that are made up, or are paths in a folder (these end with "/", or
-        are empty) -> a digest that tells the file or folder that they are of.
-    certificate : what was proved of the settings in force; None where nothing was.
-    passages : tokens that a passage may have; a longer text is cut. None: no text is.
-    words : the folder of the words' index, None where there is none.
-    hybrid : how `auto` fuses meaning and words, "rrf" or a weight, since labels told that it helps.
-    fit : figures of the rows that the reducer was fitted on, as `FIT` lists them; empty before the
-        first fit. The rows of that time are those before number "rows".
+    origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
+        digest of the file or folder.
+    certificate : what was proved of the current settings; None without proof.
+    passages : tokens of a passage; longer texts are cut. None: no text is cut.
+    words : the folder of the lexical index, None without one.
+    hybrid : fusion for `auto`, "rrf" or a weight, if labels proved that it helps.
+    fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
+        first fit. These rows are the ones before number "rows".
     """
 
     encoder: dict[str, Any]
@@ -189,48 +188,48 @@ class State:
 
     @property
     def unfinished(self) -> bool:
-        """Whether documents are staged that no reader sees yet."""
+        """True if documents are staged that no reader sees yet."""
         return self.staged > self.rows
 
     @property
     def fitted(self) -> int:
-        """Documents that the reducer has seen."""
+        """Documents that the reducer was fitted on."""
         return int(self.fit["documents"])
 
     @property
     def is_encoded(self) -> bool:
-        """Whether all documents that are staged and unseen have their vectors on disk."""
+        """True if all staged, unseen documents have their vectors on disk."""
         return self.unfinished and self.encoded == self.staged
 
     @property
     def file_names(self) -> set[str]:
-        """Every file beside the catalog that belongs to the index."""
+        """All files beside the catalog that belong to the index."""
         names = {record.name for record in self.files.values()} | {self.vectors}
         names |= self.lines.names if self.lines else set()
         return names | {name for name in (self.norms, self.words) if name}
 
     @property
     def stored(self) -> str:
-        """How the vectors are kept, a name of `vector_file.STORED`."""
+        """Format of the vectors, a name of `vector_file.STORED`."""
         ending = self.vectors.rpartition(".")[2]
         return next(name for name, its in STORED_ENDINGS.items() if its == ending)
 
     def vector_file(self, folder: Path, rows: int) -> VectorFile:
-        """The first so many of the encoder's vectors, in the index's folder."""
+        """The encoder's first `rows` vectors, in the index's folder."""
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored])
 
     def new_name(self, held: str) -> str:
-        """What a file that this commit writes is called, by what it holds."""
+        """Name of a file that this commit writes, given its role."""
         ending = STORED_ENDINGS[self.stored] if held == "vectors" else None
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """As the catalog keeps it."""
+        """Serialise for the catalog."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises `CorruptError` if a field is missing or unknown, or can't be what it says."""
+        """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
         try:
             values = parsed(text, READABLE)
             values["requested"] = Settings(**values["requested"])
@@ -247,9 +246,10 @@ class State:
         return state
 
     def _check(self) -> None:
-        """Raise `TypeError` or `ValueError` for what slimdex would never have written.
+        """Raise `TypeError` or `ValueError` for values that slimdex never writes.
 
-        The names are opened and removed: in a stranger's catalog they could lead elsewhere.
+        Files of these names are opened and removed: in an untrusted catalog they could lead
+        elsewhere.
         """
         for name, least in _LEAST.items():
             _whole(name, getattr(self, name), least)
@@ -319,7 +319,7 @@ def _check_fit(fit: Any) -> None:
 
 
 def _check_settings(settings: Settings, dim: int) -> None:
-    """Numbers and names of the right types; whether they suit each other is seen when fitted."""
+    """Check types of numbers and names; whether they are compatible is checked by fitting."""
     if settings.k is not None:
         _whole("k", settings.k, 1)
     if settings.candidates is not None:

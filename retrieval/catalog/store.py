@@ -1,4 +1,4 @@
-"""DocumentStore: the catalog of an index, which is one DuckDB file, and its tables."""
+"""DocumentStore: the catalog of an index, one DuckDB file, and its tables."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NUMBERED = """(
         FROM documents LEFT JOIN passages USING ("row") WHERE NOT deleted
     )
 )"""
-"""The live documents as `compact` numbers them: old first row, number of rows, new first row."""
+"""The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
 Blocks = Sequence[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
 
 
 class BlocksTable:
-    """Checksums of the blocks of the files that grow."""
+    """Checksums of blocks of append-only files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,43 +43,43 @@ class BlocksTable:
         return dict(self._database.fetch("SELECT block, sha256 FROM blocks WHERE file = ?", [file]))
 
     def add(self, file: str, blocks: Blocks, table: str = "blocks") -> None:
-        """Checksums of blocks that have none yet, in this table or another one like it."""
+        """Insert checksums of new blocks, into this table or another one like it."""
         self._database.execute(
             f"INSERT INTO {table} SELECT ?, unnest(?::BIGINT[]), unnest(?::VARCHAR[])",
             [file, [block for block, _ in blocks], [digest for _, digest in blocks]],
         )
 
     def replace(self, file: str, block: int, sha256: str) -> None:
-        """The checksum of one block of a file."""
+        """Replace the checksum of one block of a file."""
         self._database.execute("DELETE FROM blocks WHERE file = ? AND block = ?", [file, block])
         self.add(file, [(block, sha256)])
 
     def replace_from(self, file: str, first: int, blocks: Blocks) -> None:
-        """Checksums of a file's blocks, in place of all from block `first` on."""
+        """Replace the checksums of a file's blocks from block `first` on."""
         self._database.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
         self.add(file, blocks)
 
     def keep(self, files: set[str]) -> None:
-        """Drop the checksums of all other files."""
+        """Delete the checksums of all other files."""
         self._database.execute(
             "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(files)]
         )
 
 
 class DocumentStore:
-    """The catalog of an index. Any thread may read, one at a time writes.
+    """The catalog of an index. Any thread may read, one at a time may write.
 
-    A document is called by its first row, here and wherever a row stands for one.
+    Documents are identified by their first row.
 
     Attributes
     ----------
     database : the file.
-    columns : the user's own columns.
-    passages : how documents are cut into rows.
-    readings : how much of their texts was read.
-    documents : what they say.
-    ids : which rows have which ids.
-    origins : where they came from.
+    columns : the user's columns.
+    passages : passages of documents, and their rows.
+    readings : how much of the texts was read.
+    documents : their titles, texts and metadata.
+    ids : rows by id.
+    origins : where documents came from.
     blocks : checksums of the index's other files.
     """
 
@@ -95,7 +95,7 @@ class DocumentStore:
 
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
-        """A new catalog with no documents."""
+        """Create a catalog without documents."""
         database = Database(path, read_only=False)
         try:
             with database.transaction():
@@ -108,14 +108,14 @@ class DocumentStore:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
-        """An existing catalog.
+        """Open an existing catalog.
 
         Raises
         ------
         InputError
             If another process is writing, or the catalog is of a newer format.
         CorruptError
-            If it is no catalog of ours, or damaged.
+            If it is damaged or not a slimdex catalog.
         """
         database = Database(path, read_only=read_only)
         try:
@@ -124,7 +124,7 @@ class DocumentStore:
         except duckdb.Error as error:
             database.close()
             raise CorruptError(
-                f"{path}: no slimdex catalog, or damaged ({one_line(error)})"
+                f"{path}: not a slimdex catalog, or damaged ({one_line(error)})"
             ) from error
         except BaseException:
             database.close()
@@ -132,32 +132,29 @@ class DocumentStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing, on disk when it ends."""
+        """Commit atomically and durably at the end."""
         with self.columns.following(), self.database.transaction():
             yield
 
     def state(self) -> State:
-        """What is committed, or within a transaction what will be."""
+        """The committed state or, within a transaction, the one to be committed."""
         ((body,),) = self.database.fetch("SELECT body FROM state")
         return State.from_json(body)
 
     def set_state(self, state: State) -> None:
-        """Put another state in place of the existing one."""
+        """Replace the state."""
         self.database.execute(
             'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
         )
 
     def discard_from(self, row: int) -> None:
-        """Remove the documents from `row` on: what became of their files is not known then."""
+        """Delete the documents from `row` on, whose files have to be read again."""
         self.origins.forget_stamps(row)
         for table in ("documents", "partly_read", "passages"):
             self.database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
 
     def drop_rows(self, rows: Rows, first: int) -> None:
-        """Remove documents from among those from `first` on, and close the gaps that they leave.
-
-        They are not cut yet.
-        """
+        """Delete some of the documents from `first` on, not cut yet, and close the gaps."""
         for table in ("documents", "passages"):
             self.database.execute(
                 f'DELETE FROM {table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
@@ -172,9 +169,9 @@ class DocumentStore:
             )
 
     def compact(self, state: State, blocks: Mapping[str, Blocks]) -> None:
-        """A new catalog in this one's place, without deleted documents: the commit of `compact`.
+        """Replace this catalog with a new one without deleted documents: the commit of `compact`.
 
-        The others are renumbered, in the same order. `blocks` are the checksums of its files.
+        Documents are renumbered in the same order. `blocks` are the checksums of the index's files.
         """
         with self.database.attached("fresh") as new:
             for table, columns in TABLES.items():
@@ -189,7 +186,7 @@ class DocumentStore:
         self.database.replace_with(new)
 
     def _copy_live(self, is_one_each: bool) -> None:
-        """Copy what is known of the documents that are not deleted, with their new rows."""
+        """Copy the data of documents that are not deleted, with their new rows."""
         self.database.execute(
             """CREATE TABLE fresh.documents AS
             SELECT (row_number() OVER (ORDER BY "row") - 1)::BIGINT AS "row",
@@ -210,12 +207,12 @@ class DocumentStore:
         )
 
     def read_all(self) -> None:
-        """Read every value, so that DuckDB's own checksums are tried; `CorruptError` if not."""
+        """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
         for table in TABLES:
             self.database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
 
     def is_numbered(self, stop: int) -> bool:
-        """Whether each of the rows 0 .. stop is one document's, and no document has others."""
+        """True if the rows 0 .. stop belong to one document each, and no document has others."""
         ((strays,),) = self.database.fetch(
             """SELECT count(*) FROM passages LEFT JOIN documents USING ("row")
             WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
@@ -235,7 +232,7 @@ class DocumentStore:
 
 
 def _check(path: Path, database: Database) -> None:
-    """Raise `CorruptError` for a catalog that slimdex did not make, `InputError` for a newer one.
+    """Raise `CorruptError` for a catalog not made by slimdex, `InputError` for a newer format.
 
     A migration from an older format will run between the two checks of the tables.
     """
@@ -248,7 +245,7 @@ def _check(path: Path, database: Database) -> None:
     except CorruptError as error:
         if str(path) in str(error):  # it is damaged
             raise
-        raise CorruptError(f"{path}: no slimdex catalog: {error}") from error
+        raise CorruptError(f"{path}: not a slimdex catalog: {error}") from error
 
 
 def _check_format(path: Path, found: Sequence[int | None]) -> None:

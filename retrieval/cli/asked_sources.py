@@ -10,15 +10,15 @@ from . import console
 if TYPE_CHECKING:
     from ..building import Sources
     from ..commands import AskedSources
-    from ..sources.tables import ColumnNames
+    from ..sources.column_names import ColumnNames
 
 
 def column_names(
     text: str | None, id: str | None, title: str | None, types: list[str] | None
 ) -> ColumnNames:
     """The columns that options name."""
+    from ..sources.column_names import ColumnNames
     from ..sources.duckdb_readers import checked_types
-    from ..sources.tables import ColumnNames
 
     return ColumnNames(text, id, title, types=checked_types(types or []))
 

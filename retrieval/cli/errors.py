@@ -63,7 +63,7 @@ OPTIONS = {
     "insecure=True": "--insecure",
     "trust_remote_code=True": "--trust-remote-code",
     "model=PATH": "--model PATH",
-    "for good by `move_model`": "for good: `slimdex repair DIR --model PATH`",
+    "record it with `move_model`": "record it with `slimdex repair DIR --model PATH`",
 }
 """What errors advise to Python's users, in the words of the command line."""
 ARGUMENTS = re.compile(

@@ -1,10 +1,9 @@
-"""Columns: DuckDB's types as fields of Milvus, in an order that is theirs.
+"""Columns: DuckDB's types as fields of Milvus, preserving their order.
 
-Whole numbers, and what is counted in units (days, microseconds, the last place of a decimal), are
-integers; those that have more digits than Milvus' integers are texts of forty digits, which sort as
-the numbers do. What is infinite or no number is the largest number that a double has: no condition
-that is translated can tell. Beside each field stands one that tells whether the value is missing,
-since older servers have no such thing.
+Whole numbers, and values counted in units (days, microseconds, the last digit of a decimal), are
+integers; those beyond Milvus' integers are texts of forty digits, which sort like the numbers.
+Infinity and NaN become the largest double, which no translated condition can distinguish. A second
+field states whether the value is missing, since older servers have no null.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from slimdex.indexes.errors import InputError
 from ..documents import Document
 
 LONGEST_TEXT = 65_535
-"""Bytes that a text of Milvus has at most."""
+"""Largest text of Milvus in bytes."""
 LARGEST_REAL = 1.7976931348623157e308
 BITS = {"INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64}
 BOOL, WHOLE, DIGITS, REAL, TEXT = ("bool", "whole", "digits", "real", "text")
-"""How the values of a field are compared."""
+"""Comparison of a field's values."""
 DIGITS_WIDTH = 41
-"""Of a number of up to 40 digits, after 10^40 is added to it."""
+"""Digits of a number of up to 40 digits after adding 10^40."""
 KEY, DIGEST, VECTOR, FULL, HIT, ID = OURS = ("pk", "digest", "vector", "full", "hit", "id")
-"""Our own fields."""
+"""slimdex's own fields."""
 _TYPES: dict[str, tuple[str, str]] = {
     "BOOLEAN": (BOOL, "BOOL"),
     "TINYINT": (WHOLE, "INT8"),
@@ -55,21 +54,21 @@ _TYPES: dict[str, tuple[str, str]] = {
 }
 _EPOCH = datetime(1970, 1, 1)
 DAY = 86_400_000_000
-"""Microseconds."""
+"""Microseconds per day."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column as Milvus has it.
+    """A column as stored in Milvus.
 
     Attributes
     ----------
-    column, type : its name, and its DuckDB type.
-    name : of the field.
-    form : how its values are compared: "bool", "whole", "digits", "real" or "text".
+    column, type : its name and DuckDB type.
+    name : name of the field.
+    form : comparison of its values: "bool", "whole", "digits", "real" or "text".
     kind : Milvus' type.
-    scale : digits after the point that a whole number stands for.
-    missing : name of the field that tells whether there is no value; "" where there always is one.
+    scale : decimal places of the stored whole number.
+    missing : name of the field that states that the value is missing; "" if it never is.
     """
 
     column: str
@@ -82,11 +81,11 @@ class Field:
 
     @property
     def unit(self) -> int:
-        """How many of what `units_of` counts in are one of what is stored."""
+        """Units of `units_of` per stored unit."""
         return DAY if self.type == "DATE" else 1
 
     def stored(self, value: Any) -> Any:
-        """A value as it is stored; something of the same type in place of one that is missing.
+        """Convert a value for storage; a missing value becomes a placeholder of the same type.
 
         >>> field_of("n", "DECIMAL(5,2)", "n").stored(-1.5)
         -150
@@ -109,7 +108,7 @@ ID_FIELD = Field("id", "VARCHAR", ID, TEXT, "VARCHAR")
 
 
 def field_of(column: str, type_: str, name: str) -> Field | None:
-    """The field for a column of a DuckDB type; None where Milvus has no counterpart.
+    """Return the field for a column of a DuckDB type; None if Milvus has no counterpart.
 
     >>> field_of("year", "SMALLINT", "year").kind, field_of("tags", "VARCHAR[]", "tags")
     ('INT16', None)
@@ -126,14 +125,14 @@ def field_of(column: str, type_: str, name: str) -> Field | None:
 
 
 def fields_of(columns: Mapping[str, str], left_out: Iterable[str] = ()) -> list[Field]:
-    """The fields for some columns, name -> DuckDB type; those without a counterpart have none.
+    """Return the fields for columns, name -> DuckDB type, that have a counterpart.
 
-    Names that Milvus takes stay; the others are called column_1, column_2, ...
+    Names that Milvus accepts are kept; the others become column_1, column_2, ...
 
     Raises
     ------
     InputError
-        If one is left out that is none.
+        If a column in `left_out` does not exist.
     """
     absent = {name.lower() for name in left_out}
     if unknown := sorted(absent - {name.lower() for name in columns}):
@@ -158,16 +157,16 @@ _RESERVED = {
     *("and", "or", "not", "in", "like", "is", "null", "true", "false", "exists", "between"),
     *("json_contains", "array_contains", "count", "text_match", "phrase_match", "id"),
 }
-"""Words of Milvus' filters."""
+"""Keywords of Milvus' filters."""
 
 
 def stored_values(fields: Sequence[Field], document: Document) -> dict[str, Any]:
-    """What the fields hold of a document.
+    """Return the values of a document's fields.
 
     Raises
     ------
     InputError
-        If a text is longer than Milvus takes.
+        If a text is too long for Milvus.
     """
     values: dict[str, Any] = {ID: _short(document, "id", document.id)}
     for field in fields:
@@ -179,7 +178,7 @@ def stored_values(fields: Sequence[Field], document: Document) -> dict[str, Any]
 
 
 def units_of(value: Any) -> Any:
-    """A number as it is; a day or a moment in microseconds since 1970 or midnight."""
+    """Convert dates and times to microseconds since 1970 or midnight; keep numbers."""
     if isinstance(value, datetime):
         since = value - _EPOCH
         return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
@@ -192,14 +191,14 @@ def units_of(value: Any) -> Any:
 
 
 def digits(value: int) -> str:
-    """A whole number as a text that sorts as numbers do."""
+    """Format a whole number as text that sorts numerically."""
     return f"{value + 10**40:0{DIGITS_WIDTH}d}"
 
 
 def _finite(value: float) -> float:
     if math.isnan(value):
         return LARGEST_REAL
-    return min(max(value, -LARGEST_REAL), LARGEST_REAL) + 0.0  # Milvus finds -0.0 in no list
+    return min(max(value, -LARGEST_REAL), LARGEST_REAL) + 0.0  # Milvus can't find -0.0 in lists
 
 
 def _short(document: Document, column: str, value: Any) -> Any:

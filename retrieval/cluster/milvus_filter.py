@@ -1,6 +1,6 @@
-"""Filters of Milvus: conditions rendered for rows whose missing values have a field of their own.
+"""Filters of Milvus, rendered from conditions; missing values have a field of their own.
 
-Older servers have no missing values, no truth and no NOT around a field.
+Older servers have no null, no boolean literals and no NOT around a field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .milvus_columns import (
 )
 
 ALL, NONE = f"{KEY} >= 0", f"{KEY} < 0"
-"""Filters for every row and for none: keys are not negative."""
+"""Filters for all rows and for none: keys are not negative."""
 _LARGEST_CODE, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 _SIGNS = {
     "=": ("==", "!="),
@@ -37,33 +37,32 @@ _SIGNS = {
     ">": (">", "<="),
     ">=": (">=", "<"),
 }
-"""Operator -> Milvus' own, and its opposite."""
+"""Operator -> Milvus' operator, and its negation."""
 
 
 class UntranslatedError(InputError):
-    """A condition that DuckDB understands, and of which Milvus has no counterpart."""
+    """A condition valid in DuckDB that Milvus can't express."""
 
 
 def translated(where: str, columns: Mapping[str, str], fields: Sequence[Field]) -> str:
-    """The filter that holds for the same documents as a condition in SQL.
+    """Translate a condition in SQL to a filter for the same documents.
 
     Parameters
     ----------
-    columns : name -> DuckDB type of all that a condition may name.
-    fields : those that Milvus has.
+    columns : name -> DuckDB type of the columns that a condition may refer to.
+    fields : the fields in Milvus.
 
     Raises
     ------
     UntranslatedError
-        If a part of it has no counterpart.
+        If Milvus can't express a part of it.
     InputError
-        If it is no condition on the columns.
+        If it is not a condition on the columns.
 
     >>> from .milvus_columns import fields_of
     >>> columns = {"year": "SMALLINT", "author": "VARCHAR"}
-    >>> translated("year > 1990.5 AND author LIKE 'K%'", columns, fields_of(columns))
-    '((year_is_null == false and year >= 1991) and (author_is_null == false and (author >= "K" \
-and author < "L")))'
+    >>> translated("year > 1990.5", columns, fields_of(columns))
+    '(year_is_null == false and year >= 1991)'
     """
     try:
         return filter_of(condition_of(where, columns), {field.column: field for field in fields})
@@ -75,17 +74,17 @@ and author < "L")))'
 
 
 def filter_of(condition: Condition, fields: Mapping[str, Field], holds: bool = True) -> str:
-    """Render a condition, whose values are of the types of their columns.
+    """Render a condition with values of the types of their columns.
 
     Parameters
     ----------
     fields : column -> its field.
-    holds : if False, the filter for where the condition does not hold.
+    holds : if False, render the negation.
 
     Raises
     ------
     UnsupportedError
-        If Milvus has no counterpart of a part of it.
+        If Milvus can't express a part of it.
     """
     if isinstance(condition, Not):
         return filter_of(condition.part, fields, not holds)
@@ -112,7 +111,7 @@ def _comparison(condition: Compare, fields: Mapping[str, Field], holds: bool) ->
 
 
 def _of_values(field: Field, operator: str, value: Any, truth: bool) -> str:
-    """The filter for when a comparison is true, or false, of rows that have a value."""
+    """Filter for rows with a value for which a comparison is true, or false."""
     if operator == "IN":
         return _listed(field, value, truth)
     if operator == "STARTS WITH":
@@ -132,7 +131,7 @@ def _of_values(field: Field, operator: str, value: Any, truth: bool) -> str:
 
 
 def _listed(field: Field, values: Sequence[Any], truth: bool) -> str:
-    """The filter for when a value is one of a list, or none of it."""
+    """Filter for values in a list, or not in it."""
     if field.form == BOOL:
         parts = [_of_values(field, "=", value, truth) for value in values]
         return _joined("or" if truth else "and", parts)
@@ -143,7 +142,7 @@ def _listed(field: Field, values: Sequence[Any], truth: bool) -> str:
 
 
 def _whole(field: Field, operator: str, value: Fraction, truth: bool) -> str:
-    """A whole number compared with any number."""
+    """Compare a whole number with any number."""
     if operator == "=":
         if value.denominator != 1:
             return NONE if truth else ALL
@@ -154,7 +153,7 @@ def _whole(field: Field, operator: str, value: Fraction, truth: bool) -> str:
 
 
 def _at_least(field: Field, value: int, truth: bool) -> str:
-    """The filter for values from a whole number on, or for those below it."""
+    """Filter for values from a whole number on, or for those below."""
     sign = ">=" if truth else "<"
     if field.form == DIGITS:
         return f'{field.name} {sign} "{digits(min(max(value, -(10**40)), 9 * 10**40))}"'
@@ -165,7 +164,7 @@ def _at_least(field: Field, value: int, truth: bool) -> str:
 
 
 def _listed_value(field: Field, value: Any) -> str:
-    """A value as a list has it; "" where no row can have it."""
+    """Format a value for a list; "" if no row can have it."""
     if field.form == TEXT:
         return quoted(str(value))
     if field.form == REAL:
@@ -182,7 +181,7 @@ def _listed_value(field: Field, value: Any) -> str:
 
 
 def _exact(field: Field, value: Any) -> Fraction:
-    """A constant in the units of what is stored."""
+    """Convert a constant to the stored unit."""
     exact: Fraction = Fraction(units_of(value)) * 10**field.scale / field.unit
     return exact
 
@@ -194,7 +193,8 @@ def _real(value: float) -> str:
 
 
 def _begins(field: Field, prefix: str, truth: bool) -> str:
-    """Texts that begin so are those between it and what comes after all of them."""
+    """Filter for a prefix, as a range: texts from it to the first text after all that begin with
+    it."""
     if not prefix:
         return ALL if truth else NONE
     after = _after(prefix)
@@ -206,7 +206,7 @@ def _begins(field: Field, prefix: str, truth: bool) -> str:
 
 
 def _after(prefix: str) -> str:
-    """The first text after all those that begin so; "" if none is.
+    """The first text after all that begin with the prefix; "" if none exists.
 
     >>> _after("ab"), _after("a\U0010ffff")
     ('ac', 'b')
@@ -227,7 +227,7 @@ def _null(field: Field, truth: bool) -> str:
 
 
 def _known(field: Field, filter: str) -> str:
-    """A filter, for rows that have a value."""
+    """Restrict a filter to rows with a value."""
     if filter == NONE or not field.missing:
         return filter
     known = _null(field, False)
@@ -239,7 +239,7 @@ def _joined(word: str, filters: Sequence[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as filters have it.
+    """Quote a text for filters.
 
     >>> print(quoted('it"s'))
     "it\\"s"

@@ -1,7 +1,7 @@
-"""Lease: who is pushing under a name, written down in Milvus, so that a second one is told.
+"""Lease: a record in Milvus of the process pushing under a name, so that a second one is refused.
 
-Milvus has no lock. A lease is written, read again, and renewed while rows go over; one that was
-not renewed for a while, or whose process is gone from this machine, is no more.
+Milvus has no locks. A lease is written, read again, and renewed during a push. It expires if it
+was not renewed for a while, or if its process on this machine has ended.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .milvus_settings import SettingsTable
 
 PUSHER = "pusher"
 HELD_SECONDS = 60.0
-"""After so long without a renewal a lease of another machine is no more."""
+"""Seconds after which an unrenewed lease of another machine expires."""
 RENEWED_SECONDS = 5.0
 
 
 _OURS = set[str]()
-"""Tokens of the leases that this process has."""
+"""Tokens of this process's leases."""
 
 
 class Lease:
-    """The right to push under a name; `renew` it while that lasts, and `release` it.
+    """The right to push under a name; `renew` it regularly and `release` it.
 
     Raises
     ------
     InUseError
-        If another process has it.
+        If another process holds it.
     """
 
     def __init__(self, table: SettingsTable) -> None:
@@ -55,7 +55,7 @@ class Lease:
             raise
 
     def renew(self) -> None:
-        """Tell that the push goes on; raises `InUseError` if another one has taken over."""
+        """Extend the lease; raises `InUseError` if another process has taken over."""
         if monotonic() - self._last < RENEWED_SECONDS:
             return
         holder = self._holder()
@@ -72,13 +72,13 @@ class Lease:
         self._last = monotonic()
 
     def release(self) -> None:
-        """Let others push; what the server says to it is no matter, since it ends anyway."""
+        """End the lease; server errors are ignored, since it expires anyway."""
         self.abandon()
         with suppress(InputError):
             self._table.forget(PUSHER)
 
     def abandon(self) -> None:
-        """Have it no more, without a word to the server."""
+        """Give up the lease without contacting the server."""
         _OURS.discard(self._token)
 
     def _holder(self) -> dict[str, Any] | None:
@@ -104,5 +104,5 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # of another user
+        pass  # another user's process
     return True

@@ -1,9 +1,9 @@
-"""Push: an index's rows go into Milvus, and what is there already stays.
+"""Push: incremental upload of an index's rows to Milvus.
 
-What Milvus has of a row is compared by a digest with what it should have, so that a push sends
-what is new or has changed, removes what is gone, and mends whatever an earlier one left. Rows of
-another reducer, metric or schema go into a collection of their own; when that is whole, the alias
-is moved to it, and the old one is dropped.
+A digest of each row in Milvus is compared with the expected one, so a push sends new and changed
+rows, removes deleted ones, and repairs whatever an earlier push left. Rows of another reducer,
+metric or schema go into a new collection; once it is complete, the alias is moved to it and the
+old one is dropped.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from .milvus_settings import (
 )
 
 SENT_BYTES = 8_000_000
-"""Of rows in one call, about: servers take 64 MB."""
+"""Approximate bytes of rows per call: servers accept 64 MB."""
 REMOVED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class PushOptions:
-    """How an index is to be in Milvus.
+    """Options of an index in Milvus.
 
     Attributes
     ----------
-    kind : an index kind that the server has; None: the one that it has already, or IVF_SQ8.
+    kind : an index kind of the server; None for the existing one, or IVF_SQ8.
     rescored : where candidates are rescored: here, there or off.
-    leave_out : columns that are not pushed.
+    leave_out : columns not to push.
     """
 
     kind: str | None = None
@@ -59,14 +59,14 @@ class PushOptions:
 
 @dataclass(frozen=True)
 class PushResult:
-    """What a push has done.
+    """Result of a push.
 
     Attributes
     ----------
-    rows : in Milvus now.
+    rows : now in Milvus.
     sent, removed : by this push.
-    collection : the one that the alias stands for.
-    is_new : whether the alias was moved to it by this push.
+    collection : the alias's collection.
+    is_new : True if this push moved the alias to it.
     """
 
     rows: int
@@ -82,17 +82,17 @@ def push(
     name: str | None = None,
     options: PushOptions | None = None,
 ) -> PushResult:
-    """Bring what Milvus has under a name in step with an index.
+    """Update Milvus to match an index.
 
     Parameters
     ----------
-    name : by default the folder's, with underscores for what Milvus does not take.
+    name : by default the folder's, with underscores for characters that Milvus does not accept.
 
     Raises
     ------
     InputError
-        If the server does not answer or has not what is asked for, or a value does not fit. To
-        push again goes on from there.
+        If the server does not answer or lacks a requested feature, or a value does not fit. Pushing
+        again resumes.
     InUseError
         If another process is pushing under the name.
     """
@@ -118,7 +118,7 @@ def _push(
         sent, removed = _step(server, target, source, lease)
         server.settle(target, _vector_fields(pushed))
         if before != target:
-            server.reload(target)  # nobody searches it yet
+            server.reload(target)  # not searched yet
         if before != target or server.collection_of(names.alias) is None:
             server.point(names.alias, target)
         _clear(server, names, table, target)
@@ -128,12 +128,12 @@ def _push(
 def described(
     collection: Collection, snapshot: Snapshot, server: Server, options: PushOptions
 ) -> tuple[Pushed, Fitted]:
-    """What an index is to be in Milvus.
+    """Describe an index as it should be in Milvus.
 
     Raises
     ------
     InputError
-        If the server has not what is asked for.
+        If the server lacks a requested feature.
     """
     _check(options, server, snapshot)
     state, index = snapshot.state, snapshot.index
@@ -159,7 +159,7 @@ def described(
 
 
 def _check(options: PushOptions, server: Server, snapshot: Snapshot) -> None:
-    """Raise `InputError` where candidates can't be rescored as is asked."""
+    """Raise `InputError` if candidates can't be rescored as requested."""
     if options.rescored not in RESCORED:
         raise InputError(f"rescore={options.rescored!r}; expected one of {', '.join(RESCORED)}")
     if options.rescored == THERE and not server.can.second_vector:
@@ -169,13 +169,13 @@ def _check(options: PushOptions, server: Server, snapshot: Snapshot) -> None:
         )
     if options.rescored == THERE and snapshot.index.metric is None:
         raise InputError(
-            "rescore='there': this index was made with candidates=0 and rescores none; expected "
+            "rescore='there': this index was built with candidates=0 and can't rescore; expected "
             "'here' or 'off'"
         )
 
 
 def _kept(table: SettingsTable, names: Names, collection: str | None) -> Pushed | None:
-    """What is known of a collection of rows; None if that was not written, or is damaged."""
+    """Read the description of a collection of rows; None if missing or damaged."""
     if collection is None:
         return None
     try:
@@ -186,9 +186,9 @@ def _kept(table: SettingsTable, names: Names, collection: str | None) -> Pushed 
 
 
 def _made(server: Server, table: SettingsTable, names: Names, pushed: Pushed) -> Pushed:
-    """Have the collection for the rows, with what it was made for.
+    """Create the collection for the rows unless it exists with a description.
 
-    One of which nothing is known is made anew: rows go over after that is written.
+    A collection without one is rebuilt: rows are sent after the description is written.
     """
     target = names.rows(pushed.fingerprint)
     is_whole = server.has_whole(target, _vector_fields(pushed))
@@ -202,7 +202,7 @@ def _made(server: Server, table: SettingsTable, names: Names, pushed: Pushed) ->
 
 
 def _current(server: Server, names: Names) -> str | None:
-    """The collection that the alias stands for."""
+    """Return the alias's collection."""
     found = server.collection_of(names.alias)
     if found is not None and not names.is_rows(found):
         raise InputError(
@@ -220,7 +220,7 @@ def _leased(server: Server, names: Names) -> Iterator[tuple[SettingsTable, Lease
     try:
         yield table, lease
     except GoneError:
-        lease.abandon()  # to tell a server that is gone would take as long again
+        lease.abandon()  # contacting the lost server would time out again
         raise
     except BaseException:
         lease.release()
@@ -245,7 +245,7 @@ def _vector_fields(pushed: Pushed) -> list[str]:
 
 
 def _step(server: Server, target: str, source: RowSource, lease: Lease) -> tuple[int, int]:
-    """Send what is new or changed, remove what is gone; how many of each."""
+    """Send new and changed rows, remove deleted ones; return both numbers."""
     known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
     gone, sent, done = set(known), 0, 0
     for keys, rows in source.entities(known):
@@ -265,7 +265,7 @@ def _step(server: Server, target: str, source: RowSource, lease: Lease) -> tuple
 
 
 def _parts(server: Server, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows as calls take them: not too many bytes at a time, and of the vectors' type."""
+    """Split rows for calls by size, with vectors of the right type."""
     import numpy as np
 
     dtype = np.float16 if server.can.float16 else np.float32
@@ -286,7 +286,7 @@ def _size(value: Any) -> int:
 
 
 def _clear(server: Server, names: Names, table: SettingsTable, target: str) -> None:
-    """Drop what earlier pushes under the name have left."""
+    """Drop what earlier pushes under the name left."""
     old = [name for name in server.collections() if names.is_rows(name) and name != target]
     for name in old:
         server.drop(name)

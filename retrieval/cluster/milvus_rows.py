@@ -1,4 +1,4 @@
-"""Rows: the live passages of an index as Milvus has them, and what tells that one has changed."""
+"""Rows: the live passages of an index as stored in Milvus, with digests to detect changes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored
 from .milvus_settings import OFF, THERE, Fitted, Pushed
 
 AT_ONCE = 1024
-"""Rows that are read and compared at a time."""
+"""Rows read and compared at a time."""
 KEY_BITS = 63
 
 
 def key_of(id: str, number: int) -> int:
-    """The key of a document's passage, counted from 0: it stays when rows are numbered anew.
+    """Key of a document's passage, counted from 0; unchanged when rows are renumbered.
 
     >>> key_of("7", 0) == key_of("7", 0), key_of("7", 0) == key_of("7", 1)
     (True, False)
@@ -46,7 +46,7 @@ def _number(digest: bytes) -> int:
 
 @dataclass(frozen=True)
 class LiveRows:
-    """The rows of a snapshot that a search can find, and their keys.
+    """Rows of a snapshot that searches can find, and their keys.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class LiveRows:
 
     @classmethod
     def of(cls, collection: Collection, snapshot: Snapshot) -> LiveRows:
-        """Those of a collection.
+        """Live rows of a collection.
 
         Raises
         ------
         InputError
-            If two passages have the same key, as may be once in many millions.
+            If two passages have the same key, which is extremely improbable.
         """
         ids = collection._store.ids.by_row(snapshot.state.rows)
         rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
@@ -91,7 +91,7 @@ class LiveRows:
         return order
 
     def rows_of(self, keys: Rows) -> Rows:
-        """The row of each key, in any shape; -1 where there is none (any more)."""
+        """The row of each key, in any shape; -1 if it does not exist (any more)."""
         if not len(self.keys):
             return np.full(keys.shape, -1, dtype=np.int64)
         place = np.searchsorted(self.keys, keys, sorter=self._order)
@@ -100,11 +100,11 @@ class LiveRows:
 
 
 class RowSource:
-    """An index's rows, as they are to be in Milvus.
+    """An index's rows in the form that Milvus stores.
 
     Parameters
     ----------
-    pushed, fitted : by which they are reduced, and what else belongs to them.
+    pushed, fitted : description of the push and the fitted models.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class RowSource:
         return len(self.live.rows)
 
     def entities(self, known: dict[int, int]) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
-        """Keys, some at a time, and of these the rows that Milvus has not, or has otherwise.
+        """Keys in batches, each with the rows that are missing or different in Milvus.
 
         Parameters
         ----------
-        known : key -> digest of what it has.
+        known : key -> digest of the row in Milvus.
         """
         for part in batches(len(self), AT_ONCE):
             rows, keys = self.live.rows[part], self.live.keys[part]
@@ -132,7 +132,7 @@ class RowSource:
             yield keys, self._with_vectors([bare[i] for i in new], rows[new])
 
     def digests(self) -> Iterator[tuple[Rows, Rows]]:
-        """Keys, some at a time, and their digests."""
+        """Keys in batches, and their digests."""
         for part in batches(len(self), AT_ONCE):
             rows, keys = self.live.rows[part], self.live.keys[part]
             bare = self._without_vectors(rows, keys)
@@ -167,7 +167,7 @@ class RowSource:
 
 
 class FullVectors:
-    """Vectors in which a plain product is the cosine in the metric that rescoring is by.
+    """Vectors whose inner product is the cosine in the metric of rescoring.
 
     With gram = V diag(w) V^T, x is ``(x - shift) V diag(w^(1/2))``, of unit length.
     """
@@ -179,7 +179,7 @@ class FullVectors:
             self._axes = (axes * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
 
     def rows(self, X: Matrix) -> Matrix:
-        """Rows or queries (n, d) as they are compared."""
+        """Transform rows or queries (n, d) for comparison."""
         centred = X - self._shift
         return normalize_rows(centred if self._axes is None else centred @ self._axes)
 
@@ -193,7 +193,7 @@ def _digest(entity: dict[str, Any], vector: bytes) -> int:
 
 
 def _hit_text(document: Document, number: int) -> str:
-    """What a search shows of a passage, so that it needs no folder."""
+    """The text of a hit, from which a search shows a passage without the index's folder."""
     try:
         text = line_of([hit_json(hit_of(document, number, 0.0))]).decode()
     except UnwritableError as error:
@@ -210,12 +210,12 @@ def _hit_text(document: Document, number: int) -> str:
 
 
 def hit_from(id: str, score: float, text: str) -> Hit:
-    """The hit that was pushed as a text.
+    """Parse a hit from its pushed text.
 
     Raises
     ------
     CorruptError
-        If it is nothing that was pushed.
+        If the text is invalid.
     """
     try:
         (said,) = values_of(text.encode())

@@ -1,4 +1,4 @@
-"""Schema: the fields and the index of a collection in Milvus, and how it is searched."""
+"""Schema: fields, index and search parameters of a collection in Milvus."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from .milvus_columns import (
 from .milvus_server import Abilities
 
 POINTS_PER_LIST = 39
-"""FAISS, which Milvus trains lists with, warns below this many rows for each."""
+"""FAISS, which Milvus uses to train lists, warns below this number of rows per list."""
 PROBED_SHARE = 0.75
-"""Of the lists that a search goes through: of 60,523 rows so many have 0.999 of the nearest ten,
-and half of them 0.991..."""
+"""Share of the lists probed by a search: with 60,523 rows, it finds 0.999 of the nearest ten, and
+half the lists find 0.991..."""
 MOST_PROBED = 256
-"""...and all of them, if they are no more than so many."""
+"""...and all lists, up to this number."""
 GRAPH = {"M": 16, "efConstruction": 200}
-"""Of HNSW: neighbours of a row in each layer, and how many are looked at when it is added."""
+"""Parameters of HNSW: neighbours per row and layer, and candidates considered on insertion."""
 LISTS = ("IVF_FLAT", "IVF_SQ8", "IVF_PQ", "SCANN", "IVF_RABITQ")
 GRAPHS = ("HNSW", "HNSW_SQ")
 DEFAULT = "IVF_SQ8"
-"""The kind unless told otherwise: a byte a dimension, and every server has it."""
+"""Default kind: one byte per dimension, available on every server."""
 
 
 @dataclass(frozen=True)
 class IndexKind:
-    """One of Milvus' index kinds, for so many rows.
+    """One of Milvus' index kinds, for a number of rows.
 
     Attributes
     ----------
-    name : as Milvus calls it.
+    name : Milvus' name.
     dim : dimensions of the vectors.
-    rows : how many are expected.
+    rows : expected number of rows.
     """
 
     name: str
@@ -53,12 +53,12 @@ class IndexKind:
 
     @classmethod
     def asked(cls, name: str, can: Abilities, dim: int, rows: int) -> IndexKind:
-        """A kind that the server has.
+        """A kind that the server supports.
 
         Raises
         ------
         InputError
-            If it has not.
+            If it does not.
         """
         if name.upper() not in can.kinds:
             raise InputError(
@@ -68,11 +68,11 @@ class IndexKind:
 
     @property
     def lists(self) -> int:
-        """How many lists an inverted file has: 4 sqrt(n), fewer where they can't be trained."""
+        """Number of lists of an inverted file: 4 sqrt(n), fewer if they can't be trained."""
         return max(1, min(round(4 * math.sqrt(self.rows)), self.rows // POINTS_PER_LIST))
 
     def build(self) -> dict[str, Any]:
-        """What `add_index` takes.
+        """Arguments of `add_index`.
 
         >>> IndexKind("IVF_SQ8", 192, 60_000).build()["params"]["params"]
         {'nlist': 980}
@@ -86,14 +86,13 @@ class IndexKind:
             params["sq_type"] = "SQ8"
         if self.name == "IVF_PQ":
             params |= {"m": _divisor(self.dim, self.dim // 8), "nbits": 8}
-        # In a dict of their own: the embedded server reads them nowhere else, and all others do.
+        # Nested: all servers read them there, the embedded one nowhere else.
         return {"index_type": self.name, "metric_type": "IP", "params": {"params": params}}
 
     def search(self, limit: int, *, filtered: bool) -> dict[str, Any]:
-        """The parameters of a search; below a condition every list is gone through.
+        """Parameters of a search; with a filter, every list is probed.
 
-        Otherwise rows that it holds for are not found if they are in other lists, and with few
-        of them that is most.
+        Otherwise matching rows in unprobed lists would be missed, which matters most if few match.
         """
         if self.name in LISTS:
             few = filtered or self.lists <= MOST_PROBED
@@ -104,13 +103,14 @@ class IndexKind:
 def described_fields(
     can: Abilities, fields: Sequence[Field], dim: int, full_dim: int = 0, *, hits: bool = False
 ) -> list[dict[str, Any]]:
-    """The fields of a collection, each as `add_field` takes it.
+    """Fields of a collection, as arguments of `add_field`.
 
     Parameters
     ----------
     dim : dimensions of the reduced vectors.
-    full_dim : of the full ones, where they are there, too.
-    hits : whether documents are there as they are found.
+    full_dim : dimensions of the full vectors, if stored.
+    hits : bool, default False
+        Store the texts of hits.
     """
     from pymilvus import DataType
 
@@ -134,19 +134,19 @@ def described_fields(
 
 
 def settings_fields() -> list[dict[str, Any]]:
-    """The fields of a collection that keeps texts by their names."""
+    """Fields of a collection that stores texts by name."""
     from pymilvus import DataType
 
     return [
         {**_text("part"), "is_primary": True, "max_length": 200},
         _text("body"),
-        # Older servers have no collection without a vector.
+        # Older servers require a vector.
         {"field_name": "vector", "datatype": DataType.FLOAT_VECTOR, "dim": 2},
     ]
 
 
 def indexes(kind: IndexKind, *, full: bool) -> Mapping[str, Any]:
-    """The index of each vector field: full vectors are compared as they are."""
+    """Index of each vector field; full vectors are compared exactly."""
     found = {VECTOR: kind.build()}
     if full:
         found[FULL] = IndexKind("FLAT", 0, 0).build()
@@ -160,5 +160,5 @@ def _text(name: str) -> dict[str, Any]:
 
 
 def _divisor(number: int, most: int) -> int:
-    """The largest divisor up to a number."""
+    """Largest divisor of `number` up to `most`."""
     return next(d for d in range(max(most, 1), 0, -1) if number % d == 0)

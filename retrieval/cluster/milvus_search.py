@@ -1,7 +1,7 @@
-"""MilvusCollection: a pushed index that is searched as a `Collection` is.
+"""MilvusCollection: a pushed index, searched like a `Collection`.
 
-Candidates come from Milvus. They are rescored by the full vectors of the index's folder, where that
-is at hand, or by those in Milvus; or their order by the reduced vectors is final.
+Candidates come from Milvus. They are rescored with the full vectors in the index's folder, if
+available, or with those in Milvus; otherwise they are ranked by the reduced vectors.
 """
 
 from __future__ import annotations
@@ -38,32 +38,31 @@ from .milvus_server import MOST_HITS, RefusedError, Server
 from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
 
 MOST_IDS = 10_000
-"""Documents that a condition without a counterpart may hold for: their keys are sent instead."""
+"""Documents that match an untranslatable condition, at most: their keys are sent instead."""
 MORE = 4
-"""So many times as many rows are asked for, where they were of too few documents."""
+"""Factor by which more rows are requested if they belong to too few documents."""
 
 
 class MilvusCollection(Searchable):
-    """Documents that are searched by meaning, in Milvus.
+    """Documents searched semantically in Milvus.
 
     Parameters
     ----------
     uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
-    name : that the index was pushed under.
-    index : its folder, if it is at hand: then candidates are rescored by its vectors, and its
-        documents are shown. Without it the index has to be pushed with rescore there or off.
-    encoder : the one that the index was built with; by default it is loaded from where it was.
-    token : of servers that ask who it is.
-    insecure : whether the token may go to another machine without TLS.
+    name : the name it was pushed under.
+    index : its folder, if available: candidates are rescored with its vectors, and documents are
+        read from it. Without it, the index must have been pushed with rescore "there" or "off".
+    encoder : the one that the index was built with; by default it is loaded from its origin.
+    token : for servers that require authentication.
+    insecure : allow sending the token to another machine without TLS.
     model, trust_remote_code : as for `Collection.open`.
 
     Raises
     ------
     InputError
-        If the server does not answer, has no such index, or was sent too little to do without the
-        folder.
+        If the server does not answer or lacks the index, or the pushed data require the folder.
     CorruptError
-        If what a search needs is damaged in Milvus.
+        If data in Milvus that a search requires are damaged.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class MilvusCollection(Searchable):
             raise
 
     def _open(self) -> None:
-        """Read what belongs to the collection that the alias stands for now."""
+        """Read the description of the alias's current collection."""
         self._target = self._server.collection_of(self._names.alias) or ""
         if not self._names.is_rows(self._target):
             raise InputError(
@@ -111,7 +110,7 @@ class MilvusCollection(Searchable):
         table.ensure()
         found = kept(table, self._target.removeprefix(f"{self._names.alias}_"))
         if found is None:
-            raise InputError(f"milvus {self._server.uri}: {self._target} is not whole; push again")
+            raise InputError(f"milvus {self._server.uri}: {self._target} is incomplete; push again")
         self._pushed, self._fitted = found
         if self._folder is None and self._pushed.rescored == HERE:
             raise InputError(
@@ -124,7 +123,7 @@ class MilvusCollection(Searchable):
         self._full = FullVectors(rescorer) if rescorer is not None else None
 
     def close(self) -> None:
-        """End the connection, and let go of the folder."""
+        """Close the connection and the folder."""
         self._server.close()
         if self._folder is not None:
             self._folder.close()
@@ -141,7 +140,7 @@ class MilvusCollection(Searchable):
         self.close()
 
     def __repr__(self) -> str:
-        """For a notebook: where it is, and under which name."""
+        """Address and name, for notebooks."""
         return f"MilvusCollection({self._server.uri!r}, {self._names.alias!r})"
 
     @property
@@ -159,18 +158,18 @@ class MilvusCollection(Searchable):
         return self._encoder
 
     def count(self, where: str | None = None) -> int:
-        """How many passages Milvus has, or how many of them a condition holds for."""
+        """Number of passages in Milvus, or of those that match a condition."""
         return self._server.count(self._target, self._filter(where))
 
     def _found(self, request: SearchRequest) -> Hits:
-        """As `Collection` finds them.
+        """Search like `Collection`.
 
         Raises
         ------
         InputError
-            As `Collection.search_many`; if words are to count, which are not pushed; if the server
-            does not answer; or if the condition has no counterpart in Milvus and holds for more
-            than `MOST_IDS` documents.
+            As `Collection.search_many`; for lexical search, which is not pushed; if the server does
+            not answer; or if the condition can't be translated and matches more than `MOST_IDS`
+            documents.
         """
         if request.limit > MOST_HITS:
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, as Milvus gives")
@@ -187,7 +186,7 @@ class MilvusCollection(Searchable):
         except RefusedError:
             if self._server.collection_of(self._names.alias) == self._target:
                 raise
-            self._open()  # it was pushed anew meanwhile, and the old collection is gone
+            self._open()  # pushed again meanwhile, and the old collection was dropped
             return self._found_now(request)
 
     def _found_now(self, request: SearchRequest) -> Hits:
@@ -202,7 +201,7 @@ class MilvusCollection(Searchable):
         )
 
     def _candidates(self, asked: int | None) -> int:
-        """How many rows are rescored."""
+        """Number of rows to rescore."""
         if self._pushed.rescored == OFF and self._folder is None:
             if asked:
                 raise InputError(f"candidates={asked}: pushed without full vectors; expected 0")
@@ -214,7 +213,7 @@ class MilvusCollection(Searchable):
     def _nearest(
         self, queries: Matrix, count: int, filter: str, output: Sequence[str] = ()
     ) -> list[list[dict[str, Any]]]:
-        """The rows of Milvus that are nearest by their reduced vectors."""
+        """The nearest rows in Milvus by reduced vectors."""
         vectors = reduced(self._fitted.reducer, queries)
         dtype = np.float16 if self._server.can.float16 else np.float32
         params = self._pushed.index_kind.search(count, filtered=bool(filter))
@@ -235,7 +234,7 @@ class MilvusCollection(Searchable):
         metric, candidates = snapshot.index.metric, request.candidates or 0
         if candidates and metric is None:
             raise InputError(
-                f"candidates={candidates}: this index was made with candidates=0 and rescores none"
+                f"candidates={candidates}: this index was built with candidates=0 and can't rescore"
             )
         if not candidates:
             metric = None
@@ -254,7 +253,7 @@ class MilvusCollection(Searchable):
         return folder._view(snapshot).shown(scores, found)
 
     def _live_rows(self, folder: Collection, snapshot: Snapshot) -> LiveRows:
-        """Which row each key is: known once for each snapshot."""
+        """Rows by key, computed once per snapshot."""
         if self._live is None or self._live[0] is not snapshot:
             self._live = snapshot, LiveRows.of(folder, snapshot)
         return self._live[1]
@@ -275,7 +274,7 @@ class MilvusCollection(Searchable):
     def _ranked_there(
         self, query: Matrix, count: int, filter: str, rescored: int
     ) -> list[dict[str, Any]]:
-        """The best rows of a query, best first, by the vectors that Milvus has."""
+        """The best rows of a query, best first, by the vectors in Milvus."""
         if not rescored:
             return self._nearest(query, count, filter, [ID, HIT])[0]
         assert self._full is not None
@@ -295,7 +294,7 @@ class MilvusCollection(Searchable):
         )[0]
 
     def _filter(self, where: str | None) -> str:
-        """A condition as Milvus takes it; by the keys of the documents where it has no such."""
+        """Translate a condition; if impossible, list the keys of the documents that match it."""
         if where is None:
             return ""
         own = dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR")
@@ -325,21 +324,21 @@ class MilvusCollection(Searchable):
 def _best(
     query: Matrix, found: list[dict[str, Any]], live: LiveRows, metric: Metric | None, k: int
 ) -> tuple[Matrix, Rows]:
-    """Scores and rows (1, k) of the best that Milvus has found: rescored, or as it has scored them.
+    """Scores and rows (1, k) of the best rows found by Milvus, rescored if there is a metric.
 
-    What the index has no more is left out.
+    Rows deleted from the index are omitted.
     """
     rows = live.rows_of(np.array([hit["key"] for hit in found], dtype=np.int64))
     scores = np.array([hit["distance"] for hit in found], dtype=np.float32)[rows >= 0]
     rows = rows[rows >= 0]
     if metric is None or not len(rows):
         return scores[None, :k], rows[None, :k]
-    rows = np.sort(rows)  # in the order they lie on disk
+    rows = np.sort(rows)  # in disk order
     return top_k(metric.scores(metric.probes(query[None]), rows), rows, k)
 
 
 def _best_of_documents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of rows, best first, those that are the first of their document."""
+    """The first row of each document among rows, best first."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row["entity"][ID], row)

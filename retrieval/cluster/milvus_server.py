@@ -1,4 +1,4 @@
-"""Server: a Milvus that answers, what its version has, and one clear line when it does not."""
+"""Server: a connection to Milvus, the abilities of its version, and one-line errors."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from ..address import is_loopback
 from ..extras import install_command
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
-"""A variable of the environment: how long a server may take to answer before it counts as gone."""
+"""Environment variable: seconds after which a server counts as unreachable."""
 USUAL_SECONDS = 30.0
 MOST_HITS = 16_384
-"""Rows that Milvus gives for one query, at most."""
+"""Largest number of rows that Milvus returns per query."""
 READ_AT_ONCE = 4096
 POLL_SECONDS = 0.1
-"""Between two looks at an index that is being built."""
+"""Seconds between polls of an index being built."""
 LITE_TRIES = 5
-"""How often the embedded server is asked to load: it may read a file that it is still writing."""
+"""Attempts to load a collection of the embedded server, which may still be writing its file."""
 LITE = "milvus_lite"
-"""What the embedded server calls itself, before its version."""
+"""Prefix of the embedded server's version."""
 _SECOND_VECTOR = _FLOAT16 = (2, 4)
 _MORE_KINDS = {(2, 5): ("HNSW_SQ",), (2, 6): ("IVF_RABITQ",)}
 _EVER = ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "HNSW", "SCANN")
 _OF_LITE = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
 BOUNDED, STRONG = "Bounded", "Strong"
-"""What searches see: rows of five seconds ago, at once; or all, after a wait of up to 0.2 s."""
+"""Consistency of searches: rows up to five seconds old, at once; or all, after up to 0.2 s."""
 CONNECTION_FAILED = 2
-"""The client's own code."""
+"""Error code of the client."""
 _EMBEDDED = Counter[str]()
 """Files of embedded servers -> connections of this process."""
 
 
 class RefusedError(InputError):
-    """What a server that answers does not do."""
+    """A request that the server refuses."""
 
 
 class GoneError(InputError):
-    """A server that does not answer, or not in time."""
+    """A server that does not answer in time."""
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a version has.
+    """Features of a version.
 
     Attributes
     ----------
-    version : as the server says it.
-    kinds : index kinds of vectors that are no less than float16.
-    float16 : whether vectors can be stored so; else they are float32.
-    second_vector : whether a row can have two vectors.
+    version : as reported by the server.
+    kinds : index kinds with vectors of at least float16.
+    float16 : True if vectors can be stored as float16; otherwise they are float32.
+    second_vector : True if a row can have two vectors.
     """
 
     version: str
@@ -69,7 +69,7 @@ class Abilities:
 
     @classmethod
     def of(cls, version: str) -> Self:
-        """By what a server says of itself.
+        """Determine the features from the reported version.
 
         >>> Abilities.of("v2.3.5-lite").kinds
         ('FLAT', 'IVF_FLAT', 'IVF_SQ8', 'IVF_PQ', 'HNSW', 'SCANN')
@@ -79,7 +79,7 @@ class Abilities:
         Raises
         ------
         InputError
-            If it is older than 2.3, or says nothing of the kind.
+            If it is older than 2.3 or not a version.
         """
         if version.startswith(LITE):
             return cls(version, _OF_LITE, float16=False, second_vector=True)
@@ -92,7 +92,7 @@ class Abilities:
 
 
 LOADING_SECONDS = 3600.0
-"""In which the embedded server makes the graph of a large collection."""
+"""Time limit of the embedded server for building the graph of a large collection."""
 
 
 class Server:
@@ -101,18 +101,18 @@ class Server:
     Parameters
     ----------
     uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
-    token : of servers that ask who it is: USER:PASSWORD, or a key.
-    insecure : whether the token may go to another machine without TLS.
+    token : for servers that require authentication: USER:PASSWORD, or a key.
+    insecure : allow sending the token to another machine without TLS.
 
     Attributes
     ----------
-    can : what its version has.
-    consistency : of searches, `BOUNDED` or `STRONG`; all else is strong.
+    can : features of its version.
+    consistency : of searches, `BOUNDED` or `STRONG`; everything else is strong.
 
     Raises
     ------
     InputError
-        If nothing answers there, a token would be sent unencrypted, or the extra `cluster` is not
+        If nothing answers, the token would be sent unencrypted, or the extra `cluster` is not
         installed.
     """
 
@@ -127,7 +127,7 @@ class Server:
             from pymilvus import MilvusClient
         except ImportError as error:
             raise InputError(f"milvus ({error}): {install_command('cluster')}") from error
-        # What goes wrong is raised, too; its own report would be a traceback beside our line.
+        # Errors are raised as well; the client's own log would add a traceback.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._embedded = None if "://" in uri else os.path.abspath(uri)
         with self.answering():
@@ -137,13 +137,13 @@ class Server:
             _EMBEDDED[self._embedded] += 1
 
     def _ask(self, call: str, *values: Any, **named: Any) -> Any:
-        """Call a method of the client's."""
+        """Call a method of the client."""
         with self.answering():
             return getattr(self.client, call)(*values, **{"timeout": self.seconds} | named)
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Around calls: what a server or the network does wrong becomes one line."""
+        """Convert errors of the server or the network to one-line errors."""
         from grpc import FutureTimeoutError, RpcError
         from pymilvus.exceptions import MilvusException
 
@@ -151,7 +151,7 @@ class Server:
             yield
         except MilvusException as error:
             line = f"milvus {self.uri}: {_first(error.message)}"
-            # Where the network is at fault, the code is grpc's or that of a failed connection.
+            # Network errors have grpc's code or that of a failed connection.
             gone = not isinstance(error.code, int) or error.code == CONNECTION_FAILED
             raise (GoneError if gone else RefusedError)(line) from error
         except (RpcError, FutureTimeoutError, ConnectionError, OSError) as error:
@@ -162,7 +162,7 @@ class Server:
             raise GoneError(f"milvus {self.uri}: the connection is closed") from error
 
     def close(self) -> None:
-        """End the connection, and the embedded server with the last one to it."""
+        """Close the connection, and the embedded server with its last connection."""
         with suppress(Exception):
             self.client.close()
         if self._embedded is None:
@@ -181,16 +181,15 @@ class Server:
         self.close()
 
     def collection_of(self, alias: str) -> str | None:
-        """The collection that an alias stands for, or that has the name; None if there is none."""
+        """The collection with this alias or name; None if none exists."""
         if not self._ask("has_collection", alias):
             return None
         return str(self._ask("describe_collection", alias)["collection_name"])
 
     def has_whole(self, name: str, fields: Sequence[str]) -> bool:
-        """Whether there is a collection with the indexes of its vectors.
+        """True if the collection exists with the indexes of its vectors.
 
-        One without them was left by a process that was killed as it made it; nothing was ever in
-        it, and it is dropped.
+        One without them was left, empty, by a process killed while creating it; it is dropped.
         """
         if self.collection_of(name) is None:
             return False
@@ -200,17 +199,18 @@ class Server:
         return False
 
     def collections(self) -> list[str]:
-        """The names of all collections."""
+        """Names of all collections."""
         return [*self._ask("list_collections")]
 
     def create(
         self, name: str, fields: Sequence[Mapping[str, Any]], index: Mapping[str, Any]
     ) -> None:
-        """A collection of these fields, as `add_field` takes them, with indexes.
+        """Create a collection with indexes.
 
         Parameters
         ----------
-        index : a mapping of field -> what `add_index` takes of it.
+        fields : arguments of `add_field`.
+        index : field -> arguments of `add_index`.
         """
         with self.answering():
             schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -228,9 +228,9 @@ class Server:
             )
 
     def load(self, name: str) -> None:
-        """Have a collection in memory, so that it can be asked; that may take long.
+        """Load a collection into memory for searching, which may take long.
 
-        A server begins to load and says how far it is; the embedded one answers when it has.
+        A server loads in the background and reports progress; the embedded one blocks.
         """
         for left in reversed(range(1 if self._embedded is None else LITE_TRIES)):
             try:
@@ -256,44 +256,44 @@ class Server:
         return bool(state == LoadState.Loaded)
 
     def reload(self, name: str) -> None:
-        """Have a collection in memory anew: with its indexes, not what is searched meanwhile.
+        """Load a collection into memory again, with its indexes; it must not be searched meanwhile.
 
-        Until a server has taken up an index that was just built, it searches by a makeshift one,
-        which finds less.
+        Until a server has loaded a newly built index, it searches a temporary one with lower
+        recall.
         """
         self._ask("release_collection", name)
         self.load(name)
 
     def drop(self, name: str) -> None:
-        """Remove a collection."""
+        """Delete a collection."""
         self._ask("drop_collection", name)
 
     def drop_with_alias(self, alias: str, name: str) -> None:
-        """Remove a collection, and the alias if it stands for that."""
+        """Delete a collection, and the alias if it refers to it."""
         if self.collection_of(alias) == name:
             self._ask("drop_alias", alias)
         self.drop(name)
 
     def point(self, alias: str, name: str) -> None:
-        """Let an alias stand for a collection from now on."""
+        """Point an alias to a collection."""
         has_alias = self._ask("has_collection", alias)
         self._ask("alter_alias" if has_alias else "create_alias", name, alias)
 
     def put(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """Write rows; one of the same key takes the other's place."""
+        """Insert rows, replacing those of the same key."""
         self._ask("upsert", name, rows)
 
     def remove(self, name: str, ids: Sequence[int] | Sequence[str]) -> None:
-        """Remove rows by their keys."""
+        """Delete rows by their keys."""
         self._ask("delete", name, ids=list(ids))
 
     def rows(self, name: str, filter: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows that a filter holds for, `MOST_HITS` at most."""
+        """Rows that match a filter, at most `MOST_HITS`."""
         found = self._ask("query", name, filter=filter, output_fields=[*fields], limit=MOST_HITS)
         return [dict(row) for row in found]
 
     def every(self, name: str, fields: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-        """All rows of a collection, some at a time."""
+        """All rows of a collection, in batches."""
         iterator = self._ask("query_iterator", name, READ_AT_ONCE, output_fields=[*fields])
         try:
             while True:
@@ -306,7 +306,7 @@ class Server:
             iterator.close()
 
     def count(self, name: str, filter: str = "") -> int:
-        """How many rows a filter holds for, or how many there are."""
+        """Number of rows that match a filter; without one, of all rows."""
         (row,) = self._ask("query", name, filter=filter, output_fields=["count(*)"])
         return int(row["count(*)"])
 
@@ -321,7 +321,7 @@ class Server:
         params: Mapping[str, Any],
         output: Sequence[str] = (),
     ) -> list[list[dict[str, Any]]]:
-        """For each vector the rows of the largest product: "key", "distance" and "entity"."""
+        """For each vector, the rows of the largest product: "key", "distance" and "entity"."""
         found = self._ask(
             "search",
             name,
@@ -342,7 +342,7 @@ class Server:
         ]
 
     def settle(self, name: str, fields: Sequence[str]) -> None:
-        """Wait until all rows are written and indexed; it may take long, and is no failure."""
+        """Wait until all rows are written and indexed, without a time limit."""
         self._ask("flush", name)
         for field in fields:
             while self._pending(name, field):
@@ -359,7 +359,7 @@ class Server:
 
 
 def _check_encrypted(uri: str, token: str) -> None:
-    """Raise `InputError` for a token, or a password in the URI, that others could read."""
+    """Raise `InputError` if a token, or a password in the URI, would be sent unencrypted."""
     try:
         parts = urlsplit(uri if "://" in uri else "")
     except ValueError as error:
@@ -381,6 +381,6 @@ def _seconds_allowed() -> float:
 
 
 def _first(message: str) -> str:
-    """What a server says, without the trees and traces after it."""
+    """Shorten a server's message to one line."""
     line = " ".join(str(message).split())
     return line if len(line) <= 300 else f"{line[:300]}..."

@@ -1,8 +1,8 @@
-"""Settings: what a search needs beside the rows, kept in Milvus in a collection of its own.
+"""Settings: data that searches require besides the rows, in a Milvus collection of their own.
 
-What describes a pushed index is small, its reducer may be megabytes: it is cut into parts, each of
-which fits into a text of Milvus, and the whole has a checksum. The collection of a name has the
-parts of all that was pushed under it, and who is pushing.
+The description of a pushed index is small, but its reducer may have megabytes: files are split into
+parts that fit into Milvus' texts, with a checksum of the whole. A name's collection contains the
+parts of everything pushed under it, and the lease.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from .milvus_server import Server
 
 FORMAT = 1
 PART_BYTES = 48_000
-"""Of a file in one text: in base64 they are 64,000."""
+"""Bytes of a file per text: 64,000 in base64."""
 PARTS_AT_ONCE = 100
 HERE, THERE, OFF = RESCORED = ("here", "there", "off")
-"""Where candidates are rescored: by the index's folder, by full vectors in Milvus, or nowhere."""
+"""Places of rescoring: the index's folder, Milvus, or none."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a pushed index is called in Milvus.
+    """Names of a pushed index in Milvus.
 
     Attributes
     ----------
-    alias : what searches ask for: it stands for the newest collection that is whole.
+    alias : name used by searches; refers to the newest complete collection.
     """
 
     alias: str
 
     @classmethod
     def asked(cls, name: str) -> Self:
-        """Raises `InputError` for what Milvus does not take for a name."""
+        """Validate a name; raises `InputError` if Milvus does not accept it."""
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"name {name!r}; expected letters, digits and underscores, 100 at most, and no "
@@ -60,7 +60,7 @@ class Names:
 
     @classmethod
     def of_folder(cls, folder: Path) -> Self:
-        """The name that an index has unless told otherwise.
+        """Default name of an index.
 
         >>> Names.of_folder(Path("a/notes.index")).alias
         'notes_index'
@@ -70,34 +70,33 @@ class Names:
 
     @property
     def settings(self) -> str:
-        """The collection of what belongs to all that is pushed under the name."""
+        """Name of the collection of settings."""
         return f"{self.alias}_settings"
 
     def rows(self, fingerprint: str) -> str:
-        """The collection of the rows of one reducer and schema."""
+        """Name of the collection of rows of one reducer and schema."""
         return f"{self.alias}_{fingerprint}"
 
     def is_rows(self, collection: str) -> bool:
-        """Whether a collection is one of rows, of any fingerprint."""
+        """True for the name of a collection of rows, of any fingerprint."""
         return re.fullmatch(rf"{self.alias}_[0-9a-f]{{12}}", collection) is not None
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a search has to know of what was pushed.
+    """Description of what was pushed, for searches.
 
     Attributes
     ----------
     encoder : its spec.
     dim, k : dimensions of its vectors, and of the reduced ones.
-    kind : the index kind in Milvus.
-    rows : how many there are.
-    built_rows : how many there were when the collection was made: its lists are as many as suit
-        these.
+    kind : index kind in Milvus.
+    rows : their number.
+    built_rows : their number when the collection was created, which determines its lists.
     rescored : one of `RESCORED`.
-    candidates : how many are rescored, None for as many as hold the agreement.
-    fields : the columns that Milvus has.
-    columns : name -> DuckDB type of all that there are.
+    candidates : rows to rescore, None for the default.
+    fields : the columns in Milvus.
+    columns : name -> DuckDB type of all columns.
     """
 
     encoder: dict[str, Any]
@@ -115,23 +114,23 @@ class Pushed:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that rows in one collection have in common."""
+        """Digest of what all rows of a collection have in common."""
         common = (self.dim, self.k, self.kind, self.rescored, dict(self.sha256), self.format)
         text = json.dumps([*common, [asdict(field) for field in self.fields]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def index_kind(self) -> IndexKind:
-        """The kind with its parameters."""
+        """The index kind with its parameters."""
         return IndexKind(self.kind, self.k, self.built_rows)
 
     def to_json(self) -> bytes:
-        """As it is kept."""
+        """Serialise for storage."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """Raises `CorruptError` for anything that `to_json` has not written."""
+        """Parse; raises `CorruptError` if not written by `to_json`."""
         try:
             values = parsed(text.decode(), READABLE)
             if values["format"] != FORMAT:
@@ -148,13 +147,13 @@ class Pushed:
 
 
 class SettingsTable:
-    """The collection of settings of a name."""
+    """The settings collection of a name."""
 
     def __init__(self, server: Server, names: Names) -> None:
         self._server, self.name = server, names.settings
 
     def ensure(self) -> None:
-        """Make it, if it is not there."""
+        """Create and load it if necessary."""
         if not self._server.has_whole(self.name, ["vector"]):
             fields = settings_fields()
             index = {"vector": {"index_type": "FLAT", "metric_type": "IP", "params": {}}}
@@ -162,7 +161,7 @@ class SettingsTable:
         self._server.load(self.name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a file; the one of the same name is gone."""
+        """Store a file, replacing the one of the same name."""
         parts = [data[part] for part in batches(len(data), PART_BYTES)]
         head = {"parts": len(parts), "sha256": hashlib.sha256(data).hexdigest()}
         rows = [_row(f"{name}/{i:06d}", b64encode(part).decode()) for i, part in enumerate(parts)]
@@ -171,7 +170,7 @@ class SettingsTable:
         self._server.put(self.name, [_row(name, json.dumps(head))])
 
     def read(self, name: str) -> bytes | None:
-        """A file; None if there is none.
+        """Read a file; None if it does not exist.
 
         Raises
         ------
@@ -192,15 +191,15 @@ class SettingsTable:
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptError(f"milvus: {self.name}, {name}: damaged ({error})") from error
         if not whole:
-            raise CorruptError(f"milvus: {self.name}, {name}: another checksum; push it again")
+            raise CorruptError(f"milvus: {self.name}, {name}: wrong checksum; push it again")
         return data
 
     def forget(self, name: str) -> None:
-        """Remove a file, with all its parts."""
+        """Delete a file with all its parts."""
         self._forget(lambda found: found == name)
 
     def forget_others(self, fingerprint: str) -> None:
-        """Remove the files of all other collections of rows."""
+        """Delete the files of all other collections of rows."""
         self._forget(lambda name: ":" in name and not name.startswith(f"{fingerprint}:"))
 
     def _forget(self, is_gone: Callable[[str], bool]) -> None:
@@ -220,7 +219,7 @@ def _row(part: str, body: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was fitted, and the files that it is kept in."""
+    """Fitted models and the files they were loaded from."""
 
     reducer: Reducer
     rescorer: Rescorer | None
@@ -228,7 +227,7 @@ class Fitted:
 
     @classmethod
     def of_files(cls, files: Mapping[str, bytes]) -> Self:
-        """Raises `CorruptError` if a file is none of ours."""
+        """Load from files; raises `CorruptError` if one is invalid."""
         with TemporaryDirectory(prefix="slimdex-") as folder:
             for name, data in files.items():
                 (Path(folder) / name).write_bytes(data)
@@ -238,19 +237,19 @@ class Fitted:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """Of each file."""
+        """Checksum of each file."""
         return {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
 
 
 def keep(table: SettingsTable, pushed: Pushed, fitted: Fitted) -> None:
-    """Write what belongs to a collection of rows."""
+    """Write the files of a collection of rows."""
     for name, data in fitted.files.items():
         table.write(f"{pushed.fingerprint}:{name}", data)
     table.write(f"{pushed.fingerprint}:pushed", pushed.to_json())
 
 
 def kept(table: SettingsTable, fingerprint: str) -> tuple[Pushed, Fitted] | None:
-    """What belongs to a collection of rows; None if it was not written to its end.
+    """Read the files of a collection of rows; None if incomplete.
 
     Raises
     ------
@@ -265,5 +264,5 @@ def kept(table: SettingsTable, fingerprint: str) -> tuple[Pushed, Fitted] | None
     whole = {name: file for name, file in files.items() if file is not None}
     fitted = Fitted.of_files(whole) if "reducer" in whole else None
     if fitted is None or fitted.sha256 != dict(pushed.sha256):
-        raise CorruptError(f"milvus: {table.name}: the files of {fingerprint} are others")
+        raise CorruptError(f"milvus: {table.name}: the files of {fingerprint} do not match it")
     return pushed, fitted

@@ -1,4 +1,4 @@
-"""Verification: whether Milvus has what an index has, by ids, counts and answers."""
+"""Verification of an index in Milvus, by ids, counts and answers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .milvus_search import MilvusCollection
 from .milvus_server import STRONG
 
 QUERIES = 50
-"""Documents that are asked for by their own vectors."""
+"""Number of documents that are searched by their own vectors."""
 LIMIT = 10
 AGREED = 0.9
-"""The share of the index's own answers that Milvus is to give, too: its codes are others."""
+"""Required share of the index's own answers, given Milvus' different codes."""
 SHOWN = 3
-"""Ids that a fault names."""
+"""Ids listed per fault."""
 
 
 def pushed_faults(
     folder: Path, uri: str, name: str | None = None, token: str = "", *, insecure: bool = False
 ) -> list[str]:
-    """A line for each difference between an index and what Milvus has of it; none if all is well.
+    """Differences between an index and its copy in Milvus, one line each.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def pushed_faults(
 def _faults(pushed: MilvusCollection, collection: Collection, snapshot: Snapshot) -> Iterator[str]:
     files = pushed._pushed.sha256
     if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
-        yield f"{pushed!r}: the index was reduced anew since; push it again"
+        yield f"{pushed!r}: the index has been reduced again; push it again"
         return
     source = RowSource(collection, snapshot, pushed._pushed, pushed._fitted)
     ids = collection._store.ids.by_row(snapshot.state.rows)

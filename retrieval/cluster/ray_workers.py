@@ -1,8 +1,7 @@
-"""Ray: the processes of a cluster, or of this machine, as the workers of a long build.
+"""Ray: processes of a cluster, or of this machine, as workers of a long build.
 
-Documents, commits and files stay with the process that builds; what goes out are texts and rows, a
-part at a time, and what comes back are vectors, moments and codes. A part whose process or node
-dies is computed elsewhere.
+Documents, commits and files stay in the building process; it sends texts and rows in parts and
+receives vectors, moments and codes. A part is recomputed elsewhere if its process or node dies.
 """
 
 from __future__ import annotations
@@ -25,33 +24,33 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 LOCAL = "local"
-"""In place of an address: a cluster of this machine alone, for as long as it is needed."""
+"""Address of a temporary cluster on this machine."""
 RETRIES = 5
-"""Processes that may die over a part before it is given up."""
+"""Number of worker deaths after which a part is given up."""
 WAITING = 4
-"""Parts for each worker, at most, that are under way or done while an earlier one is not."""
+"""Largest number of parts per worker that are running or waiting for an earlier one."""
 QUEUED = 2
-"""Parts for each worker that Ray is given: the next is there when one ends."""
+"""Parts per worker submitted to Ray, so that the next is ready when one ends."""
 ANSWERS_S = 10.0
 """Seconds that the head of a cluster may take to answer."""
 OBJECT_BYTES, OBJECT_BYTES_A_WORKER = 256 << 20, 64 << 20
-"""Memory for what is sent between processes of this machine."""
+"""Memory for data exchanged between processes of this machine."""
 
 
 class RayWorkers:
-    """Workers of one processor each, for a `with` statement.
+    """Workers of one core each, for a `with` statement.
 
     Parameters
     ----------
-    address : of a cluster, as ``ray start --head`` prints it, or "auto" for that of this machine;
-        "local" starts one that ends with the statement. All of its machines need this slimdex, and
-        models in the folders in which they are here.
-    workers : how many, 1 or more; by default as many as there are processors.
+    address : of a cluster, as ``ray start --head`` prints it, or "auto" for this machine's; "local"
+        starts one that ends with the statement. All machines require this version of slimdex, and
+        local models in the same folders.
+    workers : 1 or more; by default one per core.
 
     Raises
     ------
     InputError
-        If there is no such cluster, or it has fewer processors.
+        If there is no such cluster, or it has fewer cores.
     """
 
     def __init__(self, address: str = LOCAL, workers: int | None = None) -> None:
@@ -79,7 +78,7 @@ class RayWorkers:
         self.close()
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Disconnect from the cluster, and stop it if it was started here."""
         if self._starts:
             self._starts = False
             self._ray.shutdown()
@@ -89,14 +88,14 @@ class RayWorkers:
     def map(
         self, function: Callable[[Part], Result], parts: Iterable[Part]
     ) -> Iterator[tuple[Part, Result]]:
-        """Each part with the function of it, in the parts' order; parts are taken as needed.
+        """Yield each part with the function's result, in order; parts are taken as needed.
 
         Raises
         ------
         PartError
-            If the function fails for a part, or too many processes die over it.
+            If the function fails for a part, or too many processes die on it.
         """
-        # In a list, since Ray would otherwise unpack it again for every part.
+        # In a list, since Ray would otherwise deserialise it for every part.
         sent = [self._ray.put(function)]
         name, left = uuid4().hex, iter(parts)
         waiting, under_way = deque[tuple[Part, Any]](), set[Any]()
@@ -117,7 +116,7 @@ class RayWorkers:
     def _next_parts(
         self, parts: Iterator[Part], waiting: int, under_way: set[Any]
     ) -> Iterator[Part]:
-        """Parts that there is room for; the caller puts each under way before it takes the next."""
+        """Parts for which there is capacity; the caller submits each before taking the next."""
         while len(under_way) < self._queued and waiting < WAITING * self.count:
             try:
                 part = next(parts)
@@ -134,14 +133,14 @@ class RayWorkers:
             told = str(cause) if isinstance(cause, InputError) else _in_a_line(cause)
             raise PartError(part, told) from error
         except self._ray.exceptions.WorkerCrashedError as error:
-            why = f"{RETRIES + 1} processes died over it, for lack of memory perhaps"
+            why = f"{RETRIES + 1} processes died on it, perhaps for lack of memory"
             raise PartError(part, why) from error
         except self._ray.exceptions.RayError as error:
             raise PartError(part, _in_a_line(error)) from error
 
 
 def _ray() -> Any:
-    """The library, which is an extra; it is not to report to its makers."""
+    """Import the optional library, with its usage statistics disabled."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -149,7 +148,7 @@ def _ray() -> Any:
 
 
 def _start(ray: Any, address: str, workers: int | None) -> str:
-    """Join a cluster, or start one here; returns the folder that is to go with it."""
+    """Join or start a cluster; return the folder to delete afterwards, or ""."""
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
         context = ray.init(
@@ -174,21 +173,21 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
 
 
 def _in_a_line(error: BaseException) -> str:
-    """What an error says, without the traceback that Ray puts before it."""
+    """Shorten an error to one line, without Ray's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
 
 
 _functions: dict[str, Callable[[Any], Any]] = {}
-"""In a worker: the one function that it computes, by the name of its map."""
+"""In a worker: its one function, by the name of its map."""
 
 
 def _computed(name: str, sent: list[Any], part: Any) -> Any:
-    """In a worker: the function of a part."""
+    """In a worker: compute the function of a part."""
     if name not in _functions:
         import ray
 
-        os.environ["RAYON_NUM_THREADS"] = "1"  # of tokenizers; Ray has told OpenMP so
+        os.environ["RAYON_NUM_THREADS"] = "1"  # tokenizers; Ray has configured OpenMP
         use_cores(1)
         _functions.clear()
         _functions[name] = ray.get(sent[0])

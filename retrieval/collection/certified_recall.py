@@ -1,4 +1,4 @@
-"""Certified agreement: measured again by queries of the documents as they are now, and judged."""
+"""Certified agreement, measured again with queries made from the current documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.ablation import exact_orders, own_step
+from slimdex.indexes.ablation import exact_orders, exact_step
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.ranking import agreement
@@ -21,20 +21,20 @@ from .recall_trials import NEAREST, Pool, without_own
 from .snapshot import Snapshot
 
 ERROR = 0.05
-"""Probability that a bound of ours does not hold."""
+"""Probability that a bound does not hold."""
 FEWEST = 3
-"""Documents of which queries can be made: two, and another to find."""
+"""Fewest documents for making queries: two, and another to find."""
 MakePool = Callable[[Snapshot, int], Pool]
-"""Gives so many queries made of a snapshot's documents."""
+"""Makes a number of queries from a snapshot's documents."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Agreement@10 by some queries with exact search in the metric that an index approximates.
+    """Agreement@10 with exact search, in the metric that an index approximates.
 
     Attributes
     ----------
-    shares : (q,), each query's.
+    shares : (q,), of each query.
     truth, found : rows (q, 10) of exact search, and of the index.
     """
 
@@ -44,18 +44,18 @@ class Measured:
 
     @property
     def estimate(self) -> float:
-        """Their mean."""
+        """Mean over the queries."""
         return float(self.shares.mean())
 
     @property
     def bound(self) -> float:
-        """What the mean over all such queries is not below, but with probability `ERROR`."""
+        """Lower bound of the mean over all such queries, wrong with probability `ERROR`."""
         return betting_bound(self.shares, ERROR)
 
 
 def measured(index: ReducedIndex, pool: Pool, hidden: Rows) -> Measured:
-    """The agreement of an index by a pool of queries, each with its own documents held out."""
-    step, own = own_step(index), pool.own
+    """Agreement of an index on a pool of queries, each with its own documents held out."""
+    step, own = exact_step(index), pool.own
     deep = NEAREST + own.shape[1]
     exact = exact_orders(index, pool.vectors, deep, [step], hidden)[step]
     truth = _first(without_own(exact.rows, own))
@@ -74,23 +74,23 @@ def _first(rows: Rows) -> Rows:
 
 
 def in_force(state: State) -> Certificate | None:
-    """The certificate of the settings that are in force, if there is one."""
+    """The certificate of the current settings, if any."""
     found = state.certificate
     return found if found is not None and found.settings == state.settings else None
 
 
 def is_comparable(certificate: Certificate | None) -> TypeGuard[Certificate]:
-    """Whether it is by queries made of documents, like those that we can make anew."""
+    """True if it was measured with queries made from documents, which can be made again."""
     return certificate is not None and certificate.pool != ASKED
 
 
 def promised(certificate: Certificate) -> float:
-    """The agreement that was asked for; where none was, the bound that was proved."""
+    """The requested agreement or, if none was requested, the proved bound."""
     return certificate.bound if certificate.target is None else certificate.target
 
 
 def verdict(certificate: Certificate, now: Measured) -> str:
-    """Whether what was certified is so: "holds", "not proved" any more, or "broken"."""
+    """State of a certificate: "holds", "not proved" or "broken"."""
     if now.estimate < promised(certificate):
         return "broken"
     return "holds" if now.bound >= promised(certificate) else "not proved"

@@ -1,14 +1,14 @@
-"""Chance scores: how near the best of so many documents comes to a text that none of them is about.
+"""Chance scores: the best score that an unrelated text reaches among so many documents.
 
-A text that has nothing to do with the documents scores about 0 with them, now more and now less.
-How much so is taken from the documents: the standard deviation of the scores of random pairs. The
-best of n such scores reaches the level that one normal value in n lies above. A best hit below that
-says nothing; one above it may still be by chance, since documents lie in heaps.
+An unrelated text scores about 0 with the documents, with some spread, which is estimated by the
+standard deviation of the scores of random pairs of documents. The chance score is the level that
+one in n normal values exceeds. A best hit below it is meaningless; one above may still be by
+chance, since documents form clusters.
 
-It was chosen among others by real queries (docs/passages.md). A query's scores with a sample of the
-documents, told as a distance from their mean, hardly told real queries from foreign ones: what a
-query has in common with all documents is much of what says that it is about them. Quantiles of the
-scores of random pairs were above those of real answers where documents are long.
+The method was chosen by real queries (docs/passages.md). Standardising a query's scores by a
+sample of the documents hardly separated real queries from unrelated ones: what a query has in
+common with all documents is a large part of its relevance. Quantiles of the scores of random pairs
+exceeded those of real answers if documents are long.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from slimdex.indexes.arrays import Matrix, Rows, contains, without
 from .snapshot import Snapshot
 
 SAMPLE = 256
-"""Rows of which pairs are made: other ones gave deviations that were within 8% of each other."""
+"""Rows from which pairs are made: other samples gave deviations within 8% of each other."""
 FEWEST = 100
-"""Rows to find: with fewer, there are too few pairs to tell their deviation by."""
+"""Fewest rows: with fewer, there are too few pairs to estimate their deviation."""
 WIDEST = 0.13
-"""A deviation beyond which nothing is said: documents then differ in few directions, which queries
-share less. So it is in few dimensions, and with beta 1 and gamma 0: of SQuAD's own queries 42% were
-below, with static vectors, and a deviation of 0.147."""
+"""Deviation above which there is no chance score: documents then differ in few directions, which
+queries share less. So it is in few dimensions, and with beta 1 and gamma 0: of SQuAD's own queries
+42% were below, with static vectors and a deviation of 0.147."""
 
 
 def chance_score(snapshot: Snapshot, count: int | None = None) -> float | None:
-    """What the best of so many random documents scores; None where that is not known.
+    """Best score of an unrelated text among `count` documents; None if unknown.
 
     Parameters
     ----------
-    count : rows that are searched, by default all that can be found.
+    count : number of rows that are searched; by default all.
 
     Returns
     -------
-    A cosine in the index's metric. None of an index that does not rescore, whose scores are those
-    of its codes; of fewer than `FEWEST` rows; and where the scores spread too far, see `WIDEST`.
+    A cosine in the index's metric. None without rescoring, with fewer than `FEWEST` rows, and if
+    scores vary too much, see `WIDEST`.
     """
     index, hidden = snapshot.index, snapshot.hidden
     live = snapshot.state.rows - len(hidden)
@@ -55,7 +55,7 @@ def chance_score(snapshot: Snapshot, count: int | None = None) -> float | None:
 
 
 def one_in(count: int, deviation: float) -> float:
-    """What one normal value in so many lies above, of mean 0.
+    """The level exceeded by one in `count` normal values of mean 0.
 
     >>> round(one_in(1000, 0.1), 4)
     0.309
@@ -64,11 +64,11 @@ def one_in(count: int, deviation: float) -> float:
 
 
 def _sampled(total: int, hidden: Rows) -> Rows:
-    """Rows that can be found, in order, the same ones each time."""
+    """A sample of live rows, in order; the same each time."""
     rng = np.random.default_rng(0)
     rows: Rows = rng.choice(total, min(2 * SAMPLE, total), replace=False)
     rows = rows[~contains(hidden, rows)]
-    if len(rows) < SAMPLE:  # of few rows, or most are deleted
+    if len(rows) < SAMPLE:  # few rows, or most are deleted
         live = without(np.arange(total), hidden)
         rows = rng.choice(live, min(SAMPLE, len(live)), replace=False)
     return np.sort(rows[:SAMPLE])

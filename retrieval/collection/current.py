@@ -1,4 +1,4 @@
-"""Current: the state that readers see, and the one change at a time that makes the next."""
+"""Current: the state that readers see, and changes to it, one at a time."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ T = TypeVar("T")
 class Current:
     """The newest snapshot of a ledger, shared by threads.
 
-    Nobody else decides what became of a change that failed: the catalog is asked, and where it
-    can't be read, it is asked again before anything else is done.
+    It resolves the outcome of a failed change, by asking the catalog, and again before the next
+    operation if that can't be read.
 
     Attributes
     ----------
-    shown : the snapshot that searches get; whoever makes a change puts the next one here.
+    shown : the snapshot for searches; each change replaces it.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.shown = first_snapshot(ledger)
-        self._in_doubt = False  # whether a change failed, and nobody has seen what became of it
+        self._in_doubt = False  # True after a failed change of unknown outcome
         self._changing = RLock()
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is committed, or what was before a failure, while the disk still fails."""
+        """The committed state; while the disk fails, the state before."""
         if self._in_doubt:
             with self._changing, suppress(OSError, CorruptError):
                 self._settle()
         return self.shown
 
     def read(self, read: Callable[[Snapshot], T]) -> T:
-        """What `read` makes of the newest snapshot, if need be of one that comes after it.
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
 
         Raises
         ------
@@ -58,13 +58,13 @@ class Current:
                 raise InputError(f"{self._ledger.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot)
-            except RenumberedError:  # a compaction is committed and about to show its snapshot
+            except RenumberedError:  # a compaction was committed but not yet published
                 if self._changing.acquire(timeout=0.001):
                     try:
                         self._settle()
                     finally:
                         self._changing.release()
-            except (CorruptError, OSError):  # files may have gone while they were loaded
+            except (CorruptError, OSError):  # files may have been deleted during loading
                 with self._changing:
                     self._settle()
                     if snapshot is self.shown:
@@ -72,19 +72,19 @@ class Current:
 
     @contextmanager
     def unchanged(self) -> Iterator[Snapshot]:
-        """The newest snapshot, while no change is under way."""
+        """The newest snapshot, with changes locked out."""
         with self._changing:
             yield self.snapshot
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """Around a change of the ledger, which is alone; should it fail, see what is committed.
+        """Context of a change; if it fails, reload the committed state.
 
         Raises
         ------
         InputError
-            If the ledger may only be read, or this thread is in the middle of a change; if the
-            folder was moved, or another has taken its place.
+            If the ledger is read-only, the folder was moved or replaced, or this thread is already
+            making a change.
         """
         path, store = self._ledger.path, self._ledger.store
         if store.database.read_only:

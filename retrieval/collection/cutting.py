@@ -1,7 +1,6 @@
-"""Cutting: staged documents that are longer than a passage may be, cut before they are encoded.
+"""Cutting: staged documents longer than a passage are cut before they are encoded.
 
-Most texts are short. Those of so few bytes that they can't have too many tokens are not looked at;
-the others' tokens are counted, and only what is too long is cut.
+Most texts are short: those with few bytes are skipped, and only the others' tokens are counted.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from .ledger import Ledger
 
 AUTO, OFF = "auto", "off"
 SURE = 3 / 4
-"""Bytes for each token of a passage that are never too many: no tokenizer makes more tokens than
-bytes, and the special ones and a prompt take the rest."""
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
 READ_AT_ONCE = 1024
-"""Documents looked at in one query."""
+"""Documents read per query."""
 
 
 def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
-    """Tokens that passages may have, None where no text is cut.
+    """Tokens of a passage; None if texts are not cut.
 
     Parameters
     ----------
-    asked : "auto", as many as the encoder reads, if it reads no more and counts them; a number of
-        tokens; "off" or None.
+    asked : "auto", as many as the encoder reads, if it has a limit and counts them; a number; "off"
+        or None.
 
     Raises
     ------
     InputError
-        If it is none of these, too few or too many, or the encoder can't count.
+        If it is invalid or out of range, or the encoder can't count.
 
     >>> passage_tokens("off", object())
     """
@@ -62,18 +61,18 @@ def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
 def cut_staged(
     ledger: Ledger, first: int, staged: int, encoder: Callable[[], Encoder] | None
 ) -> int:
-    """Cut the documents of the rows first .. staged, each of one row so far, if the index cuts any.
+    """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
 
     Parameters
     ----------
-    encoder : gives the index's, if there is a text to be counted; None, and none is cut.
+    encoder : returns the index's encoder, to count tokens; None if no text is to be cut.
 
     Returns
     -------
-    What `staged` is then: their rows are numbered anew.
+    The new value of `staged`: rows are renumbered.
     """
     store, tokens = ledger.store, ledger.state.passages if encoder else None
-    found: list[tuple[int, int]] = []  # first row as it is to be, number of rows
+    found: list[tuple[int, int]] = []  # new first row, number of rows
     more = 0
     for part in batches(staged, READ_AT_ONCE, first):
         cuts = dict[int, Cut]()
@@ -106,7 +105,7 @@ def cut_staged(
 def _long(
     ledger: Ledger, part: slice, tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
-    """Row -> title and text of the documents that have more tokens."""
+    """Row -> title and text of the documents with more tokens."""
     asked = ledger.store.documents.longer(part.start, part.stop, int(SURE * tokens))
     long = {r: (title, text) for r, title, text in asked if len(text) > LONGEST_UNIT * tokens}
     rest = [(r, title, text) for r, title, text in asked if r not in long]

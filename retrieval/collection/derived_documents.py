@@ -1,4 +1,4 @@
-"""Derived documents: the files that have them by row, written from the catalog at will."""
+"""Derived documents: files of the documents by row, rebuilt from the catalog when necessary."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from .document_file import DocumentFile, cut_text
 from .ledger import Grown, Ledger
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
-"""Documents, and values of their columns, that are read from the catalog at a time."""
+"""Documents, and values of their columns, read from the catalog at a time."""
 
 
 def with_documents(ledger: Ledger, state: State) -> tuple[State, list[Grown]]:
-    """The state with lines of all its documents: those that are missing are appended.
+    """Return the state with lines of all its documents, appending missing ones.
 
-    Should a column have another type by now, all are written anew: its older values are others,
-    too.
+    If the type of a column has changed, all are rewritten, since its older values changed too.
 
     Raises
     ------
     CorruptError
-        If the block is damaged that an appended line would change.
+        If the block that an append changes is damaged.
     """
     lines, there = ledger.state.lines, ledger.state.rows
     if lines is None or not lines.fit(ledger.store.columns.committed):
@@ -50,7 +49,7 @@ def with_new_documents(
 
     Parameters
     ----------
-    live : whether the state numbers the documents that are not deleted anew, as `compact` does.
+    live : renumber the documents that are not deleted, as `compact` does.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
     stop = ledger.state.rows if live else state.rows

@@ -1,7 +1,7 @@
-"""Derived words: the index of the documents' words, written from the catalog at will.
+"""Derived words: the lexical index, rebuilt from the catalog when necessary.
 
-Each commit that adds rows names a folder with the words of all of them; most of its files are those
-of the folder before.
+Each commit that adds rows names a folder with the words of all rows; most of its files are those of
+the previous folder.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..lexical.word_index import WordIndex
 from .ledger import Ledger
 
 READ_AT_ONCE = 1024
-"""Documents that are read from the catalog at a time."""
+"""Documents read from the catalog at a time."""
 
 
 def with_words(
     ledger: Ledger, words: WordIndex | None, state: State
 ) -> tuple[State, WordIndex | None]:
-    """The state with the words of the rows, too, that the committed one has not; and these.
+    """Return the state with the words of its new rows, and the extended index.
 
     Parameters
     ----------
-    words : of the committed rows.
+    words : index of the committed rows.
     """
     there = ledger.state.rows
     if words is None or state.rows == there:
@@ -42,11 +42,11 @@ def with_words(
 
 
 def with_new_words(ledger: Ledger, state: State, *, live: bool = False) -> State:
-    """The state with the words of all its rows in a new folder, if it has any.
+    """Return the state with a new lexical index of all rows, if it has one.
 
     Parameters
     ----------
-    live : whether the state numbers the documents that are not deleted anew, as `compact` does.
+    live : renumber the documents that are not deleted, as `compact` does.
     """
     if state.words is None:
         return state
@@ -57,7 +57,7 @@ def with_new_words(ledger: Ledger, state: State, *, live: bool = False) -> State
 
 
 def word_faults(path: Path, rows: int) -> list[str]:
-    """What is wrong with an index of so many rows' words; every byte is read."""
+    """Faults of a lexical index of `rows` rows; reads every byte."""
     if not path.is_dir():
         return [f"{path}: missing; expected the words of {rows} rows"]
     try:
@@ -69,7 +69,7 @@ def word_faults(path: Path, rows: int) -> list[str]:
 def _rows(
     ledger: Ledger, start: int, stop: int, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Id and text of each row; where a text is cut, of its passages."""
+    """Id and text of each row; if a text is cut, of its passages."""
     for part in batches(stop, READ_AT_ONCE, start):
         yield from ledger.store.documents.named_contents(part.start, part.stop, live=live)
         progress("indexing words", part.stop - start, stop - start)

@@ -1,4 +1,4 @@
-"""DocumentFile: documents on disk by row, appended once, read at random through a memory map."""
+"""DocumentFile: documents on disk by row, append-only, read through a memory map."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from ..documents import Document
 from ..documents import Part as TextPart
 
 ENTRY = Struct("<QII")
-"""What the offsets have of a row: where the line of its document begins, its length in bytes, and
-its CRC-32. All rows of a document have the same."""
+"""Entry of a row in the offsets: start of its document's line, length in bytes, CRC-32. All rows of
+a document have the same entry."""
 LONGEST_LINE = (1 << 32) - 1
-"""Bytes: what the length has room for."""
+"""Largest length in bytes that an entry can hold."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the two files, and how many of its bytes count."""
+    """One of the two files, and its committed size."""
 
     path: Path
     nbytes: int
 
     def check(self) -> None:
-        """Raise `CorruptError` if there are fewer bytes than count."""
+        """Raise `CorruptError` if the file is too short."""
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < self.nbytes:
             raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block from `first` on; the last one may be short."""
+        """(number, SHA-256) of each block from `first` on; the last may be short."""
         return block_digests(self.path, self.nbytes, first)
 
     def map(self) -> mmap.mmap | bytes:
-        """The bytes that count, in a memory map, which outlives the file's name."""
+        """Map the committed bytes; the map outlives the file's name."""
         self.check()
         if not self.nbytes:
             return b""  # which can't be mapped
         with self.path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):
-            mapped.madvise(mmap.MADV_RANDOM)  # hits lie far apart: no read-ahead of 128 KiB each
+            mapped.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
         return mapped
 
     @property
     def way_out(self) -> str:
-        """What to do if it is damaged, to end a message with."""
+        """Advice if it is damaged, for the end of a message."""
         return f"; `slimdex repair {self.path.parent}` rebuilds it"
 
 
 def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
-    """The file of the lines and the one of the offsets."""
+    """The files of the lines and of the offsets."""
     return (
         Part(folder / lines.documents, lines.bytes),
         Part(folder / lines.offsets, rows * ENTRY.size),
@@ -74,24 +74,24 @@ def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
 
 
 class DocumentFile:
-    """What the catalog has of documents, as lines of JSON back to back, and where each begins.
+    """Documents as lines of JSON, and the offset of each.
 
-    Where a text is cut or has parts, a list of it, its passages and its parts stands in its place.
+    A text that is cut or has parts is stored as a list of the text, its passages and its parts.
 
-    It is a copy of what the catalog holds, for who looks for a few documents: ten lines are read
-    in less time than DuckDB takes to begin. They are not compressed: of abstracts, zlib halves the
-    bytes and doubles the time, and the vectors beside them are larger still. Both files may be
-    longer than what counts: what an interrupted append left is ignored, and overwritten.
+    This copy of the catalog is for reading a few documents: ten lines are read faster than
+    DuckDB starts a query. They are not compressed: of abstracts, zlib halves the bytes and doubles
+    the time, and the vectors beside them are larger still. Bytes beyond the committed size, left by
+    an interrupted append, are ignored and overwritten.
 
     Attributes
     ----------
-    parts : the file of the lines and the one of the offsets.
+    parts : the files of the lines and of the offsets.
 
     Parameters
     ----------
     folder : of the index.
-    lines : the names of the two files, and what of them counts.
-    rows : how many rows the documents have.
+    lines : names and sizes of the two files.
+    rows : number of rows of the documents.
 
     Raises
     ------
@@ -116,26 +116,26 @@ class DocumentFile:
         return self._documents.map(), self._offsets.map()
 
     def open(self) -> DocumentFile:
-        """Map both files, so that they can be read when their names are gone; returns itself."""
+        """Map both files, so that they remain readable when deleted; return self."""
         _ = self._maps
         return self
 
     def append(
         self, documents: Iterable[Sequence[Any]], columns: Mapping[str, str]
     ) -> DocumentFile:
-        """Write documents after the last one, and fsync; this file stays what it is.
+        """Append documents durably; return the longer file, leaving this one unchanged.
 
         Parameters
         ----------
-        documents : id, title, text and the columns' values of each, as DuckDB gives them; for the
-            text `cut_text` where it is cut.
-        columns : name -> DuckDB type of the values. Earlier lines may have fewer of them, not of
-            other types.
+        documents : id, title, text and the columns' values of each, as DuckDB returns them; a text
+            that is cut is a `cut_text`.
+        columns : name -> DuckDB type of the values. Earlier lines may have fewer columns, but of
+            the same types.
 
         Raises
         ------
         UnwritableError
-            If there is a value that would not come back as it is.
+            If a value can't be restored exactly.
         """
         end, rows = self.lines.bytes, self.rows
         with _written(self._documents) as texts, _written(self._offsets) as offsets:
@@ -152,12 +152,11 @@ class DocumentFile:
         return DocumentFile(self._folder, lines, rows)
 
     def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
-        """The documents of the given rows, by row; any row of a document will do.
+        """Read documents by any of their rows.
 
         Parameters
         ----------
-        columns : name -> DuckDB type of the columns that there are by now; a line from before one
-            was added has no value of it.
+        columns : name -> DuckDB type of the current columns; earlier lines may lack some.
 
         Raises
         ------
@@ -165,7 +164,7 @@ class DocumentFile:
             If a line is damaged.
         """
         lines, offsets = self._maps
-        # All pages are asked for before the first is read: a cold disk fetches them together.
+        # All pages are requested before the first is read: a cold disk fetches them together.
         _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
         _fetch(lines, ((start, length) for start, length, _ in entries))
@@ -190,7 +189,7 @@ def _row_count(values: Sequence[Any]) -> int:
 
 
 def cut_text(text: str, cut: Cut) -> list[Any]:
-    """What stands for the text of a document that is cut."""
+    """Stored form of the text of a document that is cut."""
     spans = [[passage.start, passage.end] for passage in cut.passages]
     parts = parts_written(cut.parts)
     return [text, spans, json.loads(parts) if parts else []]
@@ -215,7 +214,7 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
 
 @contextmanager
 def _written(part: Part) -> Iterator[BinaryIO]:
-    """A file to write to from the end of what counts, whole on disk at the end."""
+    """Open a file for appending after its committed size; durable at the end."""
     descriptor = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o644)
     with os.fdopen(descriptor, "r+b") as file:
         file.truncate(part.nbytes)
@@ -226,11 +225,11 @@ def _written(part: Part) -> Iterator[BinaryIO]:
 
 
 def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
-    """Have the system read parts of a map soon, (start, length) each; it may have them already."""
+    """Ask the system to prefetch parts of a map, (start, length) each."""
     if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
         return
     page = end = -1
-    with suppress(OSError, ValueError, OverflowError):  # it is no more than advice
+    with suppress(OSError, ValueError, OverflowError):  # only advice
         for start, length in spans:
             first, stop = start - start % mmap.PAGESIZE, start + length
             if first != page or stop > end:  # neighbours are on the same page

@@ -1,6 +1,6 @@
-"""Encoding: vectors of staged documents, a window and a commit at a time.
+"""Encoding: vectors of staged documents, with a commit per window.
 
-A kill costs one window, or, where many processes encode, those that were under way.
+A kill loses one window or, if several processes encode, their current ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .kept_vectors import DIGEST, KeptVectors
 from .ledger import Ledger
 
 WINDOW = 1024
-"""Documents encoded between two commits: what a kill can cost."""
+"""Documents encoded between two commits, lost by a kill."""
 STEP_CHARACTERS = 16_384
-"""Characters given to the encoder at a time: how often progress is reported."""
+"""Characters encoded at a time, between reports of progress."""
 CHARACTERS_PER_TOKEN = 4
 TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
-"""What a text takes beside its own: two special tokens."""
+"""Overhead of a text in characters: two special tokens."""
 
 
 class EncodingError(InputError):
-    """Texts that other processes could not encode; they are known by their documents' ids."""
+    """Texts that other processes failed to encode, identified by the documents' ids."""
 
     def __init__(self, ids: tuple[str, str], why: str) -> None:
         first, last = ids
@@ -47,15 +47,15 @@ class EncodingError(InputError):
 def encode_pending(
     ledger: Ledger, encoder: Encoder, given: GivenVectors | None = None, gone: Rows = NO_ROWS
 ) -> int:
-    """Vectors of the staged documents that have none yet: the given ones, or the encoder's.
+    """Encode the staged documents without vectors, or take given vectors; return the number
+    encoded.
 
-    Texts that documents have which are replaced, or are `gone`, keep their vectors. Returns how
-    many texts were encoded.
+    Texts of replaced documents, and of those in `gone`, keep their vectors.
 
     Raises
     ------
     EncodingError
-        If the ledger's workers are other processes, and those can't encode some.
+        If other processes fail to encode some.
     """
     state, store = ledger.state, ledger.store
     _check_given(ledger, given)
@@ -80,7 +80,7 @@ def encode_pending(
 
 
 def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
-    """Raise `InputError` unless the rest of an addition gets its vectors from where it began."""
+    """Raise `InputError` unless an addition continues with vectors from the same source."""
     state = ledger.state
     if state.given != (given is not None):
         began = "vectors from elsewhere" if state.given else "the encoder's vectors"
@@ -94,7 +94,7 @@ def _check_given(ledger: Ledger, given: GivenVectors | None) -> None:
 
 @dataclass(frozen=True)
 class _Found:
-    """A window's vectors (n, dim), rows not read to their end, and how many texts were encoded."""
+    """A window's vectors (n, dim), rows read only in part, and the number of texts encoded."""
 
     vectors: Matrix
     partly: PartlyRead
@@ -111,14 +111,14 @@ def _given_windows(ledger: Ledger, given: GivenVectors) -> Iterator[_Found]:
 
 @dataclass(frozen=True)
 class Window:
-    """Rows that are committed together, and what of them has to be encoded.
+    """Rows that are committed together, and the texts to encode.
 
     Attributes
     ----------
-    texts : those to be encoded, and `todo`, their places in the window.
-    empty : places of texts that are empty, whose vector is zero.
-    kept : places whose vectors are there already, in the rows `old`.
-    characters : of all its texts, each as `_Work` counts it.
+    texts : those to encode, and `todo`, their places in the window.
+    empty : places of empty texts, whose vector is zero.
+    kept : places whose vectors exist, in the rows `old`.
+    characters : of all its texts, as counted by `_Work`.
     """
 
     rows: slice
@@ -132,14 +132,14 @@ class Window:
 
 @dataclass(frozen=True)
 class Encoding:
-    """A window's texts to vectors, in steps; other processes, to which it is sent, report none."""
+    """Encodes a window's texts in steps; pickled copies in other processes report no progress."""
 
     encoder: Encoder
     dim: int
     did: Callable[[Sequence[str]], None] | None = None
 
     def __call__(self, window: Window) -> tuple[Matrix, PartlyRead]:
-        """Vectors (n, dim) of the texts, and by place which were not read to their end."""
+        """Vectors (n, dim) of the texts, and by place those read only in part."""
         out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
         partly = dict[int, tuple[int, int]]()
         for places, vectors, read in encoded_steps(self.encoder, window.texts, self.dim):
@@ -154,13 +154,13 @@ class Encoding:
 
 
 def _encoded_windows(ledger: Ledger, encoder: Encoder, gone: Rows) -> Iterator[_Found]:
-    """The windows from the first one on that is not encoded, in order."""
+    """Yield the windows from the first that is not encoded, in order."""
     state = ledger.state
     known = KeptVectors(np.array([], DIGEST), NO_ROWS)
     if state.rows:
         known = KeptVectors.of(ledger, gone)
     work = _Work(ledger, encoder)
-    work.did([])  # what was encoded before counts as done, and not towards the rate
+    work.did([])  # earlier windows count as done, but not for the rate
     encoding = Encoding(encoder, state.dim, work.did)
     windows = (
         _window(ledger, known, rows, work.most)
@@ -186,7 +186,7 @@ def _window(ledger: Ledger, known: KeptVectors, rows: slice, most: int) -> Windo
 
 
 def _assembled(ledger: Ledger, window: Window, vectors: Matrix, partly: PartlyRead) -> _Found:
-    """All vectors of a window: kept where the text was there, encoded, or zero."""
+    """All vectors of a window: existing, encoded, or zero."""
     count, start = window.rows.stop - window.rows.start, window.rows.start
     out: Matrix = np.zeros((count, ledger.state.dim), dtype=np.float32)
     out[window.todo] = vectors
@@ -200,15 +200,15 @@ def _assembled(ledger: Ledger, window: Window, vectors: Matrix, partly: PartlyRe
 
 
 def _characters(texts: Sequence[str], most: int) -> int:
-    """What encoding these takes, in characters: no more of a text than `most`."""
+    """Cost of encoding texts, in characters; at most `most` of each."""
     return sum(min(len(text), most) + TEXT_CHARACTERS for text in texts)
 
 
 class _Work:
-    """How far encoding is, told in documents but measured in characters: long ones take longer.
+    """Progress of encoding, reported in documents but measured in characters.
 
-    A window's longest texts come first, and one source may have longer ones than the next, so that
-    documents that are done say little about the time that is left.
+    The longest texts of a window come first, and sources differ in length, so the number of
+    finished documents says little about the remaining time.
 
     Attributes
     ----------
@@ -229,13 +229,13 @@ class _Work:
         self._done = self._finished
 
     def did(self, texts: Sequence[str]) -> None:
-        """Report that these are encoded."""
+        """Report that these texts are encoded."""
         self._done += _characters(texts, self.most)
         done = self._documents * self._done // self._total
         progress("encoding", min(done, self._documents - 1), self._documents)
 
     def finish(self, window: Window) -> None:
-        """Report that all of a window is; after the last one nothing is left."""
+        """Report that a window is complete."""
         self._finished += window.characters
         self._done = self._finished
         done = self._documents * self._done // self._total
@@ -247,7 +247,7 @@ class _Work:
 def encoded_steps(
     encoder: Encoder, texts: Sequence[str], dim: int
 ) -> Iterator[tuple[list[int], Matrix, PartlyRead]]:
-    """Positions of some of the texts at a time, their vectors, and which were not read to the end.
+    """Positions of some of the texts at a time, their vectors, and by position those read in part.
 
     The last is by position, too.
     """
@@ -262,12 +262,12 @@ def encoded_steps(
 
 
 def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
-    """Vectors (n, dim), and (n, 2) tokens with those that were read; (0, 2) if that is not told.
+    """Vectors (n, dim), and tokens of texts with those read (n, 2); (0, 2) if unknown.
 
     Raises
     ------
     InputError
-        If the encoder gives anything but one finite vector for each text.
+        If the encoder does not return one finite vector per text.
     """
     lengths: Lengths = np.empty((0, 2), dtype=np.int64)
     if isinstance(encoder, LimitedEncoder):
@@ -278,13 +278,13 @@ def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, 
 
 
 def _step_characters(encoder: Encoder) -> int:
-    """Enough characters to keep an encoder busy that says how many tokens it takes at once."""
+    """Characters that keep an encoder busy, given the tokens that it processes at once."""
     tokens: int = getattr(encoder, "tokens_at_once", 0)
     return max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
 
 
 def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
-    """A window's positions in parts of similar length, longest first: little is padding then.
+    """Split a window's positions into parts of similar length, longest first, to reduce padding.
 
     >>> list(steps([5, 20_000, 9_000, 8_000]))
     [[1], [2, 3], [0]]

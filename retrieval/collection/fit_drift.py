@@ -1,6 +1,6 @@
-"""Drift: how far an index's documents have moved from those that it was fitted on.
+"""Drift: distance of an index's documents from those that it was fitted on.
 
-The figures are cheap, and exact or nearly so; what they cost in answers is measured elsewhere.
+The figures are cheap, and exact or nearly so; their effect on answers is measured elsewhere.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ..catalog.state import State
 from .index_files import sampled_error
 
 VARIANCE_MISSED = 0.01
-"""Of all variance, that a fit of today would keep: what less costs can't be told from chance."""
+"""Share of the variance that a new fit would gain and that matters: smaller effects are noise."""
 ERROR_GREW = 1.15
-"""Times the error of the codes at the fit. They were trained on those very rows: of others like
-them it is 9% more with 700 rows, 5% with 2,000."""
+"""Growth of the codes' error that matters. They were trained on the rows of the fit: of other rows
+like them it is 9% more with 700 rows, 5% with 2,000."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far documents have moved from those of the fit.
+    """Figures of drift.
 
     Attributes
     ----------
-    documents : those that can be found.
-    since : how many of them came after the fit.
-    fitted : how many the reducer has seen.
-    variance_then, variance_now : share that its axes keep, at the fit and of today's documents.
-    variance_best : share that axes fitted to today's documents would keep of theirs.
-    error_then, error_old, error_new : of the codes at the fit, and today of the documents that
-        were there and of those that came later.
+    documents : live documents.
+    since : documents added after the fit.
+    fitted : documents that the reducer was fitted on.
+    variance_then, variance_now : share kept by its axes, at the fit and of the current documents.
+    variance_best : share that axes fitted to the current documents would keep.
+    error_then, error_old, error_new : of the codes at the fit, and of current documents from before
+        and after the fit.
     """
 
     documents: int
@@ -53,7 +53,7 @@ class Drift:
 
     @property
     def is_large(self) -> bool:
-        """Whether the figures say that the fit may cost answers."""
+        """True if the fit may impair answers."""
         if not self.since:
             return False
         missed = grew = False
@@ -64,7 +64,7 @@ class Drift:
         return missed or grew
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON can hold them."""
+        """Convert to JSON-serialisable values."""
         return {
             "documents": self.documents,
             "documents_since_fit": self.since,
@@ -83,11 +83,11 @@ class Drift:
 
 
 def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
-    """The figures of a committed state.
+    """Measure the drift of a committed state.
 
     Parameters
     ----------
-    moments : of the documents that can be found.
+    moments : of the live documents.
     hidden : rows (n,), sorted, that no search finds.
     """
     then, live = state.fit, without(np.arange(len(index)), hidden)
@@ -106,7 +106,7 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
 
 
 def _best_variance(state: State, index: ReducedIndex, moments: Moments) -> float | None:
-    """What the same settings would keep if they were fitted now; a linear fit reads no vectors."""
+    """Share of variance that a new fit would keep; only for linear reducers, without vectors."""
     if state.settings is None or not moments.n or not isinstance(index.reducer, Linear):
         return None
     return variance_kept(state.settings.fit_reducer(index.vectors, moments), moments)

@@ -1,7 +1,7 @@
-"""Ids of files: their paths in a folder, so that another folder's file never takes one's place.
+"""Ids of files: their paths in a folder, unique across folders.
 
-The state keeps what the ids of each folder, or file that was named by itself, begin with. Those of
-the first folder are paths as they are; another folder's begin with its name.
+The state stores the prefix of the ids of each folder, or of a file named individually. Ids of the
+first folder are bare paths; those of another folder begin with its name.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ..sources.files.file_source import FileSource
 from ..sources.origins import Reading, place_digest
 
 SAMPLE = 64
-"""Files that are read to see whether a folder is one that the index has from another place."""
+"""Files read to detect whether a folder has moved."""
 
 
 @dataclass(frozen=True)
 class FolderIds:
-    """How the files of a folder are to be read, or one that is alone, whose prefix is all its id.
+    """Prefix and origin of a folder's files, or of a single file, whose prefix is its id.
 
-    A folder inside of one that the index knows is read as a part of that.
+    A folder inside a known folder is read as part of that.
 
     Attributes
     ----------
     key : of this in the state's origins.
-    note : what the user should know of it.
+    note : message for the user.
     """
 
     reading: Reading
@@ -37,7 +37,7 @@ class FolderIds:
 
     @classmethod
     def of(cls, source: FileSource, origins: Mapping[str, str], store: DocumentStore) -> FolderIds:
-        """Those for a source that is to be added to an index."""
+        """Choose those of a source to add to an index."""
         place, keys = PurePosixPath(source.place), {mark: key for key, mark in origins.items()}
         for around in (place, *place.parents):
             mark = place_digest(str(around))
@@ -53,7 +53,7 @@ class FolderIds:
 
 
 def is_folder(key: str) -> bool:
-    """Whether a key of the state's origins is of a folder, whose ids are paths."""
+    """True if a key of the state's origins belongs to a folder, whose ids are paths."""
     return not key or key.endswith("/")
 
 
@@ -93,7 +93,7 @@ def _of_folder(
 
 
 def _names(place: PurePosixPath) -> Iterator[str]:
-    """A folder's name, longer ones, and then with a number."""
+    """Candidate prefixes: a folder's name, longer paths, then numbered names."""
     yield from (f"{name}/" for name in _longer(place))
     yield from (f"{place.name}~{number}/" for number in count(2))
 
@@ -105,9 +105,9 @@ def _longer(place: PurePosixPath) -> Iterator[str]:
 
 
 def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
-    """Whether a folder's files are the documents of another place, most of both, and say the same.
+    """True if a folder's files are mostly documents of another place, with the same contents.
 
-    Some are read to see that; then nothing is lost if they take the others' places.
+    Only a sample is read; nothing is lost if they replace the others.
     """
     there = store.ids.known([prefix + path for path in source.paths])
     if 2 * len(there) < max(len(source.paths), store.origins.count(place)):

@@ -1,9 +1,9 @@
-"""Health: how far an index's documents are from those that it was fitted on, and what that costs.
+"""Health: drift of an index's documents from those it was fitted on, and its effect.
 
-Two figures are cheap and exact, or nearly so: the share of variance that the axes keep, and the
-error of new rows' codes beside old ones'. What they cost in answers is measured: the share of the
-ten nearest by exact search that is found, by queries made of the documents as they are now; and,
-with a fit of today that is made in memory and thrown away, what `reduce` would restore.
+Two figures are cheap and exact, or nearly so: the share of variance kept by the axes, and the
+error of new rows' codes compared with old ones. The effect on answers is measured: agreement with
+exact search on queries made from the current documents; and, with a temporary new fit, what
+`reduce` would restore.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .recall_trials import NEAREST, Pool, built
 from .snapshot import Snapshot
 
 QUERIES = 2000
-"""By which `health` measures: an agreement with a spread of 0.23 by query is then within .01 of
-that by any number of them, but for one time in twenty."""
+"""Number of queries: with a standard deviation of 0.23 per query, the agreement is within .01 of
+its limit in 19 of 20 cases."""
 GAIN = 0.005
-"""Of agreement: to find less than that more is no reason to fit again."""
+"""Smallest gain of agreement that justifies a new fit."""
 
 
 def health(
     ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, sample: int = QUERIES
 ) -> dict[str, Any]:
-    """The report that `Collection.health` gives; see there."""
+    """The report of `Collection.health`; see there."""
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
     state, index, hidden = snapshot.state, snapshot.index, snapshot.hidden
@@ -72,7 +72,7 @@ def health(
 def _refitted(
     snapshot: Snapshot, moments: Moments, pool: Pool, now: Measured
 ) -> dict[str, Any] | None:
-    """What a fit of today would find, and what it takes; None if there can be none."""
+    """Agreement and time of a new fit; None if impossible."""
     try:
         settings, _ = snapshot.state.requested.fitted(moments)
     except InputError:
@@ -92,7 +92,7 @@ def _refitted(
 
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
-    """What to do, with figures; nothing where there is nothing to gain."""
+    """Advice with figures; empty if there is nothing to gain."""
     refit, is_broken = report["refit"], report["verdict"] == "broken"
     other = f"`slimdex tune {path}` looks for other settings"
     if refit is None:
@@ -113,7 +113,7 @@ def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
 
 
 def _standing(report: dict[str, Any]) -> str:
-    """The agreement as it is now, beside what was certified."""
+    """The current agreement, beside the certified one."""
     now, certified = report["agreement"], report["certified"]
     said = f"agreement@10 is {now['estimate']:.3f}, at least {now['bound']:.3f}"
     if report["verdict"] == "holds":

@@ -1,8 +1,8 @@
-"""Hybrid choice: whether words beside meaning help, and how they should count, told by labels.
+"""Hybrid choice: whether and how to fuse lexical with semantic search, by labelled queries.
 
-On some sets fusing does harm (docs/hybrid.md), so that nothing is fused unless it is known to help
-here. Each half of the labelled queries chooses a fusion, which is judged on the other half: if what
-is gained so is above zero with confidence, the fusion that is best for all of them is taken.
+Fusion harms some collections (docs/hybrid.md), so it is used only if it is known to help. Each
+half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
+significant, the best fusion for all queries is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (*map(Fusion, WEIGHTS), Fusion(None))
 DEPTH = 10
 MOST_ASKED = 2000
-"""Queries with labels that are asked, at most."""
+"""Largest number of labelled queries to use."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Judged:
     Attributes
     ----------
     labels : first row of a document -> relevance.
-    own : the first row of the document that it is itself, which is no answer; -1 for none.
+    own : first row of the document that is the query itself, and no answer; -1 for none.
     """
 
     text: str
@@ -49,11 +49,11 @@ class Judged:
 
 @dataclass(frozen=True)
 class HybridChoice:
-    """How `auto` fuses from now on, None for meaning alone; and why.
+    """The fusion for `auto`, None for semantic search alone; and the reason.
 
     Attributes
     ----------
-    is_told : whether the labels were enough to tell.
+    is_told : True if the labels were sufficient.
     """
 
     hybrid: str | None
@@ -62,11 +62,11 @@ class HybridChoice:
 
 
 def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
-    """The fusion that is better than meaning alone, if one surely is.
+    """Choose the fusion that is significantly better than semantic search alone, if any.
 
     Parameters
     ----------
-    vectors : (q, d), of the queries, which are in no order.
+    vectors : (q, d), of the queries, which are in random order.
     """
     count = len(judged)
     if count < FEWEST_LABELLED:
@@ -89,13 +89,13 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
 
 
 def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each query (q,) gains by the way that is best for others; ways are columns."""
+    """Gain of each query (q,) by the fusion best for others; columns are fusions."""
     best = int(choosing.mean(axis=0).argmax())
     return judging[:, best] - judging[:, 0]
 
 
 def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:
-    """nDCG@10 of an encoded query (1, d), by meaning alone and by each of `FUSIONS`."""
+    """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
     near, _, fused = fused_orders(snapshot, query, judged.text)
     found = []
     for order in (near, *fused):
@@ -105,7 +105,7 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
 
 
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, Found, list[Found]]:
-    """Rows of an encoded query (1, d) by meaning, by words, and by each of `FUSIONS`."""
+    """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     assert snapshot.words is not None
     search = FusedSearch(DenseSearch(snapshot.index, snapshot.hidden), snapshot.words)
     near, words = search.both(query, text, DEPTH)
@@ -115,7 +115,7 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, F
 
 
 def judged_ndcg(documents: Sequence[int], labels: Mapping[int, int]) -> float:
-    """nDCG@10 of documents, best first; fewer than ten are as if others came behind them."""
+    """nDCG@10 of documents, best first, padded to ten with irrelevant ones."""
     return ndcg(([*documents] + [-1] * DEPTH)[:DEPTH], labels)
 
 

@@ -1,4 +1,4 @@
-"""Derived files: reducer, metric, norms and codes, all rebuilt from the vectors at will."""
+"""Derived files: reducer, metric, norms and codes, rebuilt from the vectors when necessary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
@@ -18,14 +19,13 @@ from slimdex.indexes.registry import load_reducer
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 from slimdex.indexes.workers import HERE, Workers
 
 from ..atomic_files import publish
 from ..catalog.state import State
 
 TAIL_ROWS = 8192
-"""Rows that may be missing from the codes on disk before they are written again..."""
+"""Rows that may be missing from the codes on disk before they are rewritten..."""
 TAIL_SHARE = 20
 """...or one row in so many, if that is more. The rest is reduced when the index is opened."""
 
@@ -35,9 +35,8 @@ def fit(
 ) -> State:
     """Fit the reducer and, for rescoring, the metric, under new file names.
 
-    The state that comes back names the new files; nothing refers to them until it is committed.
-    What was proved of the old ones is not proved of these. What they are fitted on is kept in a few
-    numbers: those of `indexes.drift`, which say how far later documents are from it.
+    The returned state names the new files, and is not committed yet. It has no certificate, and
+    figures of `indexes.drift` about the rows of the fit, to measure drift later.
     """
     reducer = settings.fit_reducer(vectors, moments)
     files = {role: record for role, record in state.files.items() if role != "rescorer"}
@@ -60,7 +59,7 @@ def fit(
 def encode_rows(
     folder: Path, state: State, vectors: VectorFile, workers: Workers = HERE
 ) -> tuple[ReducedIndex, State]:
-    """Codes and norms of all vectors, by the fitted files of `state`, under new file names."""
+    """Write codes and norms of all vectors by the fitted files of `state`, under new names."""
     settings = state.settings
     assert settings is not None
     reducer = _reducer(folder, state)
@@ -79,7 +78,7 @@ def encode_rows(
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
-    """The index of a committed state, its files checked first; `extend` adds rows not coded yet.
+    """Load the index of a committed state, checking its files; `extend` adds rows not coded yet.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
 def save_codes(
     folder: Path, state: State, index: ReducedIndex, saved_rows: int
 ) -> tuple[State, int]:
-    """Write the codes again if more rows are missing from the file than opening should redo.
+    """Rewrite the codes if too many rows are missing from the file; return the state and its rows.
 
     Returns the state and how many rows its file of codes has.
     """
@@ -121,14 +120,14 @@ def save_codes(
 
 
 def _with_code_error(fit: dict[str, float], index: ReducedIndex) -> dict[str, float]:
-    """What is known of the fit, with the error of the codes that are trained with it."""
+    """Add the error of the codes to the figures of a fit."""
     error = sampled_error(index, np.arange(len(index)))
     kept = {name: value for name, value in fit.items() if name != "code_error"}
     return kept if error is None else kept | {"code_error": error}
 
 
 def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
-    """The mean error of the codes of some of these rows (n,), those without a vector left out."""
+    """Mean error of the codes of a sample of rows (n,), ignoring those without a vector."""
     if len(rows) > SAMPLED_ROWS:
         chosen = np.random.default_rng(0).choice(len(rows), SAMPLED_ROWS, replace=False)
         rows = rows[np.sort(chosen)]
@@ -146,7 +145,7 @@ def _metric(
 
 
 def _reducer(folder: Path, state: State) -> Reducer:
-    """The reducer that the state names, known to take its vectors."""
+    """Load the reducer that the state names, and check its dimension."""
     reducer = load_reducer(folder / state.files["reducer"].name)
     _expect(folder, state, "reducer", reducer.n_features, state.dim)
     return reducer

@@ -1,4 +1,4 @@
-"""Info: what an index holds, how it was made and what it costs."""
+"""Info: contents, settings and sizes of an index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .snapshot import Snapshot
 
 
 def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
-    """Everything about an index that JSON can hold."""
+    """All facts about an index, JSON-serialisable."""
     state, index = snapshot.state, snapshot.index
     searched = state.rows - len(snapshot.hidden)
     advice = fit_advice(ledger.path, state.fitted, searched, index, snapshot.noun)
@@ -49,14 +49,14 @@ def facts(ledger: Ledger, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _search(index: ReducedIndex) -> dict[str, int]:
-    """What a search does, in numbers that grow with the index."""
+    """Work of a search, which grows with the index."""
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
     return {"candidates": index.candidates, **lists}
 
 
 def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
-    """What was proved of the settings in force, with a line that says so."""
+    """The certificate of the current settings, with a sentence that describes it."""
     state = snapshot.state
     proved, there = state.certificate, state.rows - len(snapshot.hidden)
     said = proved and proved.said(state.settings, there, snapshot.noun)
@@ -64,8 +64,8 @@ def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def _passages(snapshot: Snapshot) -> dict[str, int | None]:
-    """How many tokens one may have, None where no text is cut; how many documents are, and how
-    many passages all documents make, each with a vector."""
+    """Largest number of tokens of a passage, None if texts are not cut; numbers of documents cut,
+    and of passages of all documents."""
     rows = snapshot.document_rows
     live = without(rows.firsts, snapshot.deleted)
     return {
@@ -76,15 +76,15 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
 
 
 def _cut(ledger: Ledger) -> dict[str, float]:
-    """How many documents are longer than what is read of a text, and the share of them that is."""
+    """Number of documents that were read only in part, and the share that was read."""
     count, share = ledger.store.readings.count_cut()
     return {"documents": count, "share_read": round(share, 4)}
 
 
 def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
-    """Bytes a vector in RAM and on disk, and the fixed cost in RAM, from the structures.
+    """Bytes per vector in RAM and on disk, and the fixed bytes in RAM.
 
-    On disk are the vectors and what is derived from them; the documents are not counted.
+    On disk, vectors and derived files count, documents do not.
     """
     index, rows = snapshot.index, max(snapshot.state.rows, 1)
     state = snapshot.state
@@ -98,9 +98,9 @@ def _memory(path: Path, snapshot: Snapshot) -> dict[str, float]:
 
 
 def _words(path: Path, snapshot: Snapshot) -> dict[str, Any] | None:
-    """What the words' index takes on disk, where there is one, and what `auto` fuses by.
+    """Disk size of the lexical index, if any, and the fusion for `auto`.
 
-    In memory it has what was read of its files, as long as nobody else needs that.
+    In memory, it consists of file pages that the system can evict.
     """
     state = snapshot.state
     if state.words is None:

@@ -1,6 +1,6 @@
-"""Kept vectors: texts that documents had which are replaced, or go, need not be encoded again.
+"""Kept vectors: texts of replaced or deleted documents need not be encoded again.
 
-So of a changed document only the passages are encoded that changed, and of a moved one none.
+So only the changed passages of a document are encoded, and none of a moved one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from slimdex.indexes.reduced_index import NO_ROWS
 from .ledger import Ledger
 
 READ_AT_ONCE = 1024
-"""Documents whose texts are in memory at a time."""
+"""Documents in memory at a time."""
 DIGEST = np.dtype("S16")
-"""16 bytes: two texts that differ never have the same, for all that can be known."""
+"""Digests of 16 bytes, practically free of collisions."""
 
 
 @dataclass(frozen=True)
 class KeptVectors:
-    """Digests (n,) of texts, in order, and the row of a vector of each."""
+    """Digests (n,) of texts, sorted, and the row of the vector of each."""
 
     digests: NDArray[np.bytes_]
     rows: Rows
 
     @classmethod
     def of(cls, ledger: Ledger, gone: Rows = NO_ROWS) -> KeptVectors:
-        """Those of the documents that staged ones are to replace, and of others that go."""
+        """Digests of the documents that staged ones replace, and of others to delete."""
         documents = np.union1d(ledger.store.ids.replaced(ledger.state.rows), gone)
         found = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):

@@ -1,8 +1,8 @@
-"""Ledger: what is committed in an index's folder, and the only way to change it.
+"""Ledger: the committed state of an index's folder, and the only way to change it.
 
-Every change goes the same way: 1. append or write files and fsync them; 2. one DuckDB
-transaction makes them the truth; 3. remove what is no longer named. A crash before 2 leaves the
-old state, after 2 the new one.
+Every change has three steps: 1. append or write files and fsync them; 2. commit one DuckDB
+transaction; 3. delete files that are no longer named. A crash before 2 leaves the old state, after
+2 the new one.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from ..catalog.store import DocumentStore
 
 
 class BlockFile(Protocol):
-    """A file that only grows, whose blocks have checksums in the catalog."""
+    """An append-only file whose blocks have checksums in the catalog."""
 
     @property
     def path(self) -> Path:
-        """Where it is; its name is the one in the catalog."""
+        """Path of the file; its name is the one in the catalog."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that count."""
+        """Committed size in bytes."""
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
         """(number, SHA-256) of each block from `first` on."""
@@ -47,20 +47,20 @@ class BlockFile(Protocol):
 
 @dataclass(frozen=True)
 class Grown:
-    """A file that a commit makes longer, and the first of its blocks that is new."""
+    """A file that a commit extends, and the first of its new blocks."""
 
     file: BlockFile
     first_block: int = 0
 
 
 class Ledger:
-    """A folder, its catalog and the state that the catalog holds.
+    """A folder, its catalog and the committed state.
 
-    After a failure the state may be another: see `read_again`.
+    After a failure the state may be outdated: see `read_again`.
 
     Attributes
     ----------
-    workers : where what can be cut into parts is computed.
+    workers : compute work that can be split.
     """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:
@@ -70,12 +70,12 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path, state: State) -> Ledger:
-        """A new folder with an empty catalog: made under another name, then renamed."""
+        """Create a folder with an empty catalog, under a temporary name, then rename it."""
         if path.exists():
             raise InputError(f"{path} exists; expected a new folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.new")
-        shutil.rmtree(new, ignore_errors=True)  # of a process that was killed right here
+        shutil.rmtree(new, ignore_errors=True)  # left by a killed process
         new.mkdir()
         try:
             DocumentStore.create(new / CATALOG, state).database.close()
@@ -89,13 +89,13 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool) -> Ledger:
-        """An existing folder; a writer also clears away what a crash has left."""
+        """Open an existing folder; a writer also deletes what a crash left."""
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
         check_folder(path)
         if not read_only:
             with suppress(PermissionError):
-                sync(path.absolute().parent)  # who made the folder may have been killed before
+                sync(path.absolute().parent)  # its creator may have been killed before
         store = DocumentStore.open(path / CATALOG, read_only=read_only)
         try:
             ledger = cls(path, store)
@@ -107,7 +107,7 @@ class Ledger:
         return ledger
 
     def vectors(self, rows: int | None = None) -> VectorFile:
-        """The encoder's vectors on disk, those of the committed rows unless told otherwise."""
+        """The encoder's vectors on disk, by default of the committed rows."""
         rows = self.state.rows if rows is None else rows
         return self.state.vector_file(self.path, rows)
 
@@ -118,12 +118,12 @@ class Ledger:
         return self.document_rows().all_rows(documents)
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
-        """Which of the rows 0 .. stop, by default the committed ones, are of which document.
+        """The documents of the rows 0 .. stop, by default the committed ones.
 
         Raises
         ------
         CorruptError
-            If two documents have a committed row, or one has rows outside of these.
+            If two documents share a committed row, or one has rows beyond.
         """
         if stop is not None:
             return self.store.passages.rows(stop)
@@ -136,11 +136,11 @@ class Ledger:
         return rows
 
     def textless(self) -> Rows:
-        """Rows of documents without text, in order, those that are being added included."""
+        """Rows of documents without text, in order, including staged ones."""
         return self.store.readings.textless()
 
     def moments(self) -> Moments:
-        """The moments of the live documents' vectors; those without text have none."""
+        """The moments of the live documents' vectors, without those of empty texts."""
         record = self.state.files.get("moments")
         if record is None:
             return Moments(self.state.dim)
@@ -166,7 +166,7 @@ class Ledger:
         return moments
 
     def _with_text(self, start: int, vectors: VectorFile) -> Iterator[Matrix]:
-        """Chunks of a file's vectors from row `start` on, but for documents without text."""
+        """Chunks of a file's vectors from row `start` on, without documents that have no text."""
         textless = self.textless()
         for chunk in vectors.scan(start):
             there = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
@@ -178,11 +178,11 @@ class Ledger:
         return np.delete(np.arange(self.state.rows), self.deleted())
 
     def next_state(self) -> State:
-        """The state to commit next: this one, with a new number for its files."""
+        """The state to commit next, with a new generation."""
         return replace(self.state, generation=self.state.generation + 1)
 
     def with_moments(self, state: State, moments: Moments) -> State:
-        """The state with these moments on disk."""
+        """Write the moments; return the state that names them."""
         record = publish(self.path / state.new_name("moments"), moments.save)
         return replace(state, files=state.files | {"moments": record})
 
@@ -193,12 +193,12 @@ class Ledger:
         delete: Rows = NO_ROWS,
         grown: Sequence[Grown] = (),
     ) -> None:
-        """Make a state the truth.
+        """Commit a state.
 
         Parameters
         ----------
-        delete : rows that are deleted with it.
-        grown : files that have new blocks.
+        delete : rows to delete with it.
+        grown : files with new blocks.
         """
         with self.transaction():
             if len(delete):
@@ -212,19 +212,19 @@ class Ledger:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One of the store's, to which `set_state` belongs."""
+        """A transaction of the store, for `set_state`."""
         self._next = self.state
         with self.store.transaction():
             yield
         self.state = self._next
 
     def set_state(self, state: State) -> None:
-        """The state from the end of this transaction on."""
+        """Set the state that this transaction commits."""
         self.store.set_state(state)
         self._next = state
 
     def commit_compacted(self, state: State, files: Sequence[BlockFile]) -> None:
-        """Make a state the truth whose rows, in new files, are those that are not deleted."""
+        """Commit a state whose rows, in new files, are the live ones."""
         self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
         self.state = state
         self.remove_strays()
@@ -232,7 +232,7 @@ class Ledger:
     def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
         """Raise `CorruptError` if a block of a file, from `first` on, is damaged.
 
-        Who gives a block a new checksum must not vouch for old damage.
+        Required before a block gets a new checksum, which would otherwise cover old damage.
         """
         known = self.store.blocks.of(file.path.name)
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
@@ -243,7 +243,7 @@ class Ledger:
         self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
 
     def forget_pending(self) -> None:
-        """Drop an addition that was not finished, as part of the transaction of another one."""
+        """Discard an unfinished addition, within the transaction of another one."""
         if self.state.unfinished:
             self.check_tail(self.vectors(self.state.encoded))
             kept = self.vectors()
@@ -254,15 +254,14 @@ class Ledger:
             )
 
     def read_again(self) -> None:
-        """See in the catalog what is committed, whatever was thought to be."""
+        """Reload the committed state from the catalog."""
         self.store.columns.read_again()
         self.state = self.store.state()
 
     def remove_strays(self) -> None:
-        """Delete files of ours that the state does not name: a crash can leave some.
+        """Delete files of ours that the state does not name, as left by a crash.
 
-        One that can't be deleted does no harm, and the commit before it stands: it is left to the
-        next time.
+        Files that can't be deleted are harmless and left to the next commit.
         """
         named = self.state.file_names
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Made-up ids: those made of a file's name and rows never mean the documents of another file.
+"""Made-up ids, derived from a file's name and rows, unique across files.
 
-The state keeps what the ids of each file begin with. So a file that has grown replaces its own
-rows, however it is named, and another file of the same name gets a longer one. Files that are
+The state stores the prefix of each file's ids. So a file that has grown replaces its own rows,
+however it is named, and another file of the same name gets a longer prefix. Files that are
 documents themselves have their paths as ids: see `folder_ids`.
 """
 
@@ -23,16 +23,16 @@ from ..sources.text_files import InputFile
 from .folder_ids import FolderIds
 
 SAID = 3
-"""Files whose ids are told one by one."""
+"""Files whose ids are listed individually."""
 
 
 @dataclass(frozen=True)
 class MadeUpIds:
-    """How each source is to be read, so that its ids are its own.
+    """Prefixes of the sources' ids.
 
     Attributes
     ----------
-    origins : the state's, with those of these sources.
+    origins : the state's origins, with those of these sources.
     """
 
     readings: Sequence[Reading]
@@ -41,7 +41,7 @@ class MadeUpIds:
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> MadeUpIds:
-        """Those for sources that are to be added to an index."""
+        """Choose those of sources to add to an index."""
         origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
         taken = set[str]()
         for source in sources:
@@ -66,7 +66,7 @@ class MadeUpIds:
 
 
 def _chosen(source: Source, file: InputFile, taken: Set[str], store: DocumentStore) -> str:
-    """The first prefix by which nothing is lost."""
+    """The first prefix that loses nothing."""
     return next(
         name
         for name in _candidates(file)
@@ -75,7 +75,7 @@ def _chosen(source: Source, file: InputFile, taken: Set[str], store: DocumentSto
 
 
 def _candidates(file: InputFile) -> Iterator[str]:
-    """The file's name as given, then longer, then with a number."""
+    """Candidate prefixes: the file's name as given, longer paths, then numbered names."""
     parts = PurePath(file.place).parts
     yield file.id_prefix
     if PurePath(file.place).is_absolute():
@@ -87,7 +87,7 @@ def _candidates(file: InputFile) -> Iterator[str]:
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
-    """Whether no document of the index would be replaced by one that says something else."""
+    """True if no document of the index would be replaced by different content."""
     rows = store.ids.made_up(prefix)
     if not rows:
         return True

@@ -1,8 +1,8 @@
-"""Metric choice: which (beta, gamma) an encoder's vectors are compared by.
+"""Metric choice: the (beta, gamma) in which an encoder's vectors are compared.
 
-Of an encoder that was trained to compare sentences the default is kept unless labels say
-otherwise: nothing that can be computed without them told reliably which other cell is better. A
-raw one (a language model's hidden states) is known by its vectors, which all point the same way,
+For an encoder trained to compare sentences, the default is kept unless labels favour another
+cell: nothing computed without labels predicted reliably which one is better. A raw encoder (a
+language model's hidden states) is recognised by its vectors, which all point in the same direction,
 and by how much another cell helps to find a document by its rarest words.
 """
 
@@ -39,26 +39,27 @@ distilled from those .18 to .68, and of these not all gained (4.3 nDCG@10 more o
 on Cranfield)."""
 PAIRS = 2000
 LEAST_GAIN = 0.1
-"""Of mean reciprocal rank, by keywords: raw encoders gained .17 to .38, tuned ones .05 at most."""
+"""Gain of mean reciprocal rank, by keywords: raw encoders gained .17 to .38, tuned ones .05 at
+most."""
 KEYWORDS = 4
 KEYWORD_QUERIES = 500
 DOCUMENTS = 10_000
-"""Among which the cells are compared, at most: a sample, with all that have labels."""
+"""Largest sample of documents to compare cells on, including all with labels."""
 FEWEST_LABELLED = 100
-"""Queries with labels below which the default stays."""
+"""Fewest labelled queries to change the default."""
 ERROR = 0.05
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A cell, and why it was chosen."""
+    """A cell, and the reason for it."""
 
     cell: Cell
     why: str
 
 
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
-    """Of pairs of documents drawn at random."""
+    """Mean cosine of random pairs of documents."""
     first = rng.integers(len(live), size=PAIRS)
     second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
     one, other = (normalize_rows(vectors.take(live[rows])) for rows in (first, second))
@@ -66,7 +67,7 @@ def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> fl
 
 
 def keywords(texts: Sequence[str]) -> list[str]:
-    """The rarest words of each text among all of them, in its own order; "" of one without words.
+    """The rarest words of each text among all of them, in its own order; "" if it has no words.
 
     >>> keywords(["the cat sat on the mat with the old dog", "the dog on the mat sat", "the old"])
     ['cat sat on with', 'dog on mat sat', 'the old']
@@ -84,18 +85,18 @@ def keywords(texts: Sequence[str]) -> list[str]:
 def by_keywords(
     moments: Moments, X: Matrix, queries: Matrix, targets: Rows
 ) -> tuple[Cell, float, float]:
-    """The best cell at finding documents by their keywords, its gain, and the gain's lower end.
+    """The cell that best finds documents by their keywords, its gain, and the gain's lower bound.
 
     Parameters
     ----------
     X : (n, d), the documents' vectors.
     queries : (q, d), of keywords.
-    targets : (q,), rows of `X` that are to be found.
+    targets : (q,), rows of `X` to find.
 
     Returns
     -------
-    Cell, gain of mean reciprocal rank over the default's, and where its two-sided interval begins
-    that holds for all cells at once (Bonferroni).
+    Cell, gain of mean reciprocal rank over the default's, and the lower end of its two-sided
+    confidence interval, simultaneous for all cells (Bonferroni).
     """
     measured = {}
     for done, cell in enumerate(CELLS, start=1):
@@ -109,12 +110,12 @@ def by_keywords(
 def by_labels(
     moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
 ) -> tuple[Cell, float, float]:
-    """The best cell by nDCG@10, its gain, and where the gain's one-sided interval begins.
+    """The best cell by nDCG@10, its gain, and the gain's one-sided lower bound.
 
     Parameters
     ----------
     labels : of each query, row of `X` -> relevance.
-    own : (q,), the row of `X` that is the query itself, -1 if none is.
+    own : (q,), the row of `X` that is the query itself, -1 for none.
     """
     measured = {}
     for done, cell in enumerate(CELLS, start=1):
@@ -129,7 +130,7 @@ def by_labels(
 
 
 def ndcg(found: Sequence[int], labels: Mapping[int, int]) -> float:
-    """nDCG of what was found, best first, cut where it ends (Järvelin and Kekäläinen 2002).
+    """nDCG of results, best first, cut at their number (Järvelin and Kekäläinen 2002).
 
     >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
     0.6199

@@ -1,16 +1,16 @@
-"""Query pools: questions to ask an index by, for agreement with exact search in its metric.
+"""Query pools: queries to measure an index's agreement with exact search in its metric.
 
-A bound of the agreement holds for real queries only if these are no harder than the pool's.
+A bound of the agreement holds for real queries only if they are no harder than the pool's.
 Documents as queries are too easy (up to .29 too high), and so are whole sentences of short
 documents, and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy
-were, on the sets of `docs/tuning.md`:
+were, on the collections of `docs/tuning.md`:
 
-- half of the words of a sentence, with the document, which has several, left out of the answers;
-- where documents are of one sentence: two of them, half of their words dropped, their vectors
-  averaged, both left out;
-- where only vectors are known: the average of two, both left out.
+- half of the words of a sentence, with its document, which has several sentences, held out;
+- if documents have one sentence: two of them, half of their words dropped, their vectors
+  averaged, both held out;
+- if only vectors are known: the average of two, both held out.
 
-Each query is drawn anew, with replacement, so that they are independent.
+Queries are drawn with replacement, so that they are independent.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ MIXED = "words of two documents at a time, averaged, both left out"
 VECTORS = "vectors of two documents at a time, averaged, both left out"
 
 FEWEST_WORDS = 4
-"""Of a sentence that says something."""
+"""Words of a sentence that is used, at least."""
 PROBED = 200
-"""Documents that are looked at to see whether they have several sentences."""
+"""Documents sampled to see whether they have several sentences."""
 DROPPED = 0.5
 """Share of the words that are dropped."""
 ENCODED_AT_ONCE = 64
 HELD_OUT = 128
-"""Passages of a document of which queries are made, at most, where there are such: exact answers
-are as many more as are held out."""
+"""Largest number of passages of a document used for queries, if possible: exact search has to
+return that many more."""
 
 
 def document_pool(
@@ -56,18 +56,18 @@ def document_pool(
     count: int,
     rng: np.random.Generator,
 ) -> Pool:
-    """So many queries, made of the documents in the way that suits them.
+    """Make queries from the documents, by the method that suits them.
 
-    Where texts are cut, they are made of passages, and all passages of the document are left out.
+    If texts are cut, queries are made from passages, and all passages of the document are held out.
 
     Parameters
     ----------
-    encoder : None where vectors were given.
+    encoder : None if vectors were given.
 
     Raises
     ------
     InputError
-        If fewer than three documents can be found: a query would have nothing left to find.
+        If there are fewer than three documents: a query would have nothing left to find.
     """
     live = without(np.arange(snapshot.state.rows), snapshot.hidden)
     count_live = snapshot.document_rows.number(live)
@@ -104,7 +104,7 @@ def document_pool(
 
 
 def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
-    """Title and text of the passage, or of the whole document, that each of some rows is."""
+    """Title and text of the passage, or of the whole document, of each row."""
     firsts = snapshot.document_rows.documents(rows).tolist()
     found = store.documents.read(sorted({*firsts}), snapshot.epoch)
     return [
@@ -114,7 +114,7 @@ def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]
 
 
 def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
-    """All rows (q, w) of the documents that queries were made of, by rows (q, n), -1 behind them.
+    """All rows (q, w) of the documents that queries were made of, by rows (q, n), padded with -1.
 
     >>> rows_of_documents(DocumentRows(np.array([1]), np.array([2])), np.array([[2], [5]])).tolist()
     [[1, 2], [5, -1]]
@@ -129,7 +129,7 @@ def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
 
 
 def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
-    """Rows of documents of few passages, if there are any."""
+    """Rows of documents with few passages, if any."""
     rows = snapshot.document_rows
     if rows.is_one_each:
         return live
@@ -138,7 +138,7 @@ def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
 
 
 def sentences(text: str) -> list[str]:
-    """Those of a text that say something.
+    """Sentences of a text, except very short ones.
 
     >>> sentences("Yes. It rained all day long! The boiler was serviced in May.")
     ['It rained all day long!', 'The boiler was serviced in May.']
@@ -160,7 +160,7 @@ def dropped(text: str, rng: np.random.Generator) -> str:
 
 
 def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
-    """Vectors (n, d) of queries, with progress."""
+    """Encode queries to vectors (n, d), reporting progress."""
     parts = []
     for low in range(0, len(texts), ENCODED_AT_ONCE):
         parts.append(encode_queries(encoder, texts[low : low + ENCODED_AT_ONCE]))
@@ -176,7 +176,7 @@ def _averaged(
     rng: np.random.Generator,
     vectors: Callable[[Rows], Matrix],
 ) -> Pool:
-    """Queries between two rows each, which are not the same one."""
+    """Queries between pairs of different rows."""
     first = rng.integers(len(live), size=count)
     second = (first + rng.integers(1, len(live), size=count)) % len(live)
     own = np.stack([live[first], live[second]], axis=1)

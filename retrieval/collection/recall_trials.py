@@ -1,8 +1,8 @@
 """Agreement trials: the share of the ten nearest by exact search that settings would find.
 
 The ten nearest in a metric (beta, gamma) are found once, exactly, in one pass over the vectors.
-After that a setting is tried by its codes alone: a neighbour is found with c candidates if fewer
-than c codes are nearer, so that one search gives the agreement for every number of candidates.
+Then a setting is tried by its codes alone: a neighbour is found with c candidates if fewer than c
+codes are nearer, so one search gives the agreement for every number of candidates.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import FLAT, kind_named
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.progress import progress
@@ -24,34 +25,33 @@ from slimdex.indexes.reduced_index import ReducedIndex, reduced, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 
 from .snapshot import Snapshot
 
 NEAREST = 10
-"""Neighbours that are to be found."""
+"""Number of neighbours to find."""
 ROWS_TOGETHER = 32_768
 """Rows that exact search holds as float32 at a time: 50 MB at 384 dimensions."""
 SCREENED_ROWS = 65_536
-"""Rows that a setting is screened on, at most: a sample of those that there are."""
+"""Largest sample of rows to screen settings on."""
 SLACK = 512
-"""Codes of other queries' neighbours that may stand between, when rows are a sample."""
+"""Allowance for codes of other queries' neighbours in a sample's ranking."""
 
 Ranks = NDArray[np.float64]
-"""(q, 10): how many other codes are nearer than each true neighbour's; infinite if unknown."""
+"""(q, 10): number of other codes nearer than each true neighbour's; infinite if unknown."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Queries to ask an index by.
+    """Queries to measure an index with.
 
     Attributes
     ----------
-    name : what they are, in words.
+    name : description of the queries.
     vectors : (q, d), encoded.
-    own : (q, w), rows of the documents that each query was made of, -1 behind them, which are held
+    own : (q, w), rows of the documents that each query was made of, padded with -1, which are held
         out of its answers.
-    texts : what was encoded, if anything was: one for each query, or more.
+    texts : encoded texts, if any: one per query, or more.
     """
 
     name: str
@@ -61,21 +61,21 @@ class Pool:
 
     @classmethod
     def asked(cls, name: str, vectors: Matrix) -> Pool:
-        """Queries that were made of no document."""
+        """Queries not made from documents."""
         return cls(name, vectors, np.empty((len(vectors), 0), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def part(self, chosen: slice) -> Pool:
-        """Some of them, without their texts."""
+        """A slice of the queries, without their texts."""
         return Pool(self.name, self.vectors[chosen], self.own[chosen])
 
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
-    """Each query's share of its neighbours that are among so many codes.
+    """Share of each query's neighbours that are among the first `count` codes.
 
-    Where there are fewer than ten documents to find, NaN stands for those that are not there.
+    With fewer than ten documents to find, NaN stands for the missing ones.
 
     >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
     [0.3333333333333333]
@@ -87,12 +87,12 @@ def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
 
 
 class Trials:
-    """Settings tried on a snapshot's vectors, without changing it.
+    """Tries settings on a snapshot's vectors, without changing it.
 
     Parameters
     ----------
-    moments : of the documents that can be found.
-    folder : for files that are needed meanwhile: 4 bytes a row for each metric.
+    moments : of the live documents.
+    folder : for temporary files: 4 bytes per row and metric.
     """
 
     def __init__(self, snapshot: Snapshot, moments: Moments, folder: Path) -> None:
@@ -109,18 +109,18 @@ class Trials:
         return self.vectors.dim
 
     def exact(self, pool: Pool, rescorer: Rescorer, rows: Rows | None = None) -> Rows:
-        """Rows (q, 10) of the nearest of all live rows, or some, in a metric; -1 if fewer."""
+        """Rows (q, 10) of the nearest live rows, or of given ones, in a metric, padded with -1."""
         rows = self.live if rows is None else rows
         return exact_nearest(self.vectors, rescorer, pool, rows)
 
     def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
-        """Ranks by the codes of a sample of the rows, in proportion; exact if it is all of them.
+        """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
 
         Parameters
         ----------
-        settings : with k; kinds that go through all their codes.
+        settings : with k; only kinds that search all their codes.
         truth : (q, 10) of `exact`.
-        most : ranks beyond are infinite.
+        most : larger ranks are infinite.
         """
         sample, vectors = self._sampled(truth)
         reducer = settings.fit_reducer(self.vectors, self.moments)
@@ -137,7 +137,7 @@ class Trials:
         return ranks_of(found, truth, pool.own, most, contains(self._drawn(), found), weight)
 
     def built(self, settings: Settings) -> ReducedIndex:
-        """An index of all rows as `reduce` would make it, its codes in memory alone."""
+        """Build an index of all rows as `reduce` would, with codes only in memory."""
         path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
         return built(self.vectors, settings, self.moments, path)
 
@@ -150,7 +150,7 @@ class Trials:
     def found(
         self, index: ReducedIndex, pool: Pool, truth: Rows
     ) -> tuple[NDArray[np.float64], list[float]]:
-        """Each query's agreement by the search that users get, and the seconds that it took."""
+        """Agreement of each query by the search that users get, and the seconds of each."""
         shares, seconds = np.empty(len(pool)), []
         for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
             hidden = np.union1d(self.hidden, own[own >= 0])
@@ -162,14 +162,14 @@ class Trials:
         return shares, seconds
 
     def _drawn(self) -> Rows:
-        """The rows that are a fair sample, in order."""
+        """A random sample of the rows, in order."""
         if len(self.live) <= SCREENED_ROWS:
             return self.live
         rng = np.random.default_rng(0)
         return np.sort(self.live[rng.choice(len(self.live), SCREENED_ROWS, replace=False)])
 
     def _sampled(self, truth: Rows) -> tuple[Rows, Matrix]:
-        """The sample and all true neighbours, which it may lack, with their vectors."""
+        """The sample and all true neighbours, with their vectors."""
         if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
             rows = np.union1d(self._drawn(), truth[truth >= 0])
             self._sample = rows, self.vectors.take(rows)
@@ -177,12 +177,12 @@ class Trials:
 
 
 def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path) -> ReducedIndex:
-    """An index of all rows as `reduce` would fit and code it, in memory.
+    """Build an index of all rows as `reduce` would, in memory.
 
     Parameters
     ----------
     settings : with k, as they suit these moments.
-    norms : a file of 4 bytes a row, whose rows, if it is there, are those of this metric.
+    norms : file of 4 bytes per row; if it exists, it must have the norms in this metric.
     """
     reducer = settings.fit_reducer(vectors, moments)
     metric = None
@@ -197,10 +197,10 @@ def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path
 
 
 def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows) -> Rows:
-    """Rows (q, 10) of the nearest of some rows in a metric, own ones left out; -1 if fewer.
+    """Rows (q, 10) of the nearest of some rows in a metric, without own ones, padded with -1.
 
     With the shift b of a probe a, its score ``(a . x - b) / |x|`` is the product of (a, -b) and
-    (x, 1) / |x|, which FAISS takes in blocks.
+    (x, 1) / |x|, which FAISS computes in blocks.
     """
     probes = rescorer.probes(pool.vectors)
     shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
@@ -223,7 +223,7 @@ def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Row
 
 
 def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
-    """The rows (queries, k) of the best of answers whose rows differ by query."""
+    """Merge answers whose rows differ by query; return the best rows (queries, k)."""
     scores = np.full((queries, k), -np.inf, dtype=np.float32)
     rows = np.full((queries, k), -1, dtype=np.int64)
     for new_scores, new_rows in chunks:
@@ -235,7 +235,7 @@ def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) ->
 
 
 def without_own(rows: Rows, own: Rows) -> Rows:
-    """Answers (q, n) with each query's own rows gone, the others in order, -1 behind them.
+    """Remove each query's own rows from answers (q, n), keeping the order, padded with -1.
 
     >>> without_own(np.array([[4, 5, 6], [7, 8, 9]]), np.array([[5, 4], [-1, 9]])).tolist()
     [[6, -1, -1], [7, 8, -1]]
@@ -249,7 +249,7 @@ def without_own(rows: Rows, own: Rows) -> Rows:
 
 
 def joined_own(one: Rows, other: Rows) -> Rows:
-    """The own rows of some queries (q, w) and of others, as wide as the wider.
+    """Concatenate the own rows of queries (q, w) and of others, padded to the wider.
 
     >>> joined_own(np.array([[1, 2]]), np.array([[3]])).tolist()
     [[1, 2], [3, -1]]
@@ -262,7 +262,7 @@ def joined_own(one: Rows, other: Rows) -> Rows:
 
 
 def is_own(rows: Rows, own: Rows) -> NDArray[np.bool_]:
-    """Which answers (q, n) are each query's own rows (q, w).
+    """Mark answers (q, n) that are each query's own rows (q, w).
 
     >>> is_own(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
     [[False, True, False], [False, False, True]]
@@ -279,13 +279,13 @@ def ranks_of(
     drawn: NDArray[np.bool_] | None = None,
     weight: float = 1.0,
 ) -> Ranks:
-    """Where each query's true neighbours (q, 10) stand among the rows (q, n) found, best first.
+    """Ranks of each query's true neighbours (q, 10) among the rows (q, n) found, best first.
 
     Parameters
     ----------
-    own : rows of each query that do not count.
-    drawn : (q, n), which of the rows found are of a sample and stand for `weight` rows each; the
-        others do not count, but for the query's own neighbours, which count once.
+    own : rows of each query that are ignored.
+    drawn : (q, n), True for rows of a sample, which stand for `weight` rows each; others count only
+        if they are the query's own neighbours, and once.
 
     >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
     >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()

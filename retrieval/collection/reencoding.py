@@ -1,7 +1,7 @@
-"""Reencoding: vectors that are lost are made anew from the texts, a block of the file at a time.
+"""Reencoding: lost vectors are rebuilt from the texts, a block of the file at a time.
 
-A block is made durable and then gets its checksum: what an interruption leaves without one is
-encoded by the next try, and nothing else is.
+A block is made durable before it gets its checksum: after an interruption, the next attempt encodes
+exactly the blocks without one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .ledger import Ledger
 
 
 def encode_lost(ledger: Ledger, encoder: Encoder) -> None:
-    """Encode the documents of all blocks of vectors that are missing or damaged."""
+    """Encode the documents of all missing or damaged blocks of vectors."""
     state = ledger.state
     path, dtype = ledger.path / state.vectors, STORED[state.stored]
-    file = VectorFile.made_whole(path, state.dim, state.encoded, dtype)
+    file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
     sync(ledger.path)
     known = ledger.store.blocks.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
@@ -42,7 +42,7 @@ def encode_lost(ledger: Ledger, encoder: Encoder) -> None:
 def _encoded(
     ledger: Ledger, encoder: Encoder, rows: range, done: int, total: int
 ) -> tuple[Matrix, PartlyRead]:
-    """Vectors of some rows' documents, and the rows whose text was not read to its end."""
+    """Vectors of some rows' documents, and the rows read only in part."""
     contents = ledger.store.documents.contents(rows.start, rows.stop)
     encoded: Matrix = np.zeros((len(rows), ledger.state.dim), dtype=np.float32)
     partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}

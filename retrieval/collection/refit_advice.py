@@ -1,4 +1,4 @@
-"""Fit advice: when most documents came after the reducer was fitted, the user should know."""
+"""Fit advice: a message if most documents were added after the reducer was fitted."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from slimdex.indexes.reduced_index import ReducedIndex, reduced
 from slimdex.indexes.settings import Settings
 
 OUTGROWN = 2
-"""Times the documents that the reducer has seen: beyond, others may matter more to it."""
+"""Factor by which the documents may outgrow those that the reducer was fitted on."""
 TIMED_ROWS = 4096
-"""Rows that are coded to tell how long all of them would take."""
+"""Rows coded to estimate the time for all."""
 FIXED_S = 1.0
-"""Seconds that a fit takes on the smallest index: eigenvectors, k-means, a commit's fsyncs."""
+"""Fixed time of a fit: eigenvectors, k-means, a commit's fsyncs."""
 
 
 def fit_advice(
     path: Path, fitted: int, documents: int, index: ReducedIndex, noun: str = "documents"
 ) -> list[str]:
-    """A line for the user if the documents have outgrown those that the reducer was fitted on.
+    """A message if the documents have outgrown those that the reducer was fitted on.
 
     Parameters
     ----------
-    fitted : documents that the reducer has seen.
-    documents : those that have a vector now.
-    noun : what they are: where texts are cut, passages.
+    fitted : documents that the reducer was fitted on.
+    documents : documents with a vector now.
+    noun : "passages" if texts are cut.
     """
     if not is_outgrown(fitted, documents, index):
         return []
@@ -41,13 +41,13 @@ def fit_advice(
 
 
 def is_outgrown(fitted: int, documents: int, index: ReducedIndex) -> bool:
-    """Whether there are so many more documents than the reducer has seen that it may matter."""
-    least = index.reducer.n_features  # fewer do not show in how many ways texts can differ
+    """True if the reducer was fitted on so few of the documents that it may matter."""
+    least = index.reducer.n_features  # fewer do not span the variety of texts
     return documents > max(OUTGROWN * fitted, least)
 
 
 def about(seconds: float | None) -> str:
-    """A time in brackets, to be put behind what takes it; nothing if it is not known.
+    """A time in brackets, to append to a message; empty if unknown.
 
     >>> about(39.6), about(0.2), about(None)
     (' (about 40 s)', ' (about 1 s)', '')
@@ -56,7 +56,7 @@ def about(seconds: float | None) -> str:
 
 
 def refit_seconds(index: ReducedIndex) -> float | None:
-    """What fitting anew takes, at least; None if there is no telling before."""
+    """Estimate the time of a new fit; None if unknown."""
     seconds = coding_seconds(index)
     return None if seconds is None else FIXED_S + seconds
 
@@ -64,7 +64,7 @@ def refit_seconds(index: ReducedIndex) -> float | None:
 def kind_advice(
     path: Path, requested: Settings, kind: str, documents: int, noun: str = "documents"
 ) -> list[str]:
-    """A line for the user if `auto` would choose another kind for so many documents."""
+    """A message if `auto` would choose another kind for this number of documents."""
     better = by_size(documents).name
     if requested.kind != AUTO or kind == FLAT.name or kind == better:
         return []
@@ -72,9 +72,9 @@ def kind_advice(
 
 
 def coding_seconds(index: ReducedIndex) -> float | None:
-    """What fitting a linear reducer anew takes, nearly all of it coding, timed on some rows.
+    """Estimate the time of refitting a linear reducer, nearly all of it coding, from some rows.
 
-    None for reducers that are trained: there is no telling before.
+    None for trained reducers, which can't be estimated.
     """
     rows = np.arange(min(len(index), TIMED_ROWS))
     if not isinstance(index.reducer, Linear) or not len(rows):

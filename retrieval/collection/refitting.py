@@ -1,4 +1,4 @@
-"""Refitting: what becomes of a fit after an addition, of which it may have grown old."""
+"""Refitting: checks a fit after an addition, and renews it if necessary."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .refit_advice import about, fit_advice, is_outgrown, kind_advice, refit_sec
 from .snapshot import Snapshot
 
 REFIT = ("auto", "never", "always")
-"""What an addition may do about a fit that has grown old."""
+"""Actions of an addition on an outdated fit."""
 NEW_SHARE = 0.05
-"""Of the documents: fewer new ones can't lower the agreement by more than is seen."""
+"""Share of new documents below which the agreement can't fall noticeably."""
 GROWN = 1.25
-"""Times the documents that there were when the agreement was measured: among more, the same number
-of candidates finds less, whatever they are about."""
+"""Growth since the agreement was measured: with more documents, the same number of candidates finds
+less, whatever their subject."""
 
 
 def check_refit(refit: str) -> None:
@@ -44,9 +44,9 @@ def check_refit(refit: str) -> None:
 
 
 def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
-    """Whether the documents since the agreement was measured can have moved it.
+    """True if documents added since the agreement was measured may have changed it.
 
-    To measure it takes a pass over all vectors, so that it is not done for every few documents.
+    Measuring requires a pass over all vectors, so it is skipped for few documents.
     """
     before, there = certificate.rows, figures.documents
     if there > GROWN * before:
@@ -56,7 +56,7 @@ def may_have_changed(certificate: Certificate, figures: Drift) -> bool:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of a fit after an addition."""
+    """State of a fit after an addition."""
 
     snapshot: Snapshot
     notes: list[str]
@@ -66,14 +66,14 @@ class Settled:
 def after_addition(
     ledger: Ledger, snapshot: Snapshot, make_pool: MakePool, seconds: float, refit: str = "auto"
 ) -> Settled:
-    """Measure again what was certified, if an addition may have changed it; refit, or advise to.
+    """Measure what was certified again, if an addition may have changed it; refit, or advise to.
 
-    The addition is committed already, and stays whatever happens here; a refit is another commit.
+    The addition is already committed; a refit is another commit.
 
     Parameters
     ----------
-    make_pool : queries of the documents as they are now; asked only if agreement is measured.
-    seconds : what the addition took: `refit="auto"` takes less than that.
+    make_pool : makes queries from the current documents; called only to measure agreement.
+    seconds : duration of the addition; `refit="auto"` must take less.
     refit : one of `REFIT`.
     """
     state, index = snapshot.state, snapshot.index
@@ -101,7 +101,7 @@ def after_addition(
 
 
 def _is_due(certificate: Certificate | None, snapshot: Snapshot) -> bool:
-    """Whether so much was added that a look at the figures, which takes some time, is worth it."""
+    """True if enough was added to justify computing the figures of drift."""
     documents = snapshot.state.rows - len(snapshot.hidden)
     if certificate is None:
         return is_outgrown(snapshot.state.fitted, documents, snapshot.index)
@@ -120,7 +120,7 @@ def _alarm(
     now: Measured | None,
     snapshot: Snapshot,
 ) -> list[str]:
-    """A line if what was certified is broken, or, where nothing was, if the fit has grown old."""
+    """A message if a certificate is broken or, without one, if the fit is outdated."""
     index = snapshot.index
     if certificate is None:
         if not figures.is_large:
@@ -128,7 +128,7 @@ def _alarm(
         return fit_advice(path, figures.fitted, figures.documents, index, snapshot.noun)
     if now is None or verdict(certificate, now) != "broken":
         return []
-    if not figures.is_large:  # more of the same, among which as many candidates find less
+    if not figures.is_large:  # more of the same, so that as many candidates find less
         return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
     return [
         f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits anew"
@@ -163,7 +163,7 @@ def _refit(
             f"{figures.variance_best:.3f}"
         )
     said = f"{why}; fitted anew in {seconds:.1f} s"
-    if certificate is not None:  # a fit is another index: what was proved of the old one is gone
+    if certificate is not None:  # a refitted index needs a new certificate
         pool = make_pool(snapshot, certificate.queries)
         then = measured(snapshot.index, pool, snapshot.hidden)
         state = snapshot.state
@@ -179,7 +179,7 @@ def _refit(
 
 
 def _renewed(certificate: Certificate, now: Measured, pool: Pool, rows: int) -> Certificate:
-    """What is known now; what was promised stays, so that no alarm is lowered step by step."""
+    """Renew a certificate; the promise stays, so that alarms are not lowered step by step."""
     return replace(
         certificate,
         estimate=now.estimate,

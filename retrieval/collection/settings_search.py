@@ -1,7 +1,7 @@
-"""Settings search: the cheapest that reach a target, from the fewest bytes on.
+"""Settings search: the cheapest settings that reach a target, tried in order of size.
 
-Settings are screened on a sample of the rows, built in memory where they promise enough, chosen by
-one sample of the queries and proved on another.
+Settings are screened on a sample of the rows, built in memory if promising, chosen by one sample of
+the queries and proved on another.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_index import FaissIndex
 
 from ..catalog.state import Certificate
 from .certified_recall import ERROR
@@ -31,17 +31,17 @@ from .targets import SHARES, Target, Tried, Tuning, name_of, size_of
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
 LEAST_MOST = 200
 ONE_ROW_IN = 20
-"""Candidates are 200, or one row in so many, at most: beyond, codes hardly choose."""
+"""Limit of candidates, beyond 200: one row in so many, above which codes hardly select."""
 SECONDS = 270.0
-"""After which no further setting is tried."""
+"""Time after which no further setting is tried."""
 LISTS_ROWS = 100_000
-"""Rows from which inverted lists are tried where time is limited."""
+"""Rows from which inverted lists are tried if time is limited."""
 TIMED = 200
-"""Queries that a setting is timed with."""
+"""Queries for timing a setting."""
 _NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
 _WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
 GRID = (_NARROW, *_WIDE)
-"""Kind -> shares of the dimensions that are tried with it."""
+"""Kind -> shares of the dimensions to try."""
 
 
 class SettingsSearch:
@@ -64,12 +64,12 @@ class SettingsSearch:
             np.concatenate([choosing.vectors, proving.vectors]),
             joined_own(choosing.own, proving.own),
         )
-        truth = trials.exact(both, self.rescorer)  # one pass for all of them
+        truth = trials.exact(both, self.rescorer)  # one pass for both
         self.truths = truth[: len(choosing)], truth[len(choosing) :]
         self.started, self.proofs = perf_counter(), 0
         self.tried: list[Tried] = []
-        self.best: Tried | None = None  # within the limits, of those that miss the target
-        self.reaching: list[Tried] = []  # the target, but not the limits
+        self.best: Tried | None = None  # within the limits, but below the target
+        self.reaching: list[Tried] = []  # reach the target, but exceed a limit
         self.too_slow: dict[str, int] = {}  # kind -> candidates that exceed a limit
         self.too_large = self.late = False
         rows = len(trials.live)
@@ -77,7 +77,7 @@ class SettingsSearch:
         self.counts = [c for c in CANDIDATES if c <= most]
 
     def run(self) -> Tuning:
-        """The cheapest first, until one is proved."""
+        """Try settings, cheapest first, until one is proved."""
         ram, missed = self.target.ram, dict[Settings, float]()
         options = self.options()
         affordable = [o for o in options if ram is None or self._least_ram(o) <= ram]
@@ -102,7 +102,7 @@ class SettingsSearch:
         return self._result(lacking=self._lacking())
 
     def as_it_is(self) -> Tuning:
-        """The settings in force, proved or not."""
+        """Keep the current settings, proved or not."""
         settings, index = self.trials.snapshot.state.settings, self.trials.snapshot.index
         assert settings is not None
         if index.metric is None:
@@ -119,7 +119,7 @@ class SettingsSearch:
         return self._result(lacking=self._lacking())
 
     def options(self) -> list[Settings]:
-        """All that the rows can bear, by bytes."""
+        """All possible settings for these rows, by bytes."""
         trials, (beta, gamma) = self.trials, self.choice.cell
         options = dict[Settings, int]()
         grid = list(GRID)
@@ -141,19 +141,20 @@ class SettingsSearch:
         return sorted(options, key=lambda settings: options[settings])
 
     def _least_ram(self, settings: Settings) -> int:
-        """Bytes of codes, reducer and metric, but for codebooks."""
+        """Bytes of codes, reducer and metric, without codebooks."""
         trials, k = self.trials, settings.k
         assert k is not None
         row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
         return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes
 
     def _is_over(self) -> bool:
-        """Whether no more is to be tried."""
+        """True if no more settings are to be tried."""
         self.late = perf_counter() - self.started > SECONDS
         return self.late or self.proofs == len(SHARES) or self.too_large
 
     def _screened(self, option: Settings) -> tuple[int | None, float]:
-        """The least candidates that promise the target by a sample of the rows, if any do.
+        """Fewest candidates that promise the target by a sample of the rows, or None; and the
+        agreement with the most candidates.
 
         Also the agreement that the most of them promise.
         """
@@ -163,7 +164,7 @@ class SettingsSearch:
         return self._least(ranks), float(recalls(ranks, most).mean())
 
     def _least(self, ranks: NDArray[np.float64]) -> int | None:
-        """The fewest candidates with which the other queries should prove the target."""
+        """Fewest candidates that should prove the target with other queries."""
         low, high = 0, len(self.counts)
         while low < high:
             middle = (low + high) // 2
@@ -174,14 +175,14 @@ class SettingsSearch:
         return self.counts[low] if low < len(self.counts) else None
 
     def _should_prove(self, shares: NDArray[np.float64]) -> bool:
-        """Whether queries like these, as many as prove, would; with room for another draw."""
+        """True if as many queries like these, drawn again, would prove the target."""
         n = len(self.proving)
         room = float(shares.std()) * sqrt(1 / len(shares) + 1 / n)
         alike = np.resize(shares, n)
         return betting_bound(alike, ERROR * SHARES[0]) - room >= self.target.agreement
 
     def _tried(self, option: Settings) -> Tuning | None:
-        """The answer, if an option is built and proved."""
+        """Build a setting and try to prove it; return the result if proved."""
         index = self.trials.built(option)
         ranks = self.trials.ranks(index, self.choosing, self.truths[0], self.counts[-1])
         count = self._least(ranks)
@@ -205,7 +206,7 @@ class SettingsSearch:
         return None
 
     def _miss(self, index: ReducedIndex, option: Settings) -> None:
-        """Measure what misses the target with the most candidates."""
+        """Measure a setting that misses the target with the most candidates."""
         tried = self._measured(index, replace(option, candidates=self.counts[-1]))
         over = self._over(tried)
         self.tried.append(replace(tried, verdict=over or f"below {self.target.agreement:g}"))
@@ -227,7 +228,7 @@ class SettingsSearch:
         )
 
     def _over(self, tried: Tried) -> str | None:
-        """Which limit a setting exceeds."""
+        """The limit that a setting exceeds, if any."""
         for name, value, unit in (
             ("ram", tried.ram, ""),
             ("disk", tried.disk, ""),
@@ -239,7 +240,8 @@ class SettingsSearch:
         return None
 
     def _proof(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
-        """A certificate of the target, by queries that chose nothing; each failure costs error."""
+        """Certify the target with queries that chose nothing; each failure uses up part of the
+        error level."""
         error = ERROR * SHARES[self.proofs]
         self.proofs += 1
         index.asked_candidates = settings.candidates
@@ -251,7 +253,7 @@ class SettingsSearch:
         )
 
     def _disk(self, index: ReducedIndex) -> int:
-        """Bytes of the folder, were this the index in it."""
+        """Bytes of the folder with this index in it."""
         state, path = self.trials.snapshot.state, self.ledger.path
         gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
         gone |= {state.norms} if state.norms else set()
@@ -293,7 +295,7 @@ class SettingsSearch:
         return said + ("; not all was tried, for want of time" if self.late else "")
 
     def _excess(self, tried: Tried) -> float:
-        """How many times a limit it takes, of that which it exceeds most."""
+        """Largest ratio of a value to its limit."""
         target = self.target
         pairs = (tried.ram, target.ram), (tried.disk, target.disk), (tried.p99_ms, target.p99_ms)
         return max(value / limit for value, limit in pairs if limit is not None)
@@ -307,7 +309,7 @@ def certificate_of(
     rows: int,
     target: float | None = None,
 ) -> Certificate:
-    """What a pool's agreement (q,) proves of settings, with this probability of error."""
+    """Certificate of settings by a pool's agreement (q,), with this probability of error."""
     return Certificate(
         settings,
         float(shares.mean()),

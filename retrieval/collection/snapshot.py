@@ -1,4 +1,4 @@
-"""Snapshot: one committed state as those see it who search it while the next one is made."""
+"""Snapshot: an immutable view of one committed state, for searches during changes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .ledger import Ledger
 
 @dataclass
 class Loaded:
-    """An index in memory, and how many of its rows the file of codes has."""
+    """An index in memory, and the number of its rows in the file of codes."""
 
     index: ReducedIndex
     saved_rows: int
 
     def __post_init__(self) -> None:
-        """Map the files of rows: they may be gone from the folder when they are first needed."""
+        """Map the files of rows, which may be deleted before they are first needed."""
         self.index.vectors.map()
         if self.index.metric is not None:
             self.index.metric.norms.map()
@@ -38,15 +38,15 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state that never changes; its index is loaded when it is first needed.
+    """An immutable state, whose index is loaded on first use.
 
     Attributes
     ----------
     deleted : rows of deleted documents, in order.
     textless : rows of documents without text, in order.
-    epoch : of the row numbers, see `DocumentStore.epoch`.
-    columns : the user's own: name -> DuckDB type.
-    document_rows : which rows are of which document.
+    epoch : of the row numbers, see `Database.epoch`.
+    columns : the user's columns: name -> DuckDB type.
+    document_rows : the documents of rows.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class Snapshot:
     epoch: int
     columns: Mapping[str, str]
     document_rows: DocumentRows
-    _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until asked
+    _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
     _loading: Lock = field(default_factory=Lock)
@@ -69,7 +69,7 @@ class Snapshot:
         loaded: Loaded | None = None,
         words: WordIndex | None = None,
     ) -> Snapshot:
-        """What is committed now; its index and its words, where they are in memory."""
+        """The committed state, with its indexes if they are in memory."""
         kept = [] if loaded is None else [loaded]
         textless = ledger.textless()
         textless = textless[textless < ledger.state.rows]
@@ -86,11 +86,11 @@ class Snapshot:
         )
 
     def without(self, rows: Rows, ledger: Ledger) -> Snapshot:
-        """The snapshot after a commit that only deleted some rows; it has the same index."""
+        """The snapshot after a commit that only deleted rows; shares the index."""
         return replace(self, state=ledger.state, deleted=np.union1d(self.deleted, rows))
 
     def with_columns(self, columns: Mapping[str, str]) -> Snapshot:
-        """The snapshot after a commit that changed no more than the documents' columns."""
+        """The snapshot after a commit that changed only the documents' columns."""
         return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
     def __len__(self) -> int:
@@ -98,33 +98,33 @@ class Snapshot:
 
     @cached_property
     def _count(self) -> int:
-        """Documents that are not deleted."""
+        """Number of live documents."""
         return self.document_rows.number_before(self.state.rows) - self.deleted_count
 
     @cached_property
     def deleted_count(self) -> int:
-        """Documents that are deleted and still take space."""
+        """Deleted documents that still take space."""
         return self.document_rows.number(self.deleted)
 
     @property
     def noun(self) -> str:
-        """What a row is."""
+        """Noun for a row."""
         return "documents" if self.document_rows.is_one_each else "passages"
 
     def live_documents(self) -> Rows:
-        """The first rows of the documents that are not deleted, in order."""
+        """First rows of the live documents, in order."""
         rows = without(np.arange(self.state.rows), self.deleted)
         first: Rows = rows[self.document_rows.documents(rows) == rows]
         return first
 
     @cached_property
     def hidden(self) -> Rows:
-        """Rows that no search finds, in order: of deleted documents, and of those without text."""
+        """Rows that no search finds, in order: deleted, or without text."""
         return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
 
     def documents(self) -> DocumentFile | None:
-        """The documents by row; None where only the catalog has them as they are by now."""
-        if not self._documents:  # two threads may do so at once: one file is as good as the other
+        """The documents by row; None if only the catalog has them in their current form."""
+        if not self._documents:  # two threads may do this at once, which is harmless
             lines, file = self.state.lines, None
             if lines is not None and lines.fit(self.columns):
                 file = DocumentFile(self.path, lines, self.state.rows).open()
@@ -132,16 +132,16 @@ class Snapshot:
         return self._documents[0]
 
     def with_documents(self) -> Snapshot:
-        """Itself, with the documents' files open, so that they can be read when they are gone."""
+        """Open the documents' files, so that they remain readable when deleted; return self."""
         self.documents()
         return self
 
     @property
     def words(self) -> WordIndex | None:
-        """The words' index, None where there is none; raises `CorruptError` if it is damaged."""
+        """The lexical index, None if there is none; raises `CorruptError` if damaged."""
         if self.state.words is None:
             return None
-        if not self._words:  # two threads may do so at once: one is as good as the other
+        if not self._words:  # two threads may do this at once, which is harmless
             words = WordIndex.open(self.path / self.state.words)
             if faults := words.count_faults(self.state.rows):
                 raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` makes it anew")
@@ -150,11 +150,11 @@ class Snapshot:
 
     @property
     def index(self) -> ReducedIndex:
-        """The vectors' index; there is none before the first documents are in."""
+        """The vectors' index; requires documents."""
         return self.loaded().index
 
     def loaded(self) -> Loaded:
-        """The index with what is known of its files."""
+        """The index, with the state of its file of codes."""
         with self._loading:
             if not self._loaded:
                 self._loaded.append(self._load())
@@ -168,5 +168,5 @@ class Snapshot:
 
 
 def first_snapshot(ledger: Ledger) -> Snapshot:
-    """The snapshot of a ledger that was just opened."""
+    """The snapshot of a newly opened ledger."""
     return Snapshot.of(ledger, ledger.deleted() if ledger.state.rows else NO_ROWS)

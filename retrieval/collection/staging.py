@@ -1,4 +1,4 @@
-"""Staging: documents into the catalog, unseen. Bad input ends here, before anything is encoded."""
+"""Staging: documents are validated and written to the catalog, unseen by readers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .cutting import cut_staged
 from .ledger import Ledger
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
-"""Documents, and characters of theirs, that are written to the catalog at a time."""
+"""Documents, and their characters, written to the catalog at a time."""
 INSERTED_VALUES = 1 << 20
-"""And values of metadata."""
+"""Values of metadata written at a time."""
 Missing = Callable[[int], Rows]
 
 
-class TwiceError(InputError):
-    """An id that two documents of one addition have: they are counted from 0."""
+class DuplicateKeyError(InputError):
+    """An id that occurs twice in one addition, with the documents' numbers from 0."""
 
     def __init__(self, id: str, first: int, second: int) -> None:
         super().__init__(
@@ -37,13 +37,13 @@ class TwiceError(InputError):
 
 @dataclass(frozen=True)
 class Staged:
-    """What staging has found.
+    """Result of staging.
 
     Attributes
     ----------
-    unchanged : documents that were left out, since they are there already.
-    gone : first rows of live documents that are to be deleted with the addition's commit.
-    moved : of these, how many are added under another id.
+    unchanged : documents skipped as identical to existing ones.
+    gone : first rows of live documents to delete with the addition's commit.
+    moved : number of these that are added under another id.
     """
 
     unchanged: int
@@ -64,20 +64,20 @@ def stage(
 ) -> Staged:
     """Write documents to the catalog in one transaction, unseen by readers.
 
-    Those that are there already and the same in every column are left out, unless they come with
-    vectors. Of the others those are cut that are longer than a passage may be.
+    Documents identical to existing ones are skipped, unless they come with vectors. Others longer
+    than a passage are cut.
 
     Parameters
     ----------
-    encoder : gives the index's, which counts tokens; None if no text is to be cut.
-    missing : once the documents are written, from its first row on gives the rows of those that are
-        to go. Then there may be no documents to add.
+    encoder : returns the index's encoder, to count tokens; None if no text is to be cut.
+    missing : called after writing with the first new row; returns the rows of documents to delete.
+        Then there may be no documents to add.
 
     Raises
     ------
     InputError
-        If there are none, one is malformed, an id stands twice or a value does not fit its column;
-        or if the given vectors are not one for each, of the right dimensions and finite.
+        If there are no documents, one is malformed, an id occurs twice or a value does not fit its
+        column; or if the given vectors are not one per document, finite and of the right dimension.
     """
     store, first = ledger.store, ledger.state.rows
     if vectors is not None:
@@ -120,7 +120,7 @@ def _insert(
     columns: Sequence[Mapping[str, str]],
     first: int,
 ) -> int:
-    """Documents, a row each so far, with columns for what they have; returns the row after them."""
+    """Insert documents, so far one row each, creating columns; return the row after them."""
     for types in columns:
         store.columns.declare(types)
     staged, iterator = first, iter(documents)
@@ -141,11 +141,11 @@ def _check_inserted(ledger: Ledger, first: int, staged: int, vectors: GivenVecto
         )
     if twice := store.ids.duplicate(first):
         id, row, other = twice
-        raise TwiceError(id, row - first, other - first)
+        raise DuplicateKeyError(id, row - first, other - first)
 
 
 def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
-    """Drop the staged documents that are there already; returns how many."""
+    """Drop the staged documents that exist unchanged; return their number."""
     unchanged, there = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
     if len(unchanged):
         store.origins.adopt(unchanged, there)
@@ -154,7 +154,7 @@ def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
 
 
 def _some(documents: Iterator[Document]) -> list[Document]:
-    """The next documents, not too many nor too long."""
+    """The next documents, limited in number and size."""
     batch, characters, values = list[Document](), 0, 0
     for document in documents:
         batch.append(_checked(document))

@@ -1,4 +1,4 @@
-"""Targets: what settings are to reach, what was tried for it, and what came of that."""
+"""Targets of tuning, settings that were tried, and the result."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..catalog.state import Certificate
 from .certified_recall import ERROR
 
 PROVING = 1500
-"""Queries that prove a target, at most: they prove .003 less than the mean."""
+"""Largest number of queries for proving a target: they prove .003 less than the mean."""
 SHARES = (0.6, 0.25, 0.15)
-"""Parts of the error level for the first setting that is to be proved, the second and the third."""
+"""Shares of the error level for the first, second and third setting to be proved."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What settings are to reach.
+    """Target of tuning.
 
     Parameters
     ----------
     agreement : share of the ten nearest by exact search that is found; above 0, below 1.
-    ram : bytes resident at most, None for any.
-    disk : bytes of the index's folder at most.
-    p99_ms : milliseconds that 99 of 100 searches take at most, from a vector to rows.
+    ram : largest number of resident bytes, None for any.
+    disk : largest number of bytes of the index's folder.
+    p99_ms : largest 99th percentile of a search's milliseconds, from a vector to rows.
     """
 
     agreement: float = 0.99
@@ -40,7 +40,7 @@ class Target:
     p99_ms: float | None = None
 
     def checked(self) -> Target:
-        """Itself; raises `InputError` for what can't be reached, or not be proved."""
+        """Return self; raises `InputError` for an agreement that can't be reached or proved."""
         if not 0 < self.agreement < 1:
             raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
         if self.agreement > (most := provable(PROVING)):
@@ -57,14 +57,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting that was measured, on the queries that choose.
+    """A setting, measured on the choosing queries.
 
     Attributes
     ----------
-    ram, disk : bytes, of the whole index in memory and of its folder.
-    estimate, bound : of the agreement, the bound of this setting alone with 95% confidence.
+    ram, disk : bytes of the whole index in memory and of its folder.
+    estimate, bound : of the agreement; the bound is for this setting alone, with 95% confidence.
     p50_ms, p99_ms : of a search, from a vector to rows.
-    verdict : what became of it.
+    verdict : result.
     """
 
     settings: Settings
@@ -79,20 +79,20 @@ class Tried:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried, what was chosen, and what is proved of it.
+    """Result of tuning.
 
     Attributes
     ----------
-    rows : documents, or passages of them, that can be found.
+    rows : documents or passages that can be found.
     noun : what these are.
-    metric : why (beta, gamma) are what they are.
+    metric : reason for (beta, gamma).
     chosen : None if nothing reaches the target.
-    certificate : of the chosen settings, on queries that did not choose them.
-    lacking : what could not be had, and the nearest that can; None if all could.
-    applied : whether the index has these settings now.
-    asked : why the given queries prove nothing; None if they do, or none were given.
-    words : whether words beside meaning help, and why; None where labels or words are missing.
-    hybrid : how `auto` fuses both, None for meaning alone.
+    certificate : of the chosen settings, by queries that did not choose them.
+    lacking : what was not reached, and the nearest that was; None if all was.
+    applied : True if the index has these settings now.
+    asked : reason why the given queries prove nothing; None if they do, or none were given.
+    words : result for lexical search, and the reason; None without labels or a lexical index.
+    hybrid : fusion for `auto`, None for semantic search alone.
     """
 
     target: Target
@@ -109,12 +109,12 @@ class Tuning:
     hybrid: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-serialisable values."""
         return {**asdict(self), "said": self.said}
 
     @property
     def said(self) -> list[str]:
-        """The choice and why, in lines for people."""
+        """The choice and its reasons, as lines for users."""
         lines = [self.metric, *([self.asked] if self.asked else [])]
         if self.chosen is not None and self.certificate is not None:
             lines.append(
@@ -131,7 +131,7 @@ class Tuning:
 
 
 def provable(queries: int) -> float:
-    """The most that so many queries can prove of the first setting, if each finds everything.
+    """The largest bound that this number of queries can prove of the first setting.
 
     >>> [round(provable(count), 3) for count in (0, 75, 1500)]
     [0.0, 0.949, 0.997]
@@ -140,7 +140,7 @@ def provable(queries: int) -> float:
 
 
 def shown_down(share: float) -> str:
-    """A share in four digits, rounded down: what is stated as reachable can be reached.
+    """Format a share with four digits, rounded down, so that it can be reached.
 
     >>> shown_down(0.99769)
     '0.9976'
@@ -149,13 +149,13 @@ def shown_down(share: float) -> str:
 
 
 def name_of(settings: Settings) -> str:
-    """What decides memory and time, in words."""
+    """Describe what determines memory and time."""
     count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
     return f"{settings.kind}, k={settings.k}, {count} candidates"
 
 
 def size_of(count: int) -> str:
-    """Bytes for people.
+    """Format a number of bytes.
 
     >>> size_of(12_340_000), size_of(999), size_of(2_500_000_000)
     ('12.3 MB', '999 bytes', '2.5 GB')

@@ -1,10 +1,10 @@
-"""Tuning: the cheapest settings that reach an agreement, proved on queries that chose nothing.
+"""Tuning: the cheapest settings that reach an agreement, proved on separate queries.
 
-First (beta, gamma), which say what is searched for: see `metric_choice`. Then the least of memory,
-and with it of candidates, whose agreement with exact search in that metric reaches the target:
-settings are screened on a sample of the rows, built where they promise enough, chosen by one
-sample of the queries and proved on another. Nothing is encoded but queries, and nothing is written
-but 4 bytes a row in a folder for temporary files.
+First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then the
+smallest memory, and with it the fewest candidates, whose agreement with exact search in that metric
+reaches the target: settings are screened on a sample of the rows, built if promising, chosen by one
+sample of the queries and proved on another. Only queries are encoded, and only temporary files of 4
+bytes per row are written.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .snapshot import Snapshot
 from .targets import Target, Tuning, provable, shown_down
 
 CHOOSING = 500
-"""Queries that settings are chosen by, at most; of given queries it is a quarter."""
+"""Largest number of queries to choose settings; of given queries, a quarter."""
 CERTIFIED = 500
-"""Queries by which a build is certified."""
+"""Queries for certifying a build."""
 FEWEST_A_DIMENSION = 1.5
-"""Documents below which an index keeps what its fallback chose."""
+"""Documents per dimension below which an index keeps its fallback settings."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries that a user has, with labels or without.
+    """Queries of a user, with or without labels.
 
     Attributes
     ----------
@@ -64,17 +64,16 @@ def tune(
     *,
     seed: int = 0,
 ) -> Tuning:
-    """Settings for a target, tried on a snapshot that stays as it is.
+    """Find settings for a target on an unchanged snapshot.
 
     Parameters
     ----------
-    encoder : for queries; None where vectors were given.
+    encoder : for queries; None if vectors were given.
 
     Raises
     ------
     InputError
-        If there is nothing to ask by, or so few queries without labels that they can't prove the
-        target.
+        If there are no queries, or too few without labels to prove the target.
     """
     if asked is not None and encoder is None:
         raise InputError("vectors were given for this index; expected no queries in words")
@@ -96,7 +95,7 @@ def tune(
 def certify(
     ledger: Ledger, snapshot: Snapshot, encoder: Encoder | None, *, seed: int = 0
 ) -> Certificate:
-    """What queries made of the documents prove of the settings in force, which rescore.
+    """Certify the current settings, which must rescore, by queries made from the documents.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def certify(
 
 
 def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
-    """What a pool proves of the settings in force."""
+    """Certify the current settings by a pool."""
     settings, metric = snapshot.state.settings, snapshot.index.metric
     if settings is None or metric is None:
         raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
@@ -127,7 +126,7 @@ def chosen_metric(
     *,
     seed: int = 0,
 ) -> Choice:
-    """The rule's (beta, gamma): without labels it is the default for all but raw encoders."""
+    """Choose (beta, gamma): without labels, the default for all but raw encoders."""
     rng = np.random.default_rng(seed)
     return _metric(ledger, snapshot, encoder, asked, ledger.moments(), rng)
 
@@ -140,7 +139,7 @@ def chosen_hybrid(
     *,
     seed: int = 0,
 ) -> HybridChoice | None:
-    """Whether words beside meaning help, by labelled queries; None where nothing can tell."""
+    """Choose the fusion with lexical search by labelled queries; None if impossible."""
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
     labelled = _labelled(ledger, snapshot, asked)
@@ -157,7 +156,7 @@ def _pools(
     asked: Asked | None,
     rng: np.random.Generator,
 ) -> tuple[Pool, Pool]:
-    """Queries to choose by and queries to prove on, which are drawn apart."""
+    """Separate queries to choose by and to prove on."""
     if asked is None:
         count = CHOOSING + targets.PROVING
         pool = document_pool(snapshot, ledger.store, encoder, count, rng)
@@ -171,15 +170,15 @@ def _pools(
 
 
 def _parts(count: int) -> tuple[int, int]:
-    """How many of so many given queries choose, and how many prove: a quarter, and the others."""
+    """Numbers of given queries that choose (a quarter) and that prove."""
     choosing = min(max(count // 4, 1), CHOOSING)
     return choosing, min(max(count - choosing, 0), targets.PROVING)
 
 
 def _too_few(target: Target, asked: Asked | None) -> str | None:
-    """Why given queries can't prove a target, however much each finds; None if they can.
+    """Reason why given queries can't prove a target, whatever they find; None if they can.
 
-    With labels they choose the metric and the fusion, which takes no proof.
+    With labels they choose the metric and the fusion, which requires no proof.
 
     Raises
     ------
@@ -211,7 +210,7 @@ def _metric(
     moments: Moments,
     rng: np.random.Generator,
 ) -> Choice:
-    """(beta, gamma) by labels where there are enough, else by what can be seen of the encoder."""
+    """Choose (beta, gamma) by enough labels, otherwise by the encoder's vectors."""
     rule, default = metric_choice, metric_choice.DEFAULT
     live = np.setdiff1d(np.arange(snapshot.state.rows), snapshot.hidden, assume_unique=True)
     vectors = snapshot.index.vectors
@@ -262,7 +261,7 @@ def _labelled(
     """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
     assert asked.labels is not None
     ids, gone = ledger.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
-    # Of a document that is cut the first passage stands for all.
+    # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []
     for id, text in asked.queries:

@@ -1,4 +1,4 @@
-"""Faults: what is wrong with an index's files and numbers, a line for each."""
+"""Faults of an index's files and numbers, one line each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .snapshot import Snapshot
 
 
 def index_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
-    """Every fault; of a damaged catalog only that, since nothing else can be told from it.
+    """All faults; of a damaged catalog only its own, since others can't be determined.
 
-    Every byte is read: checksums of derived files, of each block of vectors and norms, and of
-    DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
+    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
+    DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
     """
     return catalog_faults(ledger) or vector_faults(ledger) + derived_faults(ledger, snapshot)
 
@@ -34,7 +34,7 @@ def vector_faults(ledger: Ledger) -> list[str]:
 
 
 def catalog_faults(ledger: Ledger) -> list[str]:
-    """Faults of the catalog: blocks that can't be read, documents that are missing."""
+    """Faults of the catalog: unreadable blocks, missing documents."""
     catalog = ledger.path / CATALOG
     staged = ledger.state.staged
     try:
@@ -48,7 +48,7 @@ def catalog_faults(ledger: Ledger) -> list[str]:
 
 
 def derived_faults(ledger: Ledger, snapshot: Snapshot) -> list[str]:
-    """Faults of what can be rebuilt: checksums, then numbers that disagree."""
+    """Faults of derived files: checksums, then inconsistent numbers."""
     state, faults = snapshot.state, list[str]()
     if state.settings is None:
         return faults
@@ -99,7 +99,7 @@ def _part_faults(ledger: Ledger, part: Part) -> list[str]:
 
 
 def _bad_blocks(ledger: Ledger, file: BlockFile) -> list[int]:
-    """Numbers of the blocks whose checksum is not the catalog's."""
+    """Numbers of the blocks whose checksum differs from the catalog's."""
     found, expected = dict(file.blocks()), ledger.store.blocks.of(file.path.name)
     return sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
 

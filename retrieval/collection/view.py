@@ -1,4 +1,4 @@
-"""View: what is asked of one snapshot and its documents; all answers are of the same moment."""
+"""View: queries on one snapshot and its documents, with consistent answers."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from .snapshot import Snapshot
 
 @dataclass(frozen=True)
 class View:
-    """A snapshot beside the catalog that has its documents.
+    """A snapshot and the catalog with its documents.
 
-    All that asks the catalog raises `RenumberedError` once a compaction has given its rows other
-    numbers: then a newer snapshot is to be asked.
+    Methods that read the catalog raise `RenumberedError` once a compaction has renumbered its rows:
+    then a newer snapshot is required.
     """
 
     store: DocumentStore
     snapshot: Snapshot
 
     def fusion(self, request: SearchRequest) -> Fusion | None:
-        """How lexical search counts in a request; None if it does not.
+        """The fusion with lexical search for a request; None without it.
 
         Raises
         ------
         InputError
-            If it should and there is no index of words.
+            If it is requested and there is no lexical index.
         """
         fusion = request.fusion(self.snapshot.state.hybrid)
         if fusion is not None and self.snapshot.state.words is None:
@@ -57,7 +57,7 @@ class View:
         Raises
         ------
         InputError
-            If `where` is no expression.
+            If `where` is invalid.
         """
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
         dense = DenseSearch(
@@ -84,7 +84,7 @@ class View:
         )
 
     def _allowed(self, where: str | None) -> Rows | None:
-        """All rows of the documents that a condition holds for; None without one."""
+        """All rows of the documents that match a condition; None without one."""
         if where is None:
             return None
         snapshot = self.snapshot
@@ -108,7 +108,7 @@ class View:
         ]
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by their first row, from the file that has them so, or from the catalog."""
+        """Documents by their first row, from the file if current, otherwise from the catalog."""
         self.store.database.ensure_open()
         file = self.snapshot.documents()
         if file is None:
@@ -116,7 +116,7 @@ class View:
         return file.documents(rows, self.snapshot.columns)
 
     def by_id(self, ids: Sequence[str]) -> list[Document]:
-        """The documents of these ids, in their order.
+        """Documents of these ids, in their order.
 
         Raises
         ------
@@ -125,12 +125,12 @@ class View:
         """
         rows = self.store.ids.row_by_id(ids, self.snapshot.epoch)
         if max(rows.values(), default=-1) >= self.snapshot.state.rows:
-            raise RenumberedError  # added since: the next snapshot has them
+            raise RenumberedError  # added since: a newer snapshot has them
         found = self.documents([rows[id] for id in ids])
         return [found[rows[id]] for id in ids]
 
     def rows_where(self, where: str) -> Rows:
-        """First rows of live documents that a condition holds for, in order."""
+        """First rows of live documents that match a condition, in order."""
         found = self.store.documents.rows_where(
             where, self.snapshot.state.rows, self.snapshot.epoch
         )

@@ -1,7 +1,7 @@
-"""Changes: what a writer does to an index. Each ends in one commit and the snapshot it makes.
+"""Changes to an index by a writer; each ends in one commit and the snapshot it makes.
 
-Those who search an older snapshot go on undisturbed: what it holds in memory is never changed
-under it, and its files stay readable for it when they are removed from the folder.
+Searches of an older snapshot continue undisturbed: its data in memory do not change, and its
+files stay readable when they are removed from the folder.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .snapshot import Loaded, Snapshot
 
 @dataclass(frozen=True)
 class Added:
-    """What an addition did.
+    """Result of an addition.
 
     Attributes
     ----------
-    documents : added.
-    replaced : of these, how many took the place of an older one.
-    unchanged : left out because they are there already.
-    refitted : whether the reducer and the codes were fitted anew after it.
-    deleted : because they are gone from where they came from.
-    moved : of these, how many are among those added, under another id.
-    encoded : texts; the others had their vectors from before.
+    documents : number added.
+    replaced : number of these that replaced an older document.
+    unchanged : skipped as identical to existing ones.
+    refitted : True if the reducer and the codes were refitted afterwards.
+    deleted : documents that disappeared from their source.
+    moved : number of these that were added under another id.
+    encoded : texts encoded; the others kept their vectors.
     """
 
     documents: int
@@ -53,14 +53,14 @@ class Added:
 
 
 def delete(ledger: Ledger, snapshot: Snapshot, rows: Rows) -> Snapshot:
-    """All rows of some documents go: their vectors leave the moments, no reader sees them more."""
+    """Delete documents and subtract their vectors from the moments."""
     moments = ledger.moments().subtract(ledger.moments_of(rows))
     ledger.commit(ledger.with_moments(ledger.next_state(), moments), delete=rows)
     return snapshot.without(rows, ledger)
 
 
 def add_pending(ledger: Ledger, snapshot: Snapshot, gone: Rows = NO_ROWS) -> tuple[Snapshot, Added]:
-    """Staged documents, all encoded, become visible; those go whose ids they have, and `gone`."""
+    """Publish staged, encoded documents; delete those that they replace, and `gone`."""
     old, store = ledger.state, ledger.store
     vectors, replaced_documents = ledger.vectors(old.staged), store.ids.replaced(old.rows)
     rows = ledger.document_rows(old.staged)
@@ -86,7 +86,7 @@ def add_pending(ledger: Ledger, snapshot: Snapshot, gone: Rows = NO_ROWS) -> tup
 
 
 def refit(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, list[str]]:
-    """Reducer, metric and codes anew by other settings; also what the user should know."""
+    """Rebuild reducer, metric and codes with other settings; also return notes."""
     requested, moments = settings.checked(ledger.state.dim), ledger.moments()
     fitted, notes = requested.fitted(moments)
     state = replace(ledger.next_state(), requested=requested)
@@ -96,13 +96,13 @@ def refit(ledger: Ledger, snapshot: Snapshot, settings: Settings) -> tuple[Snaps
 
 
 def certify(ledger: Ledger, snapshot: Snapshot, certificate: Certificate) -> Snapshot:
-    """What was proved of the settings in force is kept with them; nothing else changes."""
+    """Store a certificate of the current settings."""
     ledger.commit(replace(ledger.state, certificate=certificate))
     return replace(snapshot, state=ledger.state)
 
 
 def index_words(ledger: Ledger, snapshot: Snapshot, wanted: bool) -> Snapshot:
-    """The words of all documents are indexed, or not any more, which ends what `auto` was."""
+    """Build or delete the lexical index; deleting also resets the fusion for `auto`."""
     state = ledger.next_state()
     if wanted:
         state = with_new_words(ledger, replace(state, words=state.new_name("words")))
@@ -113,17 +113,17 @@ def index_words(ledger: Ledger, snapshot: Snapshot, wanted: bool) -> Snapshot:
 
 
 def fuse(ledger: Ledger, snapshot: Snapshot, hybrid: str | None) -> Snapshot:
-    """How `auto` fuses meaning and words from now on; nothing else changes."""
+    """Set the fusion for `auto`."""
     ledger.commit(replace(ledger.state, hybrid=hybrid))
     return replace(snapshot, state=ledger.state)
 
 
 def rebuild(ledger: Ledger, snapshot: Snapshot, fit_anew: bool = False) -> Snapshot:
-    """The derived files anew; the reducer and the metric only if they are at fault or are to be."""
+    """Rebuild the derived files; the reducer and the metric only if damaged, or with `fit_anew`."""
     settings = ledger.state.settings
     if settings is None:
         return snapshot
-    if not ledger.state.rows:  # nothing to fit on: the next addition does it
+    if not ledger.state.rows:  # nothing to fit on: the next addition fits
         state = replace(ledger.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(ledger, state)
         state = replace(state, certificate=None, fit={})
@@ -137,21 +137,21 @@ def rebuild(ledger: Ledger, snapshot: Snapshot, fit_anew: bool = False) -> Snaps
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_anew:
             settings = fitted
-        elif fitted != settings or not moments.n:  # what they were fitted on is still there
+        elif fitted != settings or not moments.n:  # keep what the old fit was based on
             moments = ledger.moments_from(0, ledger.vectors())
         state = fit(ledger.path, state, ledger.vectors(), moments, settings)
     return Snapshot.of(ledger, snapshot.deleted, _encode(ledger, state, grown))
 
 
 def compact(ledger: Ledger, snapshot: Snapshot) -> Snapshot:
-    """Files without the deleted rows take the place of those with them; answers stay the same.
+    """Replace files by copies without the deleted rows; answers stay the same.
 
-    The reducer, the metric and the codebooks are kept, so that each row's code is what it was.
+    The reducer, the metric and the codebooks are kept, so rows keep their codes.
 
     Raises
     ------
     CorruptError
-        If a block of vectors or norms is damaged: its copy would get a checksum of its own.
+        If a block of vectors or norms is damaged: its copy would get a valid checksum.
     """
     try:
         state, files, loaded = _compacted(ledger, snapshot)
@@ -163,7 +163,7 @@ def compact(ledger: Ledger, snapshot: Snapshot) -> Snapshot:
 
 
 def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFile], Loaded | None]:
-    """The state that `compact` makes, its files that grow, and its index."""
+    """Write the files of `compact`; return the new state, its append-only files, and its index."""
     old, live = ledger.state, ledger.live_rows()
     gone, state = old.rows - len(live), ledger.next_state()
     encoded = ledger.vectors(old.encoded)
@@ -190,7 +190,7 @@ def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFil
         norms = before.metric.norms.copy(name, live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
-    index = before.kept(state.vector_file(ledger.path, len(live)), norms)
+    index = before.without_rows(state.vector_file(ledger.path, len(live)), norms)
     index.extend()
     codes = publish(ledger.path / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
@@ -198,7 +198,7 @@ def _compacted(ledger: Ledger, snapshot: Snapshot) -> tuple[State, list[BlockFil
 
 
 def _unread(ledger: Ledger) -> list[str]:
-    """What the encoder did not read of the documents that are being added."""
+    """Notes on texts that the encoder read only in part."""
     first, rows = ledger.state.rows, ledger.document_rows(ledger.state.staged)
     added = rows.number_before(ledger.state.staged) - rows.number_before(first)
     notes = []
@@ -217,7 +217,7 @@ def _unread(ledger: Ledger) -> list[str]:
 
 
 def share(part: float) -> str:
-    """A part of something in per cent, for people.
+    """Format a share as a percentage.
 
     >>> share(0.256), share(0.003)
     ('26%', 'less than 1%')
@@ -226,14 +226,14 @@ def share(part: float) -> str:
 
 
 def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
-    """Settings to derive anew with, and notes.
+    """Settings to refit with, or None; and notes.
 
-    That is so at first, when a small corpus has grown, and when none of what the reducer was
-    fitted on is left: no document is `kept`.
+    A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
+    was fitted on is left: no document is `kept`.
     """
     if state.settings is None or (not kept and moments.n):
         return state.requested.fitted(moments)
-    if state.requested.is_met(state.settings, state.dim):
+    if state.requested.matches(state.settings, state.dim):
         return None, []
     try:
         fitted, notes = state.requested.fitted(moments)
@@ -250,15 +250,15 @@ def _extend(
     replaced: Rows,
     grown: Sequence[Grown],
 ) -> Loaded:
-    """Add the new rows to the codes and norms that there are, and commit."""
+    """Add the new rows to the existing codes and norms, and commit."""
     loaded = snapshot.loaded()
-    if len(loaded.index.index) > ledger.state.rows:  # by an addition that failed later on
+    if len(loaded.index.index) > ledger.state.rows:  # by an addition that failed later
         loaded = Snapshot.of(ledger, snapshot.deleted).loaded()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     first_block = norms.nbytes // BLOCK_BYTES if norms else 0
     if norms is not None:
         ledger.check_tail(norms)
-    index = loaded.index.grown(vectors)
+    index = loaded.index.extended_to(vectors)
     state, saved_rows = save_codes(ledger.path, state, index, loaded.saved_rows)
     if index.metric is not None:
         grown = [*grown, Grown(index.metric.norms, first_block)]
@@ -269,7 +269,7 @@ def _extend(
 def _encode(
     ledger: Ledger, state: State, grown: Sequence[Grown], replaced: Rows = NO_ROWS
 ) -> Loaded:
-    """Code all rows by the fitted files that the state names, and commit."""
+    """Code all rows with the fitted files that the state names, and commit."""
     vectors = ledger.vectors(state.rows)
     index, state = encode_rows(ledger.path, state, vectors, ledger.workers)
     if index.metric is not None:

@@ -1,8 +1,8 @@
 """Encoders: texts in, vectors out.
 
-`base` says what an encoder is, `transformer` is one and `word_vectors` has another; the rest is
-what they are made of, `opened` chooses between them, `distillation` makes the second of the first.
+`base` defines the protocol; `transformer` and `word_vectors` implement it; `opened` chooses between
+them; `distillation` turns a transformer into word vectors. The other files are their parts.
 Files import only what is above them: openvino_library, base, adapters, cache, folder_checks,
 tokens, sbert_wk, pooling, hub, sentence_folder, processor, streams, openvino_runtime,
-precision_choice, torch_runtime, transformer, word_vectors, opened, distillation.
+precision_choice, torch_runtime, network_loader, transformer, word_vectors, opened, distillation.
 """

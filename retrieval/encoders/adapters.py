@@ -1,4 +1,4 @@
-"""Adapters: what others have made that turns texts into vectors, as an Encoder."""
+"""Adapters from other libraries' embedding models to `Encoder`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .base import Encoder, checked_encoder
 
 
 class CallableEncoder:
-    """Any function from a list of texts to their vectors (n, dim).
+    """Encoder from any function of a list of texts that returns vectors (n, dim).
 
-    An index knows it by its module and name: whoever opens it passes the function again, and has to
-    see to it that it is the same.
+    An index records its module and name only: the caller passes the same function again when
+    opening the index.
 
     Raises
     ------
     InputError
-        If it gives no matrix of numbers, a row for each text.
+        If the function does not return a numeric matrix with one row per text.
     """
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
@@ -40,48 +40,48 @@ class CallableEncoder:
         if len(found) != len(texts):
             raise InputError(
                 f"encoder {self._name}: {len(found)} vectors for {len(texts)} texts; expected one "
-                "for each"
+                "per text"
             )
         return found
 
     def spec(self) -> dict[str, Any]:
-        """The function's module and name."""
+        """Return the function's module and name."""
         return {"type": "callable", "name": self._name, "dim": self.dim}
 
 
 class SentenceTransformersEncoder:
-    """A `sentence_transformers.SentenceTransformer` as it is, on the device that it is on.
+    """Encoder from a `sentence_transformers.SentenceTransformer`, on its device.
 
-    `TransformerEncoder` reads the same folders, faster on a CPU; this one takes any model that the
-    library can build. An index knows it by the SHA-256 of its weights.
+    `TransformerEncoder` loads the same folders and is faster on a CPU; this class supports every
+    model of the library. An index records the SHA-256 of its weights.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        told = getattr(model, "get_embedding_dimension", None)  # its name from release 6 on
-        self.dim = int((told or model.get_sentence_embedding_dimension)())
+        get_dim = getattr(model, "get_embedding_dimension", None)  # its name from release 6 on
+        self.dim = int((get_dim or model.get_sentence_embedding_dimension)())
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
         return as_matrix(self._model.encode_document(list(texts), show_progress_bar=False))
 
     def encode_queries(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) with the model's own prompt for queries, if it has one."""
+        """Encode queries to vectors (n, dim), with the model's query prompt, if any."""
         return as_matrix(self._model.encode_query(list(texts), show_progress_bar=False))
 
     @property
     def max_length(self) -> int | None:
-        """Tokens of a text that are read; None if the model says nothing."""
+        """Maximum length of a text in tokens; None if the model states none."""
         length = self._model.max_seq_length
         return int(length) if length and callable(self._model.tokenizer) else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, special ones included, none cut off.
+        """Count the tokens of each text, including special ones, without truncation.
 
         Raises
         ------
         InputError
-            If the model's tokenizer is none that can be called.
+            If the model's tokenizer is not callable.
         """
         if not callable(self._model.tokenizer):
             raise InputError(
@@ -95,13 +95,13 @@ class SentenceTransformersEncoder:
 
     @property
     def _document_prompt(self) -> str:
-        """What `encode_document` puts before a text."""
+        """Prompt that `encode_document` prepends."""
         prompts = self._model.prompts
         names = ("document", "passage", "corpus")
         return next((prompts[name] for name in names if prompts.get(name)), "")
 
     def spec(self) -> dict[str, Any]:
-        """The SHA-256 of all weights and their names, how many tokens are read, and the prompts."""
+        """Return the SHA-256 of all weights and their names, the maximum length and the prompts."""
         digest = hashlib.sha256()
         for name, value in sorted(self._model.state_dict().items()):
             digest.update(name.encode())
@@ -116,12 +116,12 @@ class SentenceTransformersEncoder:
 
 
 def as_encoder(given: Any) -> Encoder:
-    """What a caller gives for an encoder: one of ours, of sentence-transformers, or a function.
+    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
 
     Raises
     ------
     InputError
-        If it can't be one.
+        If it is none of these.
 
     >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
     >>> lengths.dim, lengths.encode(["four"]).tolist()

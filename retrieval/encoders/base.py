@@ -1,4 +1,4 @@
-"""What an encoder is: texts in, vectors out."""
+"""Encoder protocols: texts in, vectors out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
-"""What any encoder has, and how that is called."""
+"""Required attributes of an encoder -> their signatures."""
 PLACE = ("model", "revision")
-"""What a spec says of where a model comes from, and not of what it is."""
+"""Keys of a spec that state a model's origin, not its identity."""
 PRECISION = ("precision", "measured")
-"""What a spec says of how exactly it is computed: vectors in any can be compared."""
+"""Keys of a spec that state numerical precision; vectors of any precision are comparable."""
 
 
 class Encoder(Protocol):
-    """Anything with these three can be given to `Collection`."""
+    """Interface that `Collection` requires of an encoder."""
 
     @property
     def dim(self) -> int:
@@ -32,78 +32,78 @@ class Encoder(Protocol):
         ...
 
     def spec(self) -> dict[str, Any]:
-        """What must be equal for vectors to be comparable, as JSON can hold it."""
+        """Return the properties that comparable vectors must share, JSON-serialisable."""
         ...
 
 
 class QueryEncoder(Protocol):
-    """An encoder that treats queries otherwise than documents."""
+    """Encoder that treats queries differently from documents."""
 
     def encode_queries(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) of texts that are looked for."""
+        """Encode queries to vectors (n, dim)."""
         ...
 
 
 Lengths = NDArray[np.int64]
-"""(n, 2): the tokens of each text, and how many of them are read."""
+"""(n, 2): tokens of each text, and how many of them are encoded."""
 
 
 @runtime_checkable
 class LimitedEncoder(Protocol):
-    """An encoder that reads so much of a text and no more, and tells how much."""
+    """Encoder that truncates texts and reports their lengths."""
 
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
-        """Vectors (n, dim), and of each text its tokens and how many were read."""
+        """Return vectors (n, dim), and each text's tokens and encoded tokens."""
         ...
 
 
 @runtime_checkable
 class CountingEncoder(Protocol):
-    """An encoder that counts tokens, so that long texts can be cut to what it reads.
+    """Encoder that counts tokens, so that long texts can be cut into passages.
 
-    That is its `max_length`, tokens with the special ones; where it has none, or None, it reads
-    texts of any length, and they are cut only to a length that is asked for.
+    Passages have at most `max_length` tokens, including special ones. If that is missing or None,
+    the encoder reads texts of any length, and they are cut only on request.
     """
 
     def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
-        """Tokens of each text as a document, special ones included, none cut off."""
+        """Count the tokens of each document, including special ones, without truncation."""
         ...
 
 
 @runtime_checkable
 class AdaptableEncoder(Protocol):
-    """An encoder that can compute in several precisions."""
+    """Encoder with several numerical precisions."""
 
     def fastest(self) -> Encoder:
-        """The one that new collections should be made with, on this machine."""
+        """Return the encoder in the best precision for new collections on this machine."""
         ...
 
     def in_precision(self, precision: str) -> Encoder:
-        """The same encoder in another precision."""
+        """Return the encoder in another precision."""
         ...
 
 
 def for_new_documents(encoder: Encoder) -> Encoder:
-    """An encoder in the precision that a new collection should be made with."""
+    """Return the encoder in the best precision for a new collection."""
     return encoder.fastest() if isinstance(encoder, AdaptableEncoder) else encoder
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
-    """An encoder in the precision that a spec names, if it names one."""
+    """Return the encoder in the precision of a spec, if it states one."""
     if isinstance(encoder, AdaptableEncoder) and "precision" in spec:
         return encoder.in_precision(spec["precision"])
     return encoder
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
-    """Vectors (n, dim) of queries, by an encoder that may or may not tell them from documents."""
-    if hasattr(encoder, "encode_queries"):  # `isinstance` is slow where a protocol is asked for
+    """Encode queries to vectors (n, dim), by `encode_queries` if the encoder has it."""
+    if hasattr(encoder, "encode_queries"):  # `isinstance` is slow for protocols
         return cast(QueryEncoder, encoder).encode_queries(texts)
     return encoder.encode(texts)
 
 
 def several(texts: str | Sequence[str]) -> Sequence[str]:
-    """Texts as they are; a str is one of them, not its letters.
+    """Wrap a single str in a list; return other texts unchanged.
 
     >>> several("a cat"), several(["a cat", "a dog"])
     (['a cat'], ['a cat', 'a dog'])
@@ -112,12 +112,12 @@ def several(texts: str | Sequence[str]) -> Sequence[str]:
 
 
 def checked_encoder(encoder: Any) -> Encoder:
-    """What a caller gives for an encoder, if it can be one.
+    """Return a caller's encoder after checking its interface.
 
     Raises
     ------
     InputError
-        If it lacks something that an encoder has.
+        If a part of the interface is missing.
     """
     if isinstance(encoder, str):
         raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")
@@ -128,16 +128,15 @@ def checked_encoder(encoder: Any) -> Encoder:
             f"{', '.join(ENCODER_PARTS.values())}"
         )
     if not isinstance(encoder.dim, int | np.integer) or encoder.dim < 1:
-        raise InputError(f"encoder {name}: dim={encoder.dim!r}; expected a whole number from 1 on")
+        raise InputError(f"encoder {name}: dim={encoder.dim!r}; expected a positive integer")
     checked: Encoder = encoder
     return checked
 
 
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether vectors of two encoders, known by their specs, can be compared.
+    """Return whether vectors of two encoders, given by their specs, are comparable.
 
-    Where a model's folder lies does not matter if its weights have the same SHA-256, nor does
-    the precision.
+    The precision does not matter, nor the folder of a model whose weights have the same SHA-256.
     """
     if "sha256" in spec and "sha256" in other:
         spec, other = (

@@ -1,8 +1,7 @@
-"""Conversions: networks that OpenVINO has converted before, kept in the user's cache.
+"""Cache of networks converted for OpenVINO, in the user's cache folder.
 
-With one of them at hand neither torch nor transformers is imported, which would take seconds: a
-search from the command line waits for its answer, not for its libraries. Everything here can be
-removed at any time.
+A cached conversion needs neither torch nor transformers, whose imports take seconds: a large part
+of the time of a search from the command line. The cache can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from typing import Any
 from .openvino_library import openvino_library
 
 LAYOUT = 1
-"""Version of what a kept conversion consists of."""
+"""Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
 OWN_CODE = ("torch_runtime.py", "pooling.py")
-"""What a conversion is made by."""
+"""Packages whose versions a conversion depends on."""
 FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
 SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is to be known of a network without loading it.
+    """Properties of a network, available without loading it.
 
     Attributes
     ----------
     dim : of its vectors.
-    width, layers : of its hidden states, and transformer layers, embeddings not counted.
-    longest : tokens of a text that it can read.
-    pad_id : the token that fills up batches.
+    width, layers : width of its hidden states; number of layers without the embeddings.
+    longest : maximum length of a text in tokens.
+    pad_id : padding token.
     flops_per_token : two for each weight that a token is multiplied with.
     """
 
@@ -52,7 +51,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Conversion:
-    """A kept network: facts, a tokenizer of `tokenizers`, and a model of OpenVINO's."""
+    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
 
     facts: Facts
     tokenizer: Any
@@ -60,7 +59,7 @@ class Conversion:
 
 
 def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
-    """A name for everything that decides what is converted: weights, settings, versions."""
+    """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
     parts += [_digest(Path(__file__).with_name(name)) for name in OWN_CODE]
     for pattern in SMALL_FILES:
@@ -70,30 +69,30 @@ def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
 
 
 def load_conversion(key: str) -> Conversion | None:
-    """A kept conversion, or None if there is none that is whole."""
+    """Load a cached conversion; None if missing or damaged."""
     try:
         folder = cache_folder() / key
         if not (folder / FACTS).is_file():
             return None
-    except (OSError, RuntimeError):  # a folder that can't be looked at, or no home
+    except (OSError, RuntimeError):  # an unreadable folder, or no home
         return None
     try:
         from tokenizers import Tokenizer
 
-        said = json.loads((folder / FACTS).read_text())
-        for name, digest in said["files"].items():
+        manifest = json.loads((folder / FACTS).read_text())
+        for name, digest in manifest["files"].items():
             if _digest(folder / name) != digest:
                 raise ValueError(name)
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
         model = openvino_library().Core().read_model(folder / MODEL)
-        return Conversion(Facts(**said["facts"]), tokenizer, model)
-    except Exception:  # a damaged cache is no cache; the libraries raise what they like
+        return Conversion(Facts(**manifest["facts"]), tokenizer, model)
+    except Exception:  # libraries raise anything for a damaged cache
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
 def keep_conversion(key: str, conversion: Conversion) -> None:
-    """Keep a conversion for the next process; if there is no room, it is made again."""
+    """Cache a conversion for later processes; failures to write are ignored."""
     with suppress(OSError, RuntimeError):
         folder = cache_folder() / key
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -103,8 +102,8 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
             library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
             conversion.tokenizer.save(str(new / TOKENIZER))
             files = {path.name: _digest(path) for path in new.iterdir()}
-            said = {"facts": asdict(conversion.facts), "files": files}
-            (new / FACTS).write_text(json.dumps(said))
+            manifest = {"facts": asdict(conversion.facts), "files": files}
+            (new / FACTS).write_text(json.dumps(manifest))
             if not folder.exists():
                 new.rename(folder)
         finally:
@@ -112,7 +111,7 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
 
 
 def was_refused(key: str) -> bool:
-    """Whether OpenVINO could not convert this network before."""
+    """Return whether an earlier conversion of this network failed."""
     try:
         return (cache_folder() / f"{key}.refused").is_file()
     except (OSError, RuntimeError):
@@ -120,14 +119,14 @@ def was_refused(key: str) -> bool:
 
 
 def remember_refusal(key: str) -> None:
-    """Do not try again to convert this network with these versions."""
+    """Record that this network can't be converted with these versions."""
     with suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)
         (cache_folder() / f"{key}.refused").touch()
 
 
 def remembered(name: str) -> Any:
-    """What was found out and remembered under a name; None if it is not there, or not whole."""
+    """Load a value saved by `remember`; None if missing or damaged."""
     try:
         return json.loads((cache_folder() / f"{name}.json").read_bytes())
     except (OSError, RuntimeError, ValueError):
@@ -135,7 +134,7 @@ def remembered(name: str) -> Any:
 
 
 def remember(name: str, value: Any) -> None:
-    """Keep a small fact, as JSON can hold it; of processes that write at once, the last one's."""
+    """Save a small JSON-serialisable value; the last of concurrent writers wins."""
     with suppress(OSError, RuntimeError):
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +149,7 @@ def remember(name: str, value: Any) -> None:
 
 
 def cache_folder() -> Path:
-    """Where conversions are kept: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
+    """Cache folder: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
     if own := os.environ.get("SLIMDEX_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slimdex"

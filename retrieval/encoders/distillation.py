@@ -1,4 +1,4 @@
-"""Distillation: a transformer's vocabulary, each token encoded alone, as static vectors.
+"""Distillation of a transformer into static word vectors, by encoding each token alone.
 
 The method of model2vec (Tulkens and van Dongen 2024, https://github.com/MinishLab/model2vec):
 encode every token between the special ones, average the last layer, keep principal components, and
@@ -32,10 +32,10 @@ from .word_vectors.weights import sif_weights, zipf
 
 DIMENSIONS = 256
 MODEL2VEC_A = 1e-4
-"""What model2vec has for SIF's a, where words are weighted by Zipf's law."""
+"""SIF's parameter a for weights by Zipf's law, as in model2vec."""
 UNUSED = re.compile(r"\[unused\d+\]")
 AT_ONCE = 2048
-"""Tokens encoded between two reports of progress."""
+"""Tokens encoded between progress reports."""
 
 
 def distill(
@@ -47,23 +47,23 @@ def distill(
     frequencies: str | Path | None = None,
     trust_remote_code: bool = False,
 ) -> StaticEncoder:
-    """Write a folder of static vectors, and return the encoder that reads it.
+    """Write a folder of static vectors, and return an encoder that reads it.
 
-    The same model and texts give the same vectors to rounding, and on one machine the same folder
-    byte for byte, once OpenVINO's conversion of the model is kept.
+    The same model and texts give the same vectors up to rounding, and on one machine identical
+    files once OpenVINO's conversion of the model is cached.
 
     Parameters
     ----------
-    model : a transformer; or word vectors, whose rows are taken as they are.
+    model : a transformer, or word vectors, whose rows are used unchanged.
     out : a folder that does not exist yet.
-    dim : kept by PCA; by default 256, or all if there are fewer, and all of word vectors.
-    texts, frequencies : if given, SIF is fitted on them (`StaticEncoder.fitted`); otherwise
-        weights are those of Zipf's law, as in model2vec, or none for word vectors.
+    dim : dimensions after PCA; by default 256 or fewer for transformers, all for word vectors.
+    texts, frequencies : fit SIF on these (`StaticEncoder.fitted`); by default transformers get
+        weights by Zipf's law, as in model2vec, and word vectors none.
 
     Raises
     ------
     InputError
-        If `out` is there, there is no such model, or it has fewer dimensions.
+        If `out` exists, the model is not found, or it has fewer dimensions.
     """
     check_new(Path(out))
     if dim is not None and dim < 1:
@@ -98,7 +98,7 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
             f"model {encoder.spec()['model']!r}: its tokenizer is written in Python; expected one "
             "of the library tokenizers"
         )
-    _checked(dim, encoder.dim)  # before a minute's work
+    _checked(dim, encoder.dim)  # check before a minute of work
     before, after = _around(encoder.tokenizer)
     definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.lower_case)
     rows = np.zeros((len(ids), encoder.dim), dtype=np.float32)
@@ -121,7 +121,7 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Special tokens before and after those of a text."""
+    """Special tokens before and after the tokens of a text."""
     found = tokenizer.encode("a")
     own = [i for i, special in enumerate(found.special_tokens_mask) if not special]
     if not own:
@@ -130,36 +130,36 @@ def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], Any]:
-    """A tokenizer for texts alone, as JSON; of each token its id in the model, and if it counts.
+    """Tokenizer without special tokens as JSON, each token's id in the model, and a mask of tokens.
 
-    Special and unused tokens are left out. Only a WordPiece's list can be made shorter without
-    another effect: elsewhere their rows are zero.
+    Special and unused tokens are removed from WordPiece vocabularies. Other vocabularies can't be
+    shortened without side effects: there the mask excludes them and their rows are zero.
     """
-    said = json.loads(tokenizer.to_str())
-    special = {token["id"] for token in said["added_tokens"] if token["special"]}
+    data = json.loads(tokenizer.to_str())
+    special = {token["id"] for token in data["added_tokens"] if token["special"]}
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     by_id = sorted((id, token) for token, id in vocabulary.items())
     plain = {id for id, token in by_id if id not in special and not UNUSED.fullmatch(token)}
-    said |= {"post_processor": None, "truncation": None, "padding": None}
-    unknown = said["model"].get("unk_token")
+    data |= {"post_processor": None, "truncation": None, "padding": None}
+    unknown = data["model"].get("unk_token")
     plain -= {vocabulary.get(unknown, -1)}
-    if said["model"]["type"] == "WordPiece":
+    if data["model"]["type"] == "WordPiece":
         by_id = [(id, token) for id, token in by_id if id in plain or token == unknown]
-        said["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
-        said["added_tokens"] = []
+        data["model"]["vocab"] = {token: i for i, (_, token) in enumerate(by_id)}
+        data["added_tokens"] = []
     else:
         missing = sorted(set(range(by_id[-1][0] + 1)) - {id for id, _ in by_id})
         by_id = sorted([*by_id, *((id, "") for id in missing)])
     if lower_case:
-        parts = [{"type": "Lowercase"}, *filter(None, [said["normalizer"]])]
-        said["normalizer"] = {"type": "Sequence", "normalizers": parts}
+        parts = [{"type": "Lowercase"}, *filter(None, [data["normalizer"]])]
+        data["normalizer"] = {"type": "Sequence", "normalizers": parts}
     ids = [id for id, _ in by_id]
-    definition = json.dumps(said, ensure_ascii=False)
+    definition = json.dumps(data, ensure_ascii=False)
     return definition, ids, np.array([id in plain for id in ids])
 
 
 def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
-    """Principal components (n, dim) of rows, fitted on those that count; the others are zero."""
+    """Principal components (n, dim) of rows, fitted on the known ones; the others are zero."""
     _checked(dim, rows.shape[1])
     out = np.zeros((len(rows), dim), dtype=np.float32)
     pca = Pca(dim).fit(rows[known])

@@ -1,4 +1,4 @@
-"""What a model name means: a folder, an installed package with weights, or a hub id."""
+"""Resolution of model names: folders, installed packages with weights, and hub ids."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .folder_checks import check_model_folder
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
-"""The same weights again, for other programs."""
+"""Copies of the weights in formats of other programs."""
 
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """Weights inside a Python package, whose code is never imported."""
+    """Weights in a Python package; its code is never imported."""
 
     package: str
     folder: str
@@ -45,13 +45,13 @@ PACKAGED = {
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Where a model's files are.
+    """Location of a model's files.
 
     Attributes
     ----------
-    name : by which it is found again: a folder's path, a packaged model's name or a hub id.
-    folder : with its files.
-    revision : the commit of a hub's model.
+    name : a folder's path, a packaged model's name or a hub id.
+    folder : the folder of its files.
+    revision : the commit of a model from the hub.
     """
 
     name: str
@@ -60,18 +60,18 @@ class ModelFiles:
 
 
 def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
-    """Find a model's files, and fetch them if they are on the hub; nothing is loaded.
+    """Find a model's files, downloading them from the hub if needed; nothing is loaded.
 
     Parameters
     ----------
-    with_code : fetch Python files, too.
+    with_code : also download Python files.
 
     Raises
     ------
     InputError
-        If there is no such folder, or the hub has no such model or can't be reached.
+        If the folder does not exist, or the hub has no such model or can't be reached.
     CorruptError
-        If packaged weights are not the published ones.
+        If packaged weights differ from the published ones.
     """
     if Path(name).is_dir():
         folder = Path(name).resolve()
@@ -93,12 +93,12 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
 
 
 def weights_sha256(folder: Path) -> str:
-    """The SHA-256 of a folder's weights; of the SHA-256s of its files where there are several.
+    """SHA-256 of a folder's weights, or of the SHA-256s of its files if there are several.
 
     Raises
     ------
     InputError
-        If there are no safetensors: weights in pickles could run code.
+        If there are no safetensors; pickled weights could run code.
     """
     check_model_folder(folder)
     files = sorted(folder.glob("*.safetensors"))
@@ -110,13 +110,13 @@ def weights_sha256(folder: Path) -> str:
 
 @lru_cache
 def _sha256_at(path: Path, size: int, changed: int) -> str:
-    """A file's SHA-256, computed once while it stays as it is."""
+    """SHA-256 of a file, cached while its size and time are unchanged."""
     return sha256(path)
 
 
 def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
-    """The folder of a hub's model, fetched if it is not in the hub's own cache."""
-    import huggingface_hub  # takes a while, and few models come from there
+    """Folder of a model from the hub, downloaded unless in the hub's cache."""
+    import huggingface_hub  # slow to import, and rarely needed
 
     huggingface_hub.logging.set_verbosity_error()
     online = hub_reachable(huggingface_hub.constants.ENDPOINT)
@@ -138,9 +138,9 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
 
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
-    """Whether the hub answers, asked once: its client would retry for most of a minute."""
+    """Return whether the hub answers one request; its client would retry for most of a minute."""
     if urllib.request.getproxies():
-        return True  # a proxy resolves names for us, so only a real request could tell
+        return True  # a proxy resolves names, so only a real request could tell
     address = urllib.parse.urlsplit(endpoint)
     port = address.port or (80 if address.scheme == "http" else 443)
     try:
@@ -151,7 +151,7 @@ def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
 
 
 def _package_folder(packaged: PackagedModel) -> Path | None:
-    spec = importlib.util.find_spec(packaged.package)  # finds, does not import
+    spec = importlib.util.find_spec(packaged.package)  # does not import it
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations))) / packaged.folder

@@ -1,4 +1,4 @@
-"""An encoder by the name of its model: a transformer or static vectors, as the name leads to."""
+"""Opening an encoder by model name: a transformer or static vectors."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ OpenedEncoder = TransformerEncoder | StaticEncoder
 
 
 def is_static(model: str) -> bool:
-    """Whether a name leads to a file, or to a folder with static vectors.
+    """Return whether a model name refers to word vectors: a file, or a folder of static vectors.
 
     Raises
     ------
     InputError
-        If it leads nowhere.
+        If the model is not found.
     """
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
 def model_place(model: str) -> tuple[str, Path]:
-    """What a model is found by again, and where it lies: a file, or a folder.
+    """Return a model's canonical name and its file or folder.
 
     Raises
     ------
     InputError
-        If a name leads nowhere.
+        If the model is not found.
     """
     if Path(model).is_file():
         path = Path(model).resolve()
@@ -52,12 +52,12 @@ def open_encoder(
     document_prompt: str | None = None,
     trust_remote_code: bool = False,
 ) -> OpenedEncoder:
-    """The encoder of a model, with the options of `TransformerEncoder` or `StaticEncoder`.
+    """Open a model's encoder, with the options of `TransformerEncoder` or `StaticEncoder`.
 
     Raises
     ------
     InputError
-        If there is no such model, or an option is none of its kind.
+        If the model is not found, or an option does not apply to its kind.
     """
     if not is_static(model):
         return TransformerEncoder(
@@ -82,23 +82,23 @@ def open_encoder(
 
 
 def is_loadable(spec: dict[str, Any]) -> bool:
-    """Whether an encoder can be loaded by its spec: a function has to be passed by its user."""
+    """Return whether an encoder can be loaded from its spec; a function can't."""
     return spec.get("type") in ("static", "transformer")
 
 
 def encoder_from_spec(
     spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
 ) -> OpenedEncoder:
-    """The encoder that an index was built with, checked to be the same.
+    """Open the encoder that an index was built with, and verify that it is the same.
 
     Parameters
     ----------
-    model : where it is now, if that has moved.
+    model : the model's location if it has moved.
 
     Raises
     ------
     InputError
-        If it is another, or is not there; if its code would have to be trusted anew.
+        If it is missing or different, or has custom code that must be trusted again.
     """
     if spec.get("type") == "static":
         return static_from_spec(spec, model=model)

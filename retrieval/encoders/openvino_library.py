@@ -1,4 +1,4 @@
-"""OpenVINO, imported so that it sends no telemetry."""
+"""Import of OpenVINO without telemetry."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ TELEMETRY = "openvino_telemetry"
 
 @cache
 def openvino_library() -> Any:
-    """The module `openvino`; importing it takes a tenth of a second.
+    """Import the module `openvino`, which takes a tenth of a second.
 
-    It would report each conversion to its makers over the network, from processes that several
-    threads fork at once. OpenBLAS loses its own threads by that and waits for them for ever, as
-    `numpy.linalg.eigh` after a conversion; and what users convert is no one else's business.
-    OpenVINO does without the package that reports where it is not installed, so it is hidden while
-    OpenVINO is imported, and only then: the rest of the program can import it. A program that has
-    imported OpenVINO itself before has chosen otherwise.
+    OpenVINO would report each conversion to its makers, from processes forked by several threads at
+    once. That violates users' privacy, and OpenBLAS loses its threads by such forks and then waits
+    forever, for example in `numpy.linalg.eigh`. OpenVINO works without the telemetry package, which
+    is therefore hidden during the import only. A program that imported OpenVINO before keeps its
+    own choice.
     """
     hidden = sys.modules.pop(TELEMETRY, None)
     sys.modules[TELEMETRY] = None  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""Runtimes: what computes a network, in which precision. This one is OpenVINO, on the CPU.
+"""Runtime protocol, and the OpenVINO runtime for CPUs.
 
-torch (`torch_runtime`) takes over for the few networks that OpenVINO can't convert exactly, and on
-GPUs; here nothing imports it.
+`torch_runtime` is used on GPUs and for the few networks that OpenVINO can't convert exactly; this
+module does not import torch.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .processor import capabilities, core_limit, cores, openvino_core, processor
 from .streams import Batch, Streams
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
-"""auto: bf16 where the processor multiplies that faster, else fp32."""
+"""auto: bf16 if the processor multiplies it faster, else fp32."""
 HINTS = {"bf16": "bf16", "fp16": "f16"}
-"""Precision -> OpenVINO's name for it. A processor that has it not multiplies in float32."""
+"""Precision -> OpenVINO's name; a processor without it multiplies in float32."""
 CPU_TOKENS = 512
-"""Tokens of a batch, padding included: what the caches of a core hold."""
+"""Tokens of a batch, including padding; sized for the caches of a core."""
 
 
 class Runtime(Protocol):
-    """A network that is ready to run.
+    """Network that is ready to run.
 
     Attributes
     ----------
-    precision : that it multiplies in; for a processor that has it not, see `HINTS`.
-    batch_tokens : tokens that a batch should have, padding included.
+    precision : precision of products; see `HINTS` for processors without it.
+    batch_tokens : best size of a batch in tokens, including padding.
     """
 
     name: str
@@ -43,22 +43,22 @@ class Runtime(Protocol):
 
     @property
     def streams(self) -> int:
-        """Batches that may be under way at a time."""
+        """Number of batches that may run concurrently."""
         ...
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
-        """The network's output for each batch of ids and mask (n, seq), in order."""
+        """Yield the network's output for each batch of ids and mask (n, seq), in order."""
         ...
 
 
 class OpenVinoRuntime:
-    """A model of OpenVINO's, compiled for this processor.
+    """OpenVINO model compiled for this processor.
 
     Parameters
     ----------
     model : an `openvino.Model` in float32.
     precision : any of `PRECISIONS`.
-    key : what its conversion is kept by; without one, nothing that is measured is remembered.
+    key : cache key of its conversion; without one, measurements are not cached.
     """
 
     name = "OpenVINO on cpu"
@@ -78,25 +78,25 @@ class OpenVinoRuntime:
 
     @property
     def streams(self) -> int:
-        """Batches that may be under way at a time."""
+        """Number of batches that may run concurrently."""
         return 1 if self._streams.faster is False else cores()
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
-        """The network's output for each batch of ids and mask (n, seq), in order."""
+        """Yield the network's output for each batch of ids and mask (n, seq), in order."""
         batches = iter(batches)
         first = list(islice(batches, 2))
         batches = chain(first, batches)
-        # A process that was forked has left the streams' threads behind.
+        # A forked process lacks the threads of the streams.
         if len(first) < 2 or os.getpid() != self._process:
             return self._one_by_one(batches)
         return self._streams.run(batches, self._one_by_one)
 
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         for ids, mask in batches:
-            with self._lock:  # a request has one place for its answer
+            with self._lock:  # a request has one output buffer
                 try:
                     self._request.infer([ids, mask], share_inputs=True)
-                except RuntimeError:  # it would fail ever after, at every batch of the same shape
+                except RuntimeError:  # it would then fail for every batch of that shape
                     self._request = self._compiled("LATENCY").create_infer_request()
                     raise
                 found = self._request.get_output_tensor().data.copy()
@@ -106,7 +106,7 @@ class OpenVinoRuntime:
         options = {
             "INFERENCE_PRECISION_HINT": HINTS.get(self.precision, "f32"),
             "PERFORMANCE_HINT": mode,
-            "ENABLE_CPU_PINNING": False,  # two processes would choose the same cores
+            "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
         if (limit := core_limit()) is not None:
             options["INFERENCE_NUM_THREADS"] = limit
@@ -114,10 +114,10 @@ class OpenVinoRuntime:
 
 
 def _with_compressed_weights(model: Any) -> Any:
-    """A copy whose matrix products have weights in 8 bits, a scale for each row.
+    """Copy a model with matrix weights compressed to 8 bits, with a scale for each row.
 
-    A CPU that has products of 8 bits then quantises the other factor as it goes, in groups of
-    dimensions; another one widens the weights.
+    A CPU with 8-bit products quantises activations dynamically, in groups of dimensions; other CPUs
+    decompress the weights.
     """
     openvino = openvino_library()
     ops = openvino.opset13

@@ -1,4 +1,4 @@
-"""Pooling: how the hidden states of a text's tokens become one vector."""
+"""Pooling of token vectors to one vector per text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 POOLER = "pooler"
-"""The mode that is a part of the model: its own layer over the first token."""
+"""Mode that uses the model's own layer over the first token."""
 WK = "wk"
-"""The mode that is made of many layers at once: see `sbert_wk`."""
+"""Mode that combines all layers: see `sbert_wk`."""
 MODES = ("cls", "mean", "max", POOLER, "last", WK)
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """A mode and the layers whose pooled vectors are averaged; of wk, those that it compares.
+    """Pooling mode, and the layers to average, or to compare for wk.
 
-    No layers are all that there are. Layer 0 is the embedding output, 1 the first transformer
+    An empty tuple means all layers. Layer 0 is the embedding output, 1 the first transformer
     layer, -1 the last. ``mean@1,-1`` is "first-last-avg" of BERT-whitening (Su et al. 2021) and
     "L1+L12" of WhiteningBERT (Huang et al. 2021), ``mean@1,2,-1`` the latter's best three.
     """
@@ -39,7 +39,7 @@ class Pooling:
 
     @property
     def needs_all_layers(self) -> bool:
-        """Whether the last hidden state alone is not enough."""
+        """True if the last hidden state is not enough."""
         return self.layers != (-1,)
 
     def check_layers(self, count: int) -> None:
@@ -54,11 +54,11 @@ class Pooling:
 
 
 def parse_pooling(text: str) -> Pooling:
-    """Parse ``MODE@LAYER,LAYER``; without layers the last one is meant.
+    """Parse ``MODE@LAYER,LAYER``; the default layer is the last.
 
-    MODE is cls (the first token), mean, max, last (the last token, for decoders), pooler (the
-    model's own layer over its first token, which has learnt from the last layer only) or wk
-    (SBERT-WK, of all layers unless some are named).
+    MODE is cls (first token), mean, max, last (last token, for decoders), pooler (the model's own
+    layer over the first token, trained on the last layer only) or wk (SBERT-WK, over all layers by
+    default).
 
     >>> parse_pooling("mean@1,-1")
     Pooling(mode='mean', layers=(1, -1))
@@ -77,13 +77,13 @@ def parse_pooling(text: str) -> Pooling:
 
 
 def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a text.
+    """Pool to one vector per text.
 
     Parameters
     ----------
     hidden_states : a tensor of *Shape:* (batch, seq, width) for each layer.
-    mask : *Shape:* (batch, seq), 1 where there is a token, padding on either side.
-    pooling : any but the pooler's.
+    mask : *Shape:* (batch, seq), 1 for tokens; padding may be on either side.
+    pooling : any mode except pooler.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Ten
 
 
 def _cls(hidden: Tensor, mask: Tensor) -> Tensor:
-    # With padding on the left the first token is not in column 0.
+    # With left padding the first token is not in column 0.
     return _gather(hidden, mask.int().argmax(dim=1))
 
 
@@ -114,7 +114,7 @@ def _gather(hidden: Tensor, columns: Tensor) -> Tensor:
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    weights = mask[:, :, None].float()  # sums are taken in full precision
+    weights = mask[:, :, None].float()  # sum in full precision
     return (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 

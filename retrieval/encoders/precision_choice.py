@@ -1,8 +1,8 @@
-"""Precision choice: whether a model is worth running in 8 bits on this processor.
+"""Choice between int8 and float for a model on this processor.
 
-It is where that is faster, and the vectors hold: their cosines with those of the float network, and
-the ten nearest neighbours of each text, on first sentences of Python's own docstrings. What was
-measured is remembered by model and processor.
+Int8 is chosen if it is faster and accurate enough: by cosines with the float network's vectors, and
+by agreement of each text's ten nearest neighbours, on first sentences of Python's docstrings. The
+measurement is cached by model and processor.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from .processor import processor_key
 from .streams import Batch
 
 LEAST_GAIN = 1.1
-"""Times as fast as in floats: for less, vectors are not made less exact."""
+"""Smallest speed-up over float that justifies less accurate vectors."""
 LEAST_COSINE, LEAST_AGREEMENT = 0.999, 0.95
-"""The bound, of the mean over texts."""
+"""Bounds of the means over texts."""
 NEIGHBOURS = 10
 LIMIT_S = 1.0
-"""For measuring; to compile the model in 8 bits comes to it."""
+"""Seconds for measuring, without compiling the int8 model."""
 TEXTS, FEWEST_TEXTS = 64, 48
-"""Encoded, and how many of them have to be for their neighbours to say much."""
+"""Texts to encode, and the fewest for a meaningful agreement of neighbours."""
 TIMED_BATCHES = 4
 MODULES = ("builtins", "os", "math", "pathlib", "re", "shutil", "subprocess", "threading")
-"""Whose docstrings, and their classes' members', are the texts."""
+"""Modules whose docstrings, with those of their classes' members, are the texts."""
 
 Tokenised = Callable[[Sequence[str]], Sequence[Batch]]
-"""Batches (ids and mask) of texts, in any order."""
+"""Function from texts to batches (ids and mask), in any order."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A network in 8 bits beside the same in floats.
+    """Comparison of a network in int8 with the same in float.
 
     Attributes
     ----------
-    gain : times as fast.
-    cosine : of a text's two vectors, the mean.
-    agreement : share of the ten nearest neighbours of a text that are the same, the mean; 0 if
-        too few texts were encoded to tell.
+    gain : speed-up.
+    cosine : mean cosine of a text's two vectors.
+    agreement : mean share of a text's ten nearest neighbours that are the same; 0 if too few texts
+        were encoded.
     """
 
     gain: float
@@ -59,13 +59,13 @@ class Measured:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it is faster and within the bound; never if a number is none."""
+        """True if int8 is faster and within the bounds; False if a value is NaN."""
         holds = self.cosine >= LEAST_COSINE and self.agreement >= LEAST_AGREEMENT
         return self.gain >= LEAST_GAIN and holds
 
     @classmethod
     def read(cls, value: Any) -> Self | None:
-        """What was remembered, if that is what it should be."""
+        """Read a cached measurement; None if malformed."""
         try:
             found = cls(**value)
         except TypeError:
@@ -77,13 +77,15 @@ class Measured:
 def measured(
     floats: OpenVinoRuntime, tokenised: Tokenised
 ) -> tuple[Measured, OpenVinoRuntime | None]:
-    """Int8 beside floats, as remembered or measured now; and, if it had to be made, its runtime."""
+    """Return the cached or new measurement, and the int8 runtime if it was compiled for it."""
     name = floats.key and f"{floats.key}-{processor_key()}-{floats.precision}-int8"
     if name and (known := Measured.read(remembered(name))):
         return known, None
     coarse = OpenVinoRuntime(floats.model, "int8", floats.key)
     found = compared(floats, coarse, tokenised(sample_texts()))
-    if name and (found.agreement or found.gain < LEAST_GAIN):  # else the machine was too busy
+    if name and (
+        found.agreement or found.gain < LEAST_GAIN
+    ):  # else the machine was too busy to measure
         remember(name, asdict(found))
     return found, coarse
 
@@ -91,11 +93,11 @@ def measured(
 def compared(
     floats: OpenVinoRuntime, coarse: OpenVinoRuntime, batches: Sequence[Batch]
 ) -> Measured:
-    """Int8 beside floats, on batches in turns, as far as time allows and int8 is worth it."""
+    """Compare int8 with float on alternating batches, while time allows and int8 is faster."""
     end = perf_counter() + LIMIT_S
     exact, near, gains = list[Matrix](), list[Matrix](), list[float]()
     for batch in batches:
-        exact.append(next(floats.run([batch])))  # a shape takes longer the first time
+        exact.append(next(floats.run([batch])))  # warm-up for each shape
         near.append(next(coarse.run([batch])))
         if len(gains) < TIMED_BATCHES:
             gains.append(_cpu_seconds(floats, batch) / _cpu_seconds(coarse, batch))
@@ -109,7 +111,7 @@ def compared(
 
 
 def sample_texts() -> list[str]:
-    """First sentences of docstrings, spread over what is documented."""
+    """Sample first sentences of docstrings evenly."""
     found = dict[str, None]()
     for module in map(importlib.import_module, MODULES):
         public = [member for name, member in vars(module).items() if not name.startswith("_")]
@@ -122,14 +124,14 @@ def sample_texts() -> list[str]:
 
 
 def _cpu_seconds(runtime: OpenVinoRuntime, batch: Batch) -> float:
-    """That all cores together work, which other processes hardly change."""
+    """CPU seconds of all cores, which other processes hardly affect."""
     start = process_time()
     next(runtime.run([batch]))
     return process_time() - start
 
 
 def _agreement(a: Matrix, b: Matrix) -> float:
-    """Share of each unit row's nearest other rows in `a` that are its nearest in `b`, too."""
+    """Mean share of each unit row's nearest rows in `a` that are also nearest in `b`."""
     nearest = []
     for rows in (a, b):
         cosines = rows @ rows.T

@@ -1,4 +1,4 @@
-"""SBERT-WK: words weighted by how their vectors change from layer to layer (Wang & Kuo 2020)."""
+"""SBERT-WK pooling: weights words by how their vectors change across layers (Wang & Kuo 2020)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WINDOW = 2
-"""Layers on either side that a layer is compared with: m in the paper."""
+"""Neighbouring layers on either side to compare a layer with: m in the paper."""
 LEAST_LAYERS = 3
-"""Of two, a word has one change only, and that has no variance."""
+"""Two layers have one difference only, which has no variance."""
 TINY = 1e-12
 
 
 def check_layer_count(count: int) -> None:
-    """Raise `InputError` unless so many layers say something of how a word changes."""
+    """Raise `InputError` if there are too few layers for SBERT-WK."""
     if count < LEAST_LAYERS:
         raise InputError(f"pooling 'wk' over {count} layers; expected {LEAST_LAYERS} or more")
 
 
 def weighted_words(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """One vector a text: words over layers, then texts over words.
+    """Pool to one vector per text: average words over layers, then texts over words.
 
-    A word's layers weigh by alignment, the inverse of how well a layer's vector agrees with its
-    neighbours in their common span, and by novelty, the share of it outside that span; words weigh
-    by the variance of the cosines of adjacent layers. As in the authors' code the last token, a
-    separator, is left out. Unlike there, the window of the second layer has the first one in it,
-    as in the paper.
+    Layers of a word are weighted by alignment, the inverse of how well a layer's vector agrees with
+    its neighbours within their span, and by novelty, the share outside that span. Words are
+    weighted by the variance of the cosines of adjacent layers. As in the authors' code, the last
+    token, a separator, is excluded. As in the paper but unlike that code, the window of the second
+    layer includes the first.
 
     Parameters
     ----------
-    hidden_states : of *Shape:* (batch, seq, width), three layers or more.
-    mask : *Shape:* (batch, seq), 1 where there is a token.
+    hidden_states : at least three tensors of *Shape:* (batch, seq, width).
+    mask : *Shape:* (batch, seq), 1 for tokens.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def weighted_words(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
 
 
 def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
-    """Of every layer of every word (batch, seq, layers); they sum to one."""
+    """Weights of each word's layers (batch, seq, layers), which sum to one."""
     import torch
 
     count = layers.shape[2]
@@ -67,7 +67,7 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
         own = layers[:, :, i]
         rest, inside = own, torch.zeros_like(own[..., 0])
         basis: list[Tensor] = []
-        for j in around:  # Gram and Schmidt's, since networks are converted that have no QR
+        for j in around:  # Gram-Schmidt, since converted networks have no QR
             axis = units[:, :, j]
             for known in basis:
                 axis = axis - (axis * known).sum(dim=-1, keepdim=True) * known
@@ -87,7 +87,7 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
 
 
 def _without_last(mask: Tensor) -> Tensor:
-    """The mask less each text's last token, wherever its padding is; one token alone stays."""
+    """Mask without each text's last token, with padding on either side; a single token stays."""
     counted = mask.float().cumsum(dim=1) * mask
     total = mask.float().sum(dim=1, keepdim=True)
     return ((counted > 0) & ((counted < total) | (total <= 1))).float()

@@ -1,7 +1,7 @@
-"""A sentence-transformers folder: what it does to its transformer's output, and to texts before.
+"""Reader of sentence-transformers folders: modules, prompts and maximum length.
 
-``modules.json`` lists a Transformer, a Pooling and then any of Dense and Normalize; prompts and
-the length of texts stand in files beside it. Nothing here runs code from the folder.
+``modules.json`` lists a Transformer, a Pooling, and any number of Dense and Normalize; other files
+hold the prompts and the maximum length. No code from the folder runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .folder_checks import read_json
 
 MODULES = "modules.json"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
-"""Classes of torch.nn that a Dense may name."""
+"""Classes of torch.nn supported as activations of Dense."""
 POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
-"""Names in a Pooling's configuration -> ours."""
+"""Names of poolings in the configuration -> ours."""
 OLD_POOLING_KEYS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -29,32 +29,32 @@ OLD_POOLING_KEYS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 NO_LIMIT = 1 << 30
-"""Tokens, of a folder that states no length: the model's own limit counts then."""
+"""Tokens, if the folder states no maximum length; the model's own limit applies then."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear layer with an activation, in a folder of its own."""
+    """Linear layer with an activation, stored in a subfolder."""
 
     folder: Path
     activation: str
 
     @property
     def weights(self) -> Path:
-        """The file with the layer's matrix."""
+        """File of the layer's weights."""
         return self.folder / "model.safetensors"
 
 
 @dataclass(frozen=True)
 class Normalize:
-    """To unit length."""
+    """Normalisation to unit length."""
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """What is written before each text."""
+    """Prefixes of texts."""
 
     query: str = ""
     document: str = ""
@@ -62,15 +62,15 @@ class Prompts:
 
 @dataclass(frozen=True)
 class SentenceFolder:
-    """What a folder says, or the defaults where it has no `modules.json`.
+    """Contents of a folder, or defaults if it has no `modules.json`.
 
     Attributes
     ----------
-    transformer : the folder with the transformer's own files.
-    pooling : in the words of `slimdex.retrieval.encoders.pooling`.
-    head : what follows the pooling, in order.
-    max_length : tokens of a text that are read, None where nothing is said.
-    lower_case : whether texts are put in lower case first.
+    transformer : folder of the transformer's files.
+    pooling : as parsed by `slimdex.retrieval.encoders.pooling`.
+    head : modules after the pooling, in order.
+    max_length : maximum length of a text in tokens; None if not stated.
+    lower_case : lower-case texts first.
     """
 
     transformer: Path
@@ -86,13 +86,12 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
 
     Parameters
     ----------
-    pooling_given : the user names a pooling, so that the folder's own and what follows it are
-        not read.
+    pooling_given : the user chose a pooling; do not read the folder's pooling and head.
 
     Raises
     ------
     InputError
-        If a file is broken, or the folder has a module that slimdex does not have.
+        If a file is malformed, or the folder has an unsupported module.
     """
     modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
     kinds = [_kind(module, folder) for module in modules]
@@ -100,15 +99,15 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     if kinds and kinds[0] == "Transformer":
         transformer = _inside(folder, modules[0])
     limits: dict[str, Any] = {}
-    for path in sorted(transformer.glob("sentence_*_config.json")):  # named after the model once
+    for path in sorted(transformer.glob("sentence_*_config.json")):  # older names contain the model
         limits |= read_json(path)
     length = limits.get("max_seq_length", NO_LIMIT if modules else None)
     if length is not None and not isinstance(length, int):
         raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
-    said = folder / "config_sentence_transformers.json"
+    config = folder / "config_sentence_transformers.json"
     plain = SentenceFolder(
         transformer,
-        prompts=_prompts(read_json(said), said) if said.is_file() else Prompts(),
+        prompts=_prompts(read_json(config), config) if config.is_file() else Prompts(),
         max_length=length,
         lower_case=bool(limits.get("do_lower_case")),
     )
@@ -117,11 +116,13 @@ def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise InputError(
             f"{folder / MODULES}: begins with {', '.join(kinds[:2])}; expected Transformer, "
-            "Pooling (or give a pooling, which leaves out all modules but the transformer)"
+            "Pooling (or choose a pooling, which skips all modules but the transformer)"
         )
     pooling = _inside(folder, modules[1]) / "config.json"
     if plain.prompts != Prompts() and read_json(pooling).get("include_prompt") is False:
-        raise InputError(f"{pooling}: include_prompt false; expected one that pools its prompts")
+        raise InputError(
+            f"{pooling}: include_prompt false; only poolings that include prompts are supported"
+        )
     return replace(
         plain,
         pooling=_pooling(pooling),
@@ -142,10 +143,10 @@ def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
     if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
         raise InputError(
             f"{place / 'config.json'}: activation {activation!r}; "
-            f"expected torch.nn's {', '.join(ACTIVATIONS)}"
+            f"expected one of torch.nn's {', '.join(ACTIVATIONS)}"
         )
     if config.get("use_residual"):
-        raise InputError(f"{place / 'config.json'}: use_residual; expected a Dense without it")
+        raise InputError(f"{place / 'config.json'}: use_residual is not supported")
     if not (place / "model.safetensors").is_file():
         raise InputError(f"{place}: no model.safetensors (weights in a pickle are not read)")
     return Dense(place, name)
@@ -160,7 +161,7 @@ def _pooling(path: Path) -> str:
     if len(modes) != 1 or modes[0] not in POOLING_MODES:
         raise InputError(
             f"{path}: pooling {'+'.join(map(str, modes))}; "
-            f"expected one of {', '.join(POOLING_MODES)} (or give a pooling)"
+            f"expected one of {', '.join(POOLING_MODES)} (or choose a pooling)"
         )
     return f"{POOLING_MODES[modes[0]]}@-1"
 
@@ -171,7 +172,7 @@ def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
         text is None or isinstance(text, str) for text in prompts.values()
     )
     if not named_texts:
-        raise InputError(f"{path}: prompts {prompts!r}; expected texts by name")
+        raise InputError(f"{path}: prompts {prompts!r}; expected strings by name")
     default = prompts.get(config.get("default_prompt_name"))
 
     def named(names: tuple[str, ...]) -> str:
@@ -184,14 +185,18 @@ def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
 def _kind(module: Any, folder: Path) -> str:
     type_ = module.get("type") if isinstance(module, dict) else None
     if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
-        raise InputError(f"{folder / MODULES}: module {module!r}; expected sentence_transformers'")
+        raise InputError(
+            f"{folder / MODULES}: module {module!r}; expected one of sentence_transformers"
+        )
     return type_.rpartition(".")[2]
 
 
 def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
-    """The folder of a module, which may not lie elsewhere."""
+    """Folder of a module, which must be inside the model's folder."""
     path = str(module.get("path", ""))
     place = folder if "\0" in path else (folder / path).resolve()
     if "\0" in path or not place.is_relative_to(folder.resolve()):
-        raise InputError(f"{folder / MODULES}: path {module['path']!r}; expected one in the folder")
+        raise InputError(
+            f"{folder / MODULES}: path {module['path']!r}; expected a path inside the folder"
+        )
     return place

@@ -1,7 +1,7 @@
-"""Streams: batches side by side, each on a core or a few, in place of one after the other on all.
+"""Streams: concurrent batches on a few cores each, instead of one batch at a time on all cores.
 
-No core then waits for the others at every step of the network. Whether that is faster depends on
-the processor and the model: it is tried on the batches themselves, and remembered.
+Cores then need not synchronise at every operation of the network. Whether that is faster depends on
+the processor and the model; it is measured on the actual batches and cached.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .tokens import Ids
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 OneByOne = Callable[[Iterable[Batch]], Iterator[Matrix]]
-"""Runs each batch on all cores."""
+"""Function that runs each batch on all cores."""
 
 WORTH_WHILE_S = 1.0
-"""Seconds of work before a model is compiled for streams, which takes about as long."""
+"""Seconds of work before a model is compiled for streams; compiling takes about as long."""
 TURNS = 4
-"""That each way gets when they are tried; the first is to warm up."""
+"""Rounds of each mode in the trial; the first is a warm-up."""
 
 
 class Streams:
-    """Runs many batches in the faster way.
+    """Runner of many batches in the faster mode.
 
     Parameters
     ----------
-    compile_model : gives an `openvino.CompiledModel` for throughput.
-    name : what is found out is remembered by; nothing is if it is empty.
+    compile_model : compiles an `openvino.CompiledModel` for throughput.
+    name : cache key of the trial's result; not cached if empty.
     """
 
     def __init__(self, compile_model: Callable[[], Any], name: str = "") -> None:
@@ -50,7 +50,7 @@ class Streams:
         self._idle = list[list[Any]]()
 
     def run(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
-        """The network's output for each batch, in order."""
+        """Yield the network's output for each batch, in order."""
         yield from self._until_compiled(batches, one_by_one)
         yield from self._trial(batches, one_by_one)
         model = self._model
@@ -71,7 +71,7 @@ class Streams:
                 return
 
     def _trial(self, batches: Iterator[Batch], one_by_one: OneByOne) -> Iterator[Matrix]:
-        """Batches in one way and in the other by turns, until it is known which is faster."""
+        """Alternate between both modes until the faster is known."""
         while (model := self._model) is not None and self.faster is None:
             ways = (one_by_one, partial(self._side_by_side, model))
             turns = [len(seconds) for seconds in self._seconds_per_token]
@@ -83,13 +83,13 @@ class Streams:
             found = list(ways[next_one](part))
             took = perf_counter() - start
             yield from found
-            if len(part) == self._count:  # else some streams had nothing to do
+            if len(part) == self._count:  # else some streams were idle
                 seconds_per_token = took / sum(ids.size for ids, _ in part)
                 self._seconds_per_token[next_one].append(seconds_per_token)
                 self._decide()
 
     def _decide(self) -> None:
-        """Compare the middle ones, once there were enough turns."""
+        """Compare medians after enough rounds."""
         if all(len(seconds) >= TURNS for seconds in self._seconds_per_token):
             alone, together = (statistics.median(s[1:]) for s in self._seconds_per_token)
             self.faster = together < alone
@@ -107,12 +107,12 @@ class Streams:
                     self.faster = False
 
     def _side_by_side(self, model: Any, batches: Iterable[Batch]) -> Iterator[Matrix]:
-        """A batch in each stream, and one that waits for the first stream that is free."""
+        """Run a batch in each stream, with one more in the queue."""
         idle, under_way = self._requests(model), deque[Any]()
         failed = False
 
         def oldest() -> Matrix:
-            under_way[0].wait()  # where it is waited for again if it fails
+            under_way[0].wait()  # if this fails, `finally` waits for it again
             idle.append(under_way.popleft())
             found: Matrix = idle[-1].get_output_tensor().data.copy()
             return found
@@ -126,7 +126,7 @@ class Streams:
                 request.start_async([ids, mask], share_inputs=True)
             while under_way:
                 yield oldest()
-        finally:  # a batch may have failed, or the caller not want the rest
+        finally:  # after a failure, or if the caller stops early
             for request in under_way:
                 try:
                     request.wait()
@@ -135,16 +135,16 @@ class Streams:
             self._give_back(model, [*idle, *under_way], failed=failed)
 
     def _requests(self, model: Any) -> list[Any]:
-        """One for each stream and one more, for this thread alone until they are given back."""
+        """Take requests, one more than streams, for exclusive use by this thread."""
         with self._lock:
             if self._idle and self._model is model:
                 return self._idle.pop()
         return [model.create_infer_request() for _ in range(self._count + 1)]
 
     def _give_back(self, model: Any, requests: list[Any], *, failed: bool) -> None:
-        """Let others have them; or nobody, nor the model, if a batch failed.
+        """Return requests to the pool; discard them and the model if a batch failed.
 
-        A stream of OpenVINO's fails ever after then, at every batch of the same shape.
+        After a failure, an OpenVINO stream fails for every batch of the same shape.
         """
         with self._lock:
             if self._model is not model:

@@ -1,4 +1,4 @@
-"""Tokens: texts to token ids, and ids to padded batches."""
+"""Tokenisation: texts to token ids, and ids to padded batches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.indexes.errors import InputError
+
 Ids = NDArray[np.int64]
 
+DEFAULT_LENGTH = 256
+"""Default maximum length of a text in tokens."""
+SHORTEST_LENGTH = 3
+"""One token between two special ones."""
 GROUP_TEXTS = 4096
 """Texts tokenised at a time..."""
 GROUP_CHARACTERS = 4 << 20
@@ -17,14 +23,14 @@ GROUP_CHARACTERS = 4 << 20
 
 
 class Tokenizer:
-    """Texts to ids.
+    """Tokenizer with truncation and batch padding.
 
     Parameters
     ----------
-    tokenizer : of `tokenizers`, or a transformers tokenizer that is written in Python.
-    pad_id : the token that fills up batches.
-    max_length : tokens of a text that are read, special ones included.
-    lower_case : put texts in lower case first.
+    tokenizer : of `tokenizers`, or a transformers tokenizer written in Python.
+    pad_id : padding token.
+    max_length : maximum length of a text in tokens, including special ones.
+    lower_case : lower-case texts first.
     """
 
     def __init__(
@@ -39,17 +45,17 @@ class Tokenizer:
 
     @property
     def wrapped(self) -> Any:
-        """The tokenizer inside."""
+        """Underlying tokenizer."""
         return self._tokenizer
 
     def ids(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
-        """Token ids of each text; one padding token for a text that has none."""
+        """Token ids of each text; one padding token for an empty text."""
         return [ids for ids, _ in self.ids_and_lengths(texts, prefix)]
 
     def ids_and_lengths(
         self, texts: Sequence[str], prefix: str = ""
     ) -> Iterator[tuple[list[int], int]]:
-        """Token ids of each text, and how many it would have if none were cut off."""
+        """Yield token ids of each text, and its number of tokens before truncation."""
         if prefix or self._lower_case:
             texts = [prefix + (text.lower() if self._lower_case else text) for text in texts]
         if not self._is_fast:
@@ -58,7 +64,7 @@ class Tokenizer:
                 is_full = len(ids) >= self.max_length
                 yield ids or [self.pad_id], self._length(text) if is_full else len(ids)
             return
-        if len(texts) == 1:  # a query: the pool of threads is not worth waking
+        if len(texts) == 1:  # a query: not worth waking the thread pool
             encodings = [self._tokenizer.encode(texts[0])]
         else:
             encodings = self._tokenizer.encode_batch_fast(list(texts))
@@ -70,7 +76,7 @@ class Tokenizer:
         return len(self._tokenizer(text, verbose=False)["input_ids"])
 
     def _cut_off(self, encoding: Any, length: int) -> int:
-        """Tokens that were cut off, which come in pieces with special tokens of their own."""
+        """Count truncated tokens, which come in pieces with special tokens of their own."""
         if length < self.max_length:
             return 0
         pieces = encoding.overflowing
@@ -78,11 +84,10 @@ class Tokenizer:
         return sum(len(piece.ids) for piece in pieces) - special * len(pieces)
 
     def padded(self, ids: Sequence[list[int]]) -> tuple[Ids, Ids]:
-        """Ids and mask (n, longest), padded on the right.
+        """Return ids and mask (n, longest), padded on the right.
 
-        Positions are counted from the left in most models, and no token of a decoder sees what
-        comes after it, so that padding on the right changes no vector, whatever side the
-        tokenizer would pad on.
+        Right padding changes no vector, whichever side the tokenizer pads on: positions count from
+        the left in most models, and tokens of a decoder do not attend to later ones.
         """
         longest = max(map(len, ids))
         padded = np.full((len(ids), longest), self.pad_id, dtype=np.int64)
@@ -94,7 +99,7 @@ class Tokenizer:
 
 
 def fast_tokenizer(tokenizer: Any) -> Any:
-    """What works inside a transformers tokenizer, or the tokenizer itself if it is all Python."""
+    """Return the `tokenizers` backend of a transformers tokenizer, or itself if it has none."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return tokenizer
@@ -103,13 +108,13 @@ def fast_tokenizer(tokenizer: Any) -> Any:
 
 
 def padding_id(tokenizer: Any) -> int:
-    """A transformers tokenizer's padding token; decoders have none, and what pads is masked."""
+    """Return a transformers tokenizer's padding token, or 0 for decoders, where it is masked."""
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, 0)
     return int(next(id for id in ids if id is not None))
 
 
 def groups(texts: Sequence[str]) -> Iterator[slice]:
-    """Parts of the texts to tokenise at a time, which bounds the memory of a call with many.
+    """Yield slices of texts to tokenise at a time, to bound memory.
 
     >>> [(part.start, part.stop) for part in groups(["a", "b" * GROUP_CHARACTERS, "c"])]
     [(0, 2), (2, 3)]
@@ -125,7 +130,7 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices in batches, longest first, each batch's longest x size within `budget`.
+    """Group indices in batches, longest text first, with longest x size at most `budget`.
 
     >>> list(token_batches([3, 9, 4, 8], budget=18))
     [[1, 3], [2, 0]]
@@ -136,3 +141,11 @@ def token_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         size = max(1, budget // max(lengths[order[start]], 1))
         yield order[start : start + size]
         start += size
+
+
+def checked_length(given: int | None, own: int | None, longest: int) -> int:
+    """Maximum length: as given, or the folder's or 256, within the model's limit."""
+    length = min(own or DEFAULT_LENGTH, longest) if given is None else given
+    if not SHORTEST_LENGTH <= length <= longest:
+        raise InputError(f"max_length={given}; expected {SHORTEST_LENGTH} to the model's {longest}")
+    return length

@@ -1,6 +1,6 @@
-"""Network: token ids in, vectors out; a transformer, its pooling and what follows, in torch.
+"""Networks in torch: a transformer, its pooling and head, from token ids to vectors.
 
-Only this file imports torch and transformers, and it is imported late: they take seconds.
+Only this module imports torch and transformers. Import it late: they take seconds.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from .sentence_folder import Dense, Normalize
 from .tokens import Ids, padding_id
 
 GPU_TOKENS = 65_536
-"""Tokens of a batch, padding included: what fills a GPU."""
+"""Tokens of a batch, including padding; enough to saturate a GPU."""
 TOLERANCE = 2e-5
-"""How far a converted network's vectors may be from torch's, as a part of their length."""
+"""Largest relative difference of a converted network's vectors from torch's."""
 PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
-"""Shapes (texts, tokens) that a conversion is tried on, as far as the model has positions."""
+"""Shapes (texts, tokens) to test a conversion on, cut to the model's positions."""
 POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions")
 
 
 @dataclass(frozen=True)
 class Transformer:
-    """A loaded transformer.
+    """Loaded transformer.
 
     Attributes
     ----------
     module : in evaluation mode, float32.
     tokenizer : transformers'.
-    longest : tokens of a text that it can read.
-    has_pooler : whether it has a pooler with weights.
+    longest : maximum length of a text in tokens.
+    has_pooler : True if it has a pooler with weights.
     """
 
     module: Any
@@ -59,21 +59,21 @@ class Transformer:
 
     @property
     def width(self) -> int:
-        """Of its hidden states."""
+        """Width of its hidden states."""
         return int(self.module.config.hidden_size)
 
     @property
     def layers(self) -> int:
-        """Transformer layers; the embeddings are not counted."""
+        """Number of layers, without the embeddings."""
         return int(self.module.config.num_hidden_layers)
 
     @property
     def vocabulary(self) -> int:
-        """Token ids that it knows."""
+        """Number of token ids."""
         return int(self.module.get_input_embeddings().num_embeddings)
 
     def facts(self, dim: int) -> Facts:
-        """What is to be known of a network of this transformer."""
+        """Return the properties of a network of this transformer."""
         weights = [
             module.weight.numel()
             for name, module in self.module.named_modules()
@@ -93,7 +93,7 @@ class Transformer:
 
 
 class SentenceNetwork(nn.Module):
-    """Ids and mask (n, seq) to one vector (n, dim) a text."""
+    """Network from ids and mask (n, seq) to vectors (n, dim)."""
 
     def __init__(
         self, transformer: nn.Module, pooling: Pooling, head: Sequence[nn.Module], dim: int
@@ -122,7 +122,7 @@ class SentenceNetwork(nn.Module):
 
 
 class LayersNetwork(nn.Module):
-    """Ids and mask (n, seq) to one vector for each layer, (n, layers + 1, width)."""
+    """Network from ids and mask (n, seq) to a vector for each layer, (n, layers + 1, width)."""
 
     def __init__(self, transformer: nn.Module, mode: str) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class LayersNetwork(nn.Module):
 
 
 class TorchRuntime:
-    """torch, on the CPU or a GPU.
+    """Torch runtime, on the CPU or a GPU.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class TorchRuntime:
         if precision == "auto":
             if device == "cpu":
                 precision = "bf16" if "BF16" in capabilities() else "fp32"
-            else:  # every GPU that computes at all is fast in half precision
+            else:  # GPUs are fast in half precision
                 fast = torch.cuda.is_bf16_supported(including_emulation=False)
                 precision = "bf16" if fast else "fp16"
         self.name, self.precision = f"torch on {device}", precision
@@ -157,11 +157,11 @@ class TorchRuntime:
         self._network = network.to(self._device)
         self.batch_tokens, self.streams = CPU_TOKENS if device == "cpu" else GPU_TOKENS, 1
         self._half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
-        if (device, precision) == ("cpu", "fp16"):  # it widens each number, in every product
+        if (device, precision) == ("cpu", "fp16"):  # a CPU widens each number in every product
             self._half = None
 
     def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
-        """On a GPU a batch is under way while the one before is fetched and the next prepared."""
+        """Yield outputs in order; a GPU computes while batches before and after are transferred."""
         waiting: Tensor | None = None
         for ids, mask in batches:
             with (
@@ -183,11 +183,11 @@ class TorchRuntime:
 
 
 class ConversionError(Exception):
-    """OpenVINO can't run a network as torch does."""
+    """Failure of OpenVINO to run a network as torch does."""
 
 
 class _Unit(nn.Module):
-    """To unit length."""
+    """Normalisation to unit length."""
 
     def forward(self, vectors: Tensor) -> Tensor:
         return nn.functional.normalize(vectors, dim=-1)
@@ -199,7 +199,7 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
     Raises
     ------
     InputError
-        If that is no transformer, or some of its weights are missing.
+        If it is not a transformer, or some of its weights are missing.
     """
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
@@ -212,24 +212,26 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
         if config.is_encoder_decoder or _has_encoder_half(config):
             loader = transformers.AutoModelForTextEncoding
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch and transformers on each other's new names
+            warnings.simplefilter("ignore")  # deprecations between torch and transformers
             model, info = loader.from_pretrained(
                 folder, use_safetensors=True, dtype="float32", output_loading_info=True, **options
             )
-    except Exception as error:  # transformers raises what it likes at a folder that is broken
+    except Exception as error:  # transformers raises anything for a broken folder
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"model {files.name!r}: {reason}; expected a folder with a transformers model or a "
             "hub id"
         ) from error
     missing = sorted(key for key in info["missing_keys"] if not _is_pooler(key))
-    if missing:  # they would be random
+    if missing:  # they would be initialised at random
         raise InputError(
             f"model {files.name!r}: no weights for {missing[0]} (of {len(missing)} missing); "
             "expected all of the model's"
         )
     if not hasattr(model.config, "hidden_size") or not hasattr(model.config, "num_hidden_layers"):
-        raise InputError(f"model {files.name!r}: no plain text encoder; expected hidden states")
+        raise InputError(
+            f"model {files.name!r}: not a plain text encoder; expected a model with hidden states"
+        )
     positions = _positions(model)
     limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
     has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
@@ -241,16 +243,18 @@ def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool
 def build_network(
     transformer: Transformer, pooling: Pooling, head: Sequence[Dense | Normalize]
 ) -> SentenceNetwork:
-    """Put together what is pooled and what follows.
+    """Build the network of transformer, pooling and head.
 
     Raises
     ------
     InputError
-        If the model has no such layer or no pooler, or a Dense does not fit.
+        If the model lacks the layer or the pooler, or a Dense does not fit.
     """
     pooling.check_layers(transformer.layers)
     if pooling.mode == POOLER and not transformer.has_pooler:
-        raise InputError("pooling 'pooler': the model has none; expected cls, mean, max or last")
+        raise InputError(
+            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
+        )
     modules, width = list[nn.Module](), transformer.width
     for part in head:
         if isinstance(part, Dense):
@@ -263,17 +267,17 @@ def build_network(
 
 
 def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
-    """torch on a GPU if there is one, else on the CPU."""
+    """Create a torch runtime on a GPU if available, else on the CPU."""
     return TorchRuntime(network, precision, "cuda" if torch.cuda.is_available() else "cpu")
 
 
 def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
-    """The network for OpenVINO; None if torch is to run it: on a GPU, or if it can't be converted.
+    """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
 
     Raises
     ------
     InputError
-        For int8, which only OpenVINO has here, and a network that it can't convert.
+        For int8, which requires OpenVINO, if it can't convert the network.
     """
     if torch.cuda.is_available() and precision != "int8":
         return None
@@ -288,12 +292,12 @@ def openvino_model(network: nn.Module, precision: str, transformer: Transformer)
 
 
 def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
-    """The network as an `openvino.Model`, in float32.
+    """Convert the network to an `openvino.Model`, in float32.
 
     Raises
     ------
     ConversionError
-        If there is no OpenVINO, it can't convert the network, or it gives other vectors.
+        If OpenVINO is missing, can't convert the network, or computes different vectors.
     """
     try:
         openvino = openvino_library()
@@ -302,8 +306,8 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
     example = tuple(map(torch.from_numpy, _probe((2, 5), vocabulary)))
     try:
         with warnings.catch_warnings(), torch.inference_mode():
-            warnings.simplefilter("ignore")  # tracing warns of every shape that is looked at
-            # Tracing's own check is left out: ours has other shapes and masks too.
+            warnings.simplefilter("ignore")  # tracing warns about every shape
+            # Skip tracing's own check: ours covers other shapes and masks.
             traced = torch.jit.trace(network, example, check_trace=False)
             model = openvino.convert_model(traced, example_input=example)
         request = (
@@ -311,7 +315,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
             .compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
             .create_infer_request()
         )
-        for texts, tokens in PROBES:  # tracing may have fixed what was a choice
+        for texts, tokens in PROBES:  # tracing may have frozen a branch
             ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
             request.infer([ids, mask])
             (exact,) = TorchRuntime(network, "fp32").run([(ids, mask)])
@@ -320,7 +324,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
                 raise ConversionError(f"vectors differ by {error_size:.1e} from torch's")
     except ConversionError:
         raise
-    except Exception as error:  # whatever a model's own code may raise when it is traced
+    except Exception as error:  # traced model code may raise anything
         raise ConversionError(" ".join(str(error).split())[:200]) from error
     return model
 
@@ -351,7 +355,7 @@ def _linear(part: Dense, width: int) -> nn.Linear:
 
 
 def _has_encoder_half(config: Any) -> bool:
-    """Whether transformers has a model that is the encoder of an encoder and decoder, as of T5."""
+    """Return whether transformers has an encoder-only class for an encoder-decoder such as T5."""
     models: Any = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
     return type(config) in models and models[type(config)].__name__.endswith("EncoderModel")
 
@@ -361,8 +365,7 @@ def _is_pooler(key: str) -> bool:
 
 
 def _positions(model: Any) -> int | None:
-    """Rows of the table of positions that texts can use; the table of RoBERTa and others of its
-    kind starts after the padding's own row."""
+    """Usable rows of the position table; in RoBERTa and its kin they start after the padding."""
     for name, module in model.named_modules():
         if name.rpartition(".")[2] in POSITION_TABLES and isinstance(module, nn.Embedding):
             offset = 0 if module.padding_idx is None else module.padding_idx + 1

@@ -1,4 +1,4 @@
-"""Export: an index in a format that others read, written whole or not at all."""
+"""Export of an index in another format, written atomically."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .selection import FULL, REDUCED, VECTORS, Selection
 
 FILE, FOLDER = "file", "folder"
 WriteRows = Callable[[Selection, Path], list[str]]
-"""Writes rows to a new path, and returns what the user should know."""
+"""Writes rows to a new path; returns notes for the user."""
 WriteModel = Callable[[ReducedModel, Path], list[str]]
-"""Fills a folder with a model, and returns the same."""
+"""Writes a model to a folder; returns notes for the user."""
 
 
 @dataclass(frozen=True)
 class RowFormat:
-    """A format of rows: whether it is a file or a folder, and what writes it."""
+    """Format of rows: its writer, and whether it is a folder."""
 
     kind: str
     write: WriteRows
@@ -44,27 +44,27 @@ ROW_FORMATS: Mapping[str, RowFormat] = {
     "npz": RowFormat(FILE, npz_file.write),
     "faiss": RowFormat(FOLDER, faiss_folder.write),
 }
-"""Name -> a format with vectors of documents."""
+"""Name -> format of documents with vectors."""
 MODEL_FORMATS: Mapping[str, WriteModel] = {
     "sentence-transformers": sentence_transformers_folder.write,
     "onnx": onnx_folder.write,
 }
-"""Name -> a format with the encoder and the reducer, a folder, without documents."""
+"""Name -> format of a folder with the encoder and reducer, without documents."""
 FORMATS = (*ROW_FORMATS, *MODEL_FORMATS)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """Description of an export.
 
     Attributes
     ----------
-    to : the format.
-    path : the file or folder.
+    to : format.
+    path : file or folder.
     vectors : "reduced" or "full".
     dim : dimensions of a vector.
-    rows, documents : how many rows of how many documents; None where there are none to be had.
-    notes : what the user should know.
+    rows, documents : numbers of rows and documents; None for models.
+    notes : notes for the user.
     """
 
     to: str
@@ -84,26 +84,26 @@ def export(
     vectors: str | None = None,
     where: str | None = None,
 ) -> Exported:
-    """Write an index's documents and vectors, or its encoder with its reducer, for others.
+    """Write an index's documents and vectors, or its encoder and reducer, for other programs.
 
-    It is written under another name and gets its own when it is whole and on disk. Documents
-    without text have no vector and are left out, as from searches.
+    The export is written under a temporary name and renamed when complete and synced. Documents
+    without text have no vector and are omitted, as in searches.
 
     Parameters
     ----------
     path : must not exist.
     to : "parquet", "jsonl", "csv", "npz" or "faiss", with documents; "sentence-transformers" or
-        "onnx", a model.
-    vectors : "full", the encoder's own, as they are kept on disk, from which an index can be built
-        again; or "reduced", as the codes see them: k dimensions, of unit length. None is "full" in
-        files and "reduced" in folders: FAISS's, whose index reduces by itself, and models.
-    where : a DuckDB expression on the documents' columns; the others are left out.
+        "onnx", for a model.
+    vectors : "full", the encoder's vectors as stored on disk, from which an index can be rebuilt;
+        or "reduced", k dimensions of unit length, the input of the codes. None means "full" for
+        files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
+    where : a DuckDB expression on the documents' columns that selects documents.
 
     Raises
     ------
     InputError
-        If the path exists, there is no such format, no document to export, or a library is missing;
-        if the format has nothing like the index's reducer or encoder.
+        If the path exists, the format is unknown, no document is selected, a library is missing, or
+        the format can't represent the index's reducer or encoder.
     """
     path = Path(path)
     if to not in FORMATS:
@@ -115,7 +115,7 @@ def export(
     if to in ROW_FORMATS:
         return _export_rows(collection, path, to, vectors, where)
     if where is not None:
-        raise InputError(f"to={to!r}, where={where!r}; expected none: it holds no documents")
+        raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     return _export_model(collection, path, to, vectors)
 
 

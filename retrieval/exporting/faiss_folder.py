@@ -1,4 +1,4 @@
-"""FAISS: codes behind the reducer, as plain FAISS reads them, with the ids beside them."""
+"""Export to FAISS: an index that reduces and encodes, and the ids of its rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.json_text import written
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.layers import Dense, layers_of
 from slimdex.indexes.linear import Linear
 from slimdex.indexes.progress import progress
-from slimdex.indexes.vector_index import FaissIndex
 
 from .selection import FULL, Selection
 
@@ -19,40 +19,40 @@ INDEX, IDS = "index.faiss", "ids.jsonl"
 
 
 def write(selection: Selection, folder: Path) -> list[str]:
-    """Fill a folder with `index.faiss`, and `ids.jsonl`, which has a line for each of its numbers.
+    """Write `index.faiss`, and `ids.jsonl` with a line for each of its rows.
 
-    The index takes vectors as the encoder gives them and maps them itself. It answers by the codes
-    alone, as ``search(candidates=0)`` does; full vectors it keeps as float32 of unit length. It is
-    in memory while it is written. Returns no notes.
+    The index takes the encoder's vectors and reduces them itself. It ranks by codes alone, as
+    ``search(candidates=0)`` does; full vectors are stored as float32 of unit length. The index is
+    built in memory. Returns no notes.
 
     Raises
     ------
     InputError
-        For a reducer that is not linear, and reduced vectors.
+        For reduced vectors of a reducer that is not linear.
     """
     is_full = selection.vectors == FULL
     front = None if is_full else _front(selection)
     index = _flat(selection) if is_full else _coded(selection)
     weight, bias = (None, None) if front is None else (front.weight, front.bias)
-    index.behind(weight, bias).save(folder / INDEX)
+    index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
     return []
 
 
 def _front(selection: Selection) -> Dense | None:
-    """The linear map before the codes; None where vectors are only brought to unit length."""
+    """Linear map before the codes; None if vectors are only normalised."""
     reducer = selection.snapshot.index.reducer
     if not isinstance(reducer, Linear):
         raise InputError(
-            f"to='faiss', reducer {reducer.name!r}: FAISS maps vectors linearly; expected a "
-            "linear reducer, or vectors='full'"
+            f"to='faiss', reducer {reducer.name!r}: FAISS supports linear maps only; "
+            "expected a linear reducer, or vectors='full'"
         )
     first = layers_of(reducer)[0]
     return first if isinstance(first, Dense) else None
 
 
 def _coded(selection: Selection) -> FaissIndex:
-    """The codes of the selected rows, numbered from 0; a graph of some rows is made anew."""
+    """Codes of the selected rows, numbered from 0; a graph of a subset is rebuilt."""
     index = selection.snapshot.index.index
     assert isinstance(index, FaissIndex)
     if len(selection) == len(index):
@@ -73,7 +73,7 @@ def _filled(index: FaissIndex, selection: Selection) -> FaissIndex:
 
 
 def _write_ids(selection: Selection, path: Path) -> None:
-    """A line of JSON a row: the document's id, and where texts are cut the passage's place."""
+    """Write a JSON line per row: the document's id, and the passage's position if texts are cut."""
     with path.open("w", encoding="utf-8") as file:
         for rows in selection.parts():
             if not selection.is_cut:

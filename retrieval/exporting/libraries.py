@@ -1,4 +1,4 @@
-"""Libraries that formats need, and what to install where one is missing."""
+"""Libraries required by export formats, and how to install them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..extras import install_command
 
 
 def require(name: str, *modules: str) -> None:
-    """Raise `InputError` if a format needs a library that is not there; none is imported."""
+    """Raise `InputError` if a library of a format is not installed; nothing is imported."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise InputError(f"to={name!r} needs {', '.join(missing)}: {install_command('export')}")
+        raise InputError(f"to={name!r} requires {', '.join(missing)}: {install_command('export')}")

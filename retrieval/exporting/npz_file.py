@@ -1,4 +1,4 @@
-"""NPZ: vectors and ids as numpy reads them, written a part at a time."""
+"""Export to NPZ: vectors and ids for numpy, written in parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..sources.given_vectors import IDS, VECTORS
 from .selection import Selection
 
 PLACES = ("passages", "starts", "ends")
-"""Arrays beside them where texts are cut: a passage's number, and where it is in the text."""
+"""Further arrays if texts are cut: each passage's number and position in the text."""
 
 
 def write(selection: Selection, path: Path) -> list[str]:
-    """Write `vectors` (n, dim) float32 and `ids` (n,), not compressed, so that they can be mapped.
+    """Write `vectors` (n, dim) float32 and `ids` (n,), uncompressed for memory-mapping.
 
-    Where texts are cut, also `passages`, `starts` and `ends` (n,) int64. Returns no notes.
+    If texts are cut, also write `passages`, `starts` and `ends` (n,) int64. Returns no notes.
     """
     n = len(selection)
     with path.open("wb") as file, ZipFile(file, "w", ZIP_STORED) as archive:
@@ -52,7 +52,7 @@ def _ids(selection: Selection, width: DTypeLike) -> Iterator[NDArray[Any]]:
 
 
 def _places(selection: Selection, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number, start and end (n, 3) of some rows' passages."""
+    """Number, start and end (n, 3) of the rows' passages."""
     spans = [(hit.start, hit.end) for hit in selection.hits(rows)]
     return np.column_stack([rows - selection.firsts(rows), np.array(spans, dtype=np.int64)])
 
@@ -64,7 +64,7 @@ def _write_array(
     shape: tuple[int, ...],
     parts: Iterable[NDArray[Any]],
 ) -> None:
-    """An array of a known shape, part after part."""
+    """Write an array of known shape, part by part."""
     header = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
         "fortran_order": False,

@@ -1,4 +1,4 @@
-"""ONNX: the encoder with the reducer as one file, its tokenizer beside it."""
+"""Export to ONNX: encoder and reducer in one file, with the tokenizer beside it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ if TYPE_CHECKING:
 MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "settings.json"
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "vectors"
 OPSET = 18
-"""Version of ONNX's operators: one that onnxruntime has read since 2023."""
+"""ONNX operator set; onnxruntime supports it since 2023."""
 MOST_BYTES = (1 << 31) - (1 << 24)
-"""Of weights, in one file of protocol buffers, which has a little else in it."""
+"""Limit of the weights, below the size limit of a protocol buffer file."""
 PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
-"""Shapes (texts, tokens) that a file is tried on, as far as the model reads."""
+"""Shapes (texts, tokens) to test a file on, cut to the model's limit."""
 TOLERANCE = 2e-5
-"""How far its vectors may be from torch's, as a part of their length."""
+"""Largest relative difference from torch's vectors."""
 
 
 def write(model: ReducedModel, folder: Path) -> list[str]:
-    """Fill a folder with `model.onnx`, `tokenizer.json` and `settings.json`.
+    """Write `model.onnx`, `tokenizer.json` and `settings.json`.
 
-    The tokenizer cuts and pads by itself. The settings say what is read of a text, and what is to
-    be written before it. What onnxruntime makes of the file is compared with torch. Returns no
-    notes.
+    The tokenizer truncates and pads. The settings hold the maximum length and the prompts.
+    Vectors from onnxruntime are compared with torch's. Returns no notes.
 
     Raises
     ------
     InputError
-        If onnx or onnxruntime is missing, a tokenizer is written in Python, or the network can't be
-        written: it is larger than a file may be, or gives other vectors there.
+        If onnx or onnxruntime is missing, the tokenizer is written in Python, or the network is too
+        large for a file or gives different vectors in onnxruntime.
     """
     require("onnx", "onnx", "onnxruntime")
     _write_tokenizer(model, folder)
@@ -61,14 +60,16 @@ def write(model: ReducedModel, folder: Path) -> list[str]:
 
 
 def _write_tokenizer(model: ReducedModel, folder: Path) -> None:
-    """`tokenizer.json`, so that it gives what slimdex reads of a text, and `settings.json`."""
+    """Write `tokenizer.json`, which truncates as slimdex does, and `settings.json`."""
     from tokenizers import Tokenizer
 
     encoder, prompts = model.encoder, ("", "")
     length: int | None = None
     if isinstance(encoder, TransformerEncoder):
         if not hasattr(encoder.tokenizer, "to_str"):
-            raise InputError("to='onnx', a tokenizer written in Python; expected one of tokenizers")
+            raise InputError(
+                "to='onnx', a tokenizer written in Python; expected one of the library tokenizers"
+            )
         tokenizer = Tokenizer.from_str(_definition(encoder))
         length, prompts = encoder.max_length, (encoder.prompts.query, encoder.prompts.document)
         side = (encoder.tokenizer.truncation or {}).get("direction", "right")
@@ -78,7 +79,7 @@ def _write_tokenizer(model: ReducedModel, folder: Path) -> None:
         tokenizer = Tokenizer.from_str(definition_of(encoder))
         tokenizer.enable_padding()
     tokenizer.save(str(folder / TOKENIZER))
-    said = {
+    settings = {
         "inputs": INPUTS,
         "output": OUTPUT,
         "dim": model.dim,
@@ -86,16 +87,16 @@ def _write_tokenizer(model: ReducedModel, folder: Path) -> None:
         "query_prompt": prompts[0],
         "document_prompt": prompts[1],
     }
-    (folder / SETTINGS).write_text(json.dumps(said, indent=2), encoding="utf-8")
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf-8")
 
 
 def _definition(encoder: TransformerEncoder) -> str:
-    """The tokenizer as JSON; one that puts texts in lower case where slimdex does that before."""
-    said = json.loads(encoder.tokenizer.to_str())
+    """Tokenizer as JSON, with lower-casing added if slimdex does that before."""
+    definition = json.loads(encoder.tokenizer.to_str())
     if encoder.lower_case:
-        parts = [{"type": "Lowercase"}, *filter(None, [said["normalizer"]])]
-        said["normalizer"] = {"type": "Sequence", "normalizers": parts}
-    return json.dumps(said, ensure_ascii=False)
+        parts = [{"type": "Lowercase"}, *filter(None, [definition["normalizer"]])]
+        definition["normalizer"] = {"type": "Sequence", "normalizers": parts}
+    return json.dumps(definition, ensure_ascii=False)
 
 
 def _token(encoder: TransformerEncoder) -> str:
@@ -103,7 +104,7 @@ def _token(encoder: TransformerEncoder) -> str:
 
 
 def _limits(model: ReducedModel) -> tuple[int, int]:
-    """Token ids that there are, and tokens of the longest text to be tried."""
+    """Number of token ids, and tokens of the longest text to test."""
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder):
         return int(encoder.tokenizer.get_vocab_size()), encoder.max_length
@@ -114,15 +115,15 @@ def _check_size(network: nn.Module) -> None:
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.parameters())
     if size > MOST_BYTES:
         raise InputError(
-            f"to='onnx', {size:,} bytes of weights; expected at most {MOST_BYTES:,}, which one "
-            "file can hold"
+            f"to='onnx', {size:,} bytes of weights; expected at most {MOST_BYTES:,}, the limit "
+            "of a file"
         )
 
 
 def _trace(network: nn.Module, path: Path) -> None:
-    """Write the file by the exporter that traces, as the conversion for OpenVINO does.
+    """Write the file with torch's tracing exporter, as the conversion for OpenVINO does.
 
-    torch's newer one needs a library more and six times as long, for the same vectors.
+    Its newer exporter requires a further library and takes six times as long, for the same vectors.
     """
     import torch
 
@@ -130,7 +131,7 @@ def _trace(network: nn.Module, path: Path) -> None:
     example = (torch.full((2, 5), 1), torch.tensor([[1] * 5, [1, 1, 1, 1, 0]]))
     try:
         with warnings.catch_warnings(), torch.inference_mode():
-            warnings.simplefilter("ignore")  # tracing warns of every shape that is looked at
+            warnings.simplefilter("ignore")  # tracing warns about every shape
             torch.onnx.export(
                 network,
                 example,
@@ -143,13 +144,13 @@ def _trace(network: nn.Module, path: Path) -> None:
             )
     except OSError:
         raise
-    except Exception as error:  # whatever a model's own code may raise when it is traced
+    except Exception as error:  # traced model code may raise anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"to='onnx': {reason}; expected a network that can be traced") from error
 
 
 def _check_vectors(network: nn.Module, path: Path, vocabulary: int, longest: int) -> None:
-    """Raise `InputError` unless onnxruntime gives torch's vectors: tracing may fix a choice."""
+    """Raise `InputError` unless onnxruntime gives torch's vectors: tracing may freeze a branch."""
     import onnxruntime
     import torch
 

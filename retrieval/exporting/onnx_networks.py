@@ -1,6 +1,6 @@
-"""Networks for ONNX: token ids and mask in, reduced vectors out, in torch.
+"""Torch networks for ONNX: token ids and mask in, reduced vectors out.
 
-It is imported late: torch takes seconds.
+Import this module late: torch takes seconds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .static_parts import rows_of
 
 
 class StaticNetwork(nn.Module):
-    """Ids and mask (n, seq) to the mean of the tokens' rows (n, dim); zero of a text without any.
+    """Mean of token vectors (n, dim) from ids and mask (n, seq); zero for an empty text.
 
     Parameters
     ----------
     rows : (tokens, dim), weighted.
-    dropped : the token that does not count.
+    dropped : token to ignore.
     """
 
     def __init__(self, rows: Matrix, dropped: int | None) -> None:
@@ -35,7 +35,7 @@ class StaticNetwork(nn.Module):
         self.dropped = -1 if dropped is None else dropped
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The means."""
+        """Compute the means."""
         counted = (attention_mask * (input_ids != self.dropped)).float()[:, :, None]
         total = (self.embedding(input_ids) * counted).sum(dim=1)
         means: Tensor = total / counted.sum(dim=1).clamp(min=1.0)
@@ -43,28 +43,28 @@ class StaticNetwork(nn.Module):
 
 
 class Unit(nn.Module):
-    """To unit length; zero stays zero."""
+    """Normalisation to unit length; zero stays zero."""
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """The vectors, divided by their lengths."""
+        """Divide vectors by their lengths."""
         return nn.functional.normalize(vectors, dim=-1)
 
 
 class ReducedNetwork(nn.Module):
-    """A network of vectors and what comes after it."""
+    """Network of an encoder followed by reducer layers."""
 
     def __init__(self, network: nn.Module, after: Sequence[nn.Module]) -> None:
         super().__init__()
         self.network, self.after = network, nn.Sequential(*after)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Vectors (n, dim) of ids and mask (n, seq)."""
+        """Compute vectors (n, dim) from ids and mask (n, seq)."""
         vectors: Tensor = self.after(self.network(input_ids, attention_mask))
         return vectors
 
 
 def network_of(model: ReducedModel) -> ReducedNetwork:
-    """All of a model as one network, in float32 on the CPU."""
+    """Build one network of a model, in float32 on the CPU."""
     after = [_module(layer) for layer in model.layers]
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder):

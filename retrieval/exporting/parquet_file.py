@@ -1,4 +1,4 @@
-"""Parquet: documents with their columns and vectors, a row group at a time."""
+"""Export to Parquet: documents with columns and vectors, a row group at a time."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ PASSAGE_ID = "passage_id"
 def write(selection: Selection, path: Path) -> list[str]:
     """Write a row for each document or passage: id, title, text, the user's columns, `vector`.
 
-    Where texts are cut, `text` is the passage, and its number and place follow as a hit has them;
-    `passage_id`, the document's id, "#" and the number, is one that no other row has.
+    If texts are cut, `text` is the passage, followed by its number and position as in a hit, and
+    `passage_id` (document id, "#", number) is unique.
 
     Returns
     -------
-    Notes on columns that have another name in the file.
+    Notes on columns that are renamed in the file.
 
     Raises
     ------
     InputError
-        If pyarrow is missing, or Parquet has no room for a column's type.
+        If pyarrow is missing, or Parquet does not support a column's type.
     """
     require("parquet", "pyarrow")
     import pyarrow as pa
@@ -54,7 +54,7 @@ def write(selection: Selection, path: Path) -> list[str]:
             done += len(rows)
             progress("exporting", done, len(selection))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise InputError(f"to='parquet': {error}; expected types that it can hold") from error
+        raise InputError(f"to='parquet': {error}; expected types that Parquet supports") from error
     finally:
         if writer is not None:
             writer.close()
@@ -62,12 +62,12 @@ def write(selection: Selection, path: Path) -> list[str]:
 
 
 def _table(selection: Selection, rows: Rows) -> tuple[pa.Table, list[str]]:
-    """Some rows as a table, and notes."""
+    """Build a table of some rows, and notes."""
     import pyarrow as pa
 
     firsts, place = np.unique(selection.firsts(rows), return_inverse=True)
     documents = selection.table(firsts)
-    if selection.is_cut:  # a whole text beside each of its passages would be far too much
+    if selection.is_cut:  # repeating the whole text per passage would be too large
         documents = documents.drop_columns(["text"]).take(pa.array(place))
         numbers = rows - selection.firsts(rows)
         texts = _passages(selection.hits(rows), numbers.tolist())
@@ -83,7 +83,7 @@ def _table(selection: Selection, rows: Rows) -> tuple[pa.Table, list[str]]:
 
 
 def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
-    """The columns of passages, with their own texts."""
+    """Columns of passages, including their texts."""
     import pyarrow as pa
 
     named = [f"{hit.id}#{number}" for hit, number in zip(hits, numbers, strict=True)]
@@ -101,7 +101,7 @@ def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def _typed(column: pa.ChunkedArray, type_: str) -> Any:
-    """A column with the type that it has in the index, where Arrow took it for text."""
+    """Cast a column that Arrow inferred as text to its type in the index."""
     import pyarrow as pa
 
     whole = column.combine_chunks()
@@ -114,7 +114,7 @@ def _typed(column: pa.ChunkedArray, type_: str) -> Any:
 
 
 def kept_names(columns: Sequence[str], ours: Sequence[str]) -> dict[str, str]:
-    """The user's columns by the names that they have beside ours: with as many "_" as it takes.
+    """Map the user's columns to unique names, with "_" appended where they clash with ours.
 
     >>> kept_names(["year", "Vector"], ["id", "vector"])
     {'year': 'year', 'Vector': 'Vector_'}

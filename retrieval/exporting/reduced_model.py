@@ -1,4 +1,4 @@
-"""ReducedModel: the encoder of an index, with its reducer as layers behind it."""
+"""ReducedModel: the encoder of an index followed by its reducer as layers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .selection import FULL
 
 @dataclass(frozen=True)
 class ReducedModel:
-    """What turns a text into the vector that an index's codes are made of.
+    """Encoder and reducer of an index, as a model from text to vector.
 
     Attributes
     ----------
-    layers : after the encoder, in order; none for full vectors.
+    layers : layers after the encoder, in order; none for full vectors.
     """
 
     encoder: OpenedEncoder
@@ -29,13 +29,13 @@ class ReducedModel:
 
     @classmethod
     def of(cls, collection: Collection, vectors: str) -> ReducedModel:
-        """The model of an index.
+        """Create the model of an index.
 
         Raises
         ------
         InputError
-            If there are no documents yet, vectors were given, or the encoder is none of slimdex';
-            for a reducer that is no layers.
+            If the index is empty, its vectors were supplied by the user, its encoder is not one of
+            slimdex, or its reducer can't be expressed as layers.
         """
         layers = [] if vectors == FULL else layers_of(collection._index.reducer)
         encoder: Any = collection.encoder
@@ -49,12 +49,12 @@ class ReducedModel:
 
     @property
     def dim(self) -> int:
-        """Of its vectors."""
+        """Dimensions of its vectors."""
         dense = [layer for layer in self.layers if isinstance(layer, Dense)]
         return len(dense[-1].weight) if dense else self.encoder.dim
 
     @property
-    def is_same_for_any_length(self) -> bool:
-        """Whether the layers give the same for a vector and for any multiple of it."""
+    def is_scale_invariant(self) -> bool:
+        """True if the layers map a vector and its multiples to the same output."""
         first = self.layers[0] if self.layers else None
         return first is not None and getattr(first, "bias", None) is None

@@ -1,4 +1,4 @@
-"""Selection: the rows of an index that are exported, with their documents and their vectors."""
+"""Selection: the rows to export, with their documents and vectors."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     import pyarrow
 
 REDUCED, FULL = VECTORS = ("reduced", "full")
-"""Vectors as the codes see them, k dimensions of unit length; or the encoder's, as on disk."""
+"""Names of the vectors: reduced to k dimensions of unit length, or the encoder's as on disk."""
 ROWS_AT_ONCE = 8192
-"""Rows that are in memory at a time, with their documents."""
+"""Rows in memory at a time, with their documents."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of one snapshot, in order: those that a search can find, or some of them.
+    """Rows of a snapshot, in order: all searchable rows, or a subset.
 
-    A row is a passage where texts are cut, and else a document.
+    A row is a passage if texts are cut, otherwise a document.
 
     Attributes
     ----------
-    rows : (n,), by their numbers in the index.
+    rows : (n,), row numbers in the index.
     vectors : `REDUCED` or `FULL`.
     """
 
@@ -47,12 +47,12 @@ class Selection:
     def of(
         cls, collection: Collection, snapshot: Snapshot, vectors: str, where: str | None = None
     ) -> Selection:
-        """The rows of all documents that have text, or of those that a condition holds for.
+        """Select the rows of all documents with text, or of those that match a condition.
 
         Raises
         ------
         InputError
-            If there are none, or `where` is no condition.
+            If there are none, or `where` is not a valid condition.
         """
         documents = (
             snapshot.live_documents()
@@ -61,8 +61,8 @@ class Selection:
         )
         rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
         if not len(rows):
-            said = "no documents" if where is None else f"where {shortened(where)} holds for none"
-            raise InputError(f"{collection.path}: {said} with text; expected some to export")
+            which = "documents" if where is None else f"documents where {shortened(where)}"
+            raise InputError(f"{collection.path}: no {which} with text; expected some to export")
         return cls(collection, snapshot, rows, vectors)
 
     def __len__(self) -> int:
@@ -70,41 +70,41 @@ class Selection:
 
     @property
     def dim(self) -> int:
-        """Of the vectors that are exported."""
+        """Dimensions of the exported vectors."""
         index = self.snapshot.index
         return index.vectors.dim if self.vectors == FULL else index.reducer.n_components
 
     @property
     def is_cut(self) -> bool:
-        """Whether the index has documents of several passages."""
+        """True if the index has documents of several passages."""
         return not self.snapshot.document_rows.is_one_each
 
     def firsts(self, rows: Rows) -> Rows:
-        """The first row of the document that each of some rows (n,) is of."""
+        """First row of each row's document (n,)."""
         return self.snapshot.document_rows.documents(rows)
 
     def count_documents(self) -> int:
-        """How many documents the rows are of."""
+        """Count the documents of the rows."""
         return len(np.unique(self.firsts(self.rows)))
 
     def parts(self) -> Iterator[Rows]:
-        """The rows, some thousands at a time."""
+        """Yield the rows, some thousands at a time."""
         return (self.rows[part] for part in batches(len(self.rows), ROWS_AT_ONCE))
 
     def take(self, rows: Rows) -> Matrix:
-        """The vectors (n, dim) of some of the rows."""
+        """Read the vectors (n, dim) of some rows."""
         index = self.snapshot.index
         X = index.vectors.take(rows)
         return X if self.vectors == FULL else reduced(index.reducer, X)
 
     def ids(self, rows: Rows) -> list[str]:
-        """The ids of the documents that some of the rows are of, one for each."""
+        """Document ids of some rows, one per row."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
         found = self.collection._store.ids.of(firsts, self.snapshot.epoch)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
-        """The documents and passages of some of the rows, with no score."""
+        """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)
         found = self.collection._view(self.snapshot).documents(np.unique(firsts).tolist())
         return [
@@ -113,5 +113,5 @@ class Selection:
         ]
 
     def table(self, documents: Rows) -> pyarrow.Table:
-        """Id, title, text and the user's columns of some documents, by their first rows (n,)."""
+        """Id, title, text and the user's columns of documents, given their first rows (n,)."""
         return self.collection._store.documents.arrow(documents, self.snapshot.epoch)

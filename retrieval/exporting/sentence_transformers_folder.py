@@ -1,4 +1,4 @@
-"""sentence-transformers: a folder that its library loads and that gives the reduced vectors."""
+"""Export to sentence-transformers: a model folder that computes the reduced vectors."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from .static_parts import definition_of, rows_of
 PROMPTS, LIMITS = "config_sentence_transformers.json", "sentence_bert_config.json"
 NAME = "sentence-transformers"
 PADDING = ("pad_token", "eos_token", "unk_token")
-"""Tokens that can fill up batches, the first that there is: decoders have none of their own."""
+"""Padding tokens, in order of preference; decoders have none of their own."""
 
 
 class _Folder:
-    """A folder while it is filled: `modules.json` names what has been added, in that order."""
+    """Folder under construction; `modules.json` lists the added modules in order."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._modules = folder, list[dict[str, Any]]()
 
     def add(self, kind: str, *, in_place: bool = False) -> Path:
-        """The place of another module, empty but for what is in the folder itself."""
+        """Add a module and return its folder, which is the model's folder itself if `in_place`."""
         number = len(self._modules)
         name = "" if in_place else f"{number}_{kind}"
         type_ = f"sentence_transformers.models.{kind}"
@@ -47,7 +47,7 @@ class _Folder:
         return self._folder / name
 
     def add_layer(self, layer: Layer) -> None:
-        """A layer of the reducer."""
+        """Add a layer of the reducer."""
         if not isinstance(layer, Dense):
             self.add("Normalize")
             return
@@ -63,21 +63,21 @@ class _Folder:
         _write_json(place / CONFIG, config)
 
     def finish(self, prompts: dict[str, str]) -> None:
-        """The files that say what there is, and what is written before texts."""
+        """Write `modules.json` and the prompts."""
         _write_json(self._folder / MODULES, self._modules)
-        said = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
-        _write_json(self._folder / PROMPTS, said)
+        settings = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+        _write_json(self._folder / PROMPTS, settings)
 
 
 def write(model: ReducedModel, folder: Path) -> list[str]:
-    """Fill a folder that `SentenceTransformer(folder)` loads; returns what the user should know.
+    """Write a folder that `SentenceTransformer(folder)` loads; return notes for the user.
 
     Raises
     ------
     InputError
-        For an encoder that the library has no modules for: a pooling over several layers, a
-        pooler's or SBERT-WK; code of the model's own; prompts that it would change; word vectors,
-        where a word that is not known would count.
+        For an encoder that the library can't represent: pooling over several layers, by a pooler or
+        SBERT-WK; custom model code; prompts that it would lower-case; word vectors whose unknown
+        words would change the mean.
     """
     made, encoder, prompts = _Folder(folder), model.encoder, dict[str, str]()
     if isinstance(encoder, StaticEncoder):
@@ -91,7 +91,9 @@ def write(model: ReducedModel, folder: Path) -> list[str]:
     made.finish(prompts)
     progress("exporting", 1, 1)
     if prompts:
-        return ["`encode_query` and `encode_document` write the prompts, `encode` does not"]
+        return [
+            "use `encode_query` and `encode_document`, which add the prompts; `encode` does not"
+        ]
     return []
 
 
@@ -105,19 +107,19 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     prompts = encoder.prompts.query + encoder.prompts.document
     if encoder.folder.lower_case and prompts != prompts.lower():
         raise InputError(
-            f"to={NAME!r}, prompts {prompts!r} of a model in lower case; expected them in lower "
-            "case, as the library would write them"
+            f"to={NAME!r}, prompts {prompts!r} of a lower-casing model; expected lower-case "
+            "prompts, as the library lower-cases them too"
         )
     if encoder.spec().get("trust_remote_code"):
-        raise InputError(f"to={NAME!r}, a model with code of its own; expected one without")
-    said = encoder.folder
-    _copy_transformer(said.transformer, made.add("Transformer", in_place=True))
+        raise InputError(f"to={NAME!r}, a model with custom code; expected one without")
+    source = encoder.folder
+    _copy_transformer(source.transformer, made.add("Transformer", in_place=True))
     _write_json(
-        folder / LIMITS, {"max_seq_length": encoder.max_length, "do_lower_case": said.lower_case}
+        folder / LIMITS, {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case}
     )
     pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
     _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
-    for part in said.head:
+    for part in source.head:
         if isinstance(part, sentence_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
@@ -127,26 +129,26 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 
 
 def _copy_transformer(source: Path, folder: Path) -> None:
-    """The files of a transformer and its tokenizer; it computes in float32, padded on the right."""
+    """Copy a transformer and its tokenizer, set to float32 and right padding."""
     for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
         if path.name not in (MODULES, PROMPTS) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
     config = read_json(folder / CONFIG)
     config.pop("torch_dtype", None)
     _write_json(folder / CONFIG, config | {"dtype": "float32"})
-    told = folder / "tokenizer_config.json"
-    if told.is_file():
-        tokens = read_json(told)
+    path = folder / "tokenizer_config.json"
+    if path.is_file():
+        tokens = read_json(path)
         padding = next((tokens[name] for name in PADDING if tokens.get(name)), None)
-        _write_json(told, tokens | {"padding_side": "right", "pad_token": padding})
+        _write_json(path, tokens | {"padding_side": "right", "pad_token": padding})
 
 
 def _add_static(made: _Folder, model: ReducedModel, encoder: StaticEncoder) -> None:
     counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
-    if counts_unknown and not model.is_same_for_any_length:
+    if counts_unknown and not model.is_scale_invariant:
         raise InputError(
-            f"to={NAME!r}, word vectors: a word that is not known counts in its means, which the "
-            "mean that is taken away would feel; expected beta=0, or vectors of unit length"
+            f"to={NAME!r}, word vectors: the library counts unknown words in its means, which "
+            "changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
         )
     place = made.add("StaticEmbedding")
     _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: rows_of(encoder)})

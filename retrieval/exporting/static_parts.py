@@ -1,4 +1,4 @@
-"""Static parts: word vectors as others' networks take them, a row for each token and a mean."""
+"""Parts of word-vector encoders for export: a vector per token, and the tokenizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..encoders.word_vectors.static_encoder import StaticEncoder
 
 
 def rows_of(encoder: StaticEncoder) -> Matrix:
-    """What each token adds to a text (tokens, dim), weighted; zero for the one that is dropped."""
+    """Weighted token vectors (tokens, dim); zero for the dropped token."""
     whole = encoder.vectors.as_in_a_folder()
     rows = whole.vectors if whole.mapping is None else whole.vectors[whole.mapping]
     weights = encoder.weights
@@ -26,7 +26,7 @@ def rows_of(encoder: StaticEncoder) -> Matrix:
 
 
 def definition_of(encoder: StaticEncoder) -> str:
-    """The tokenizer as JSON, for texts of any length, without special tokens."""
-    said = json.loads(encoder.vectors.as_in_a_folder().definition or "")
-    said |= {"post_processor": None, "truncation": None, "padding": None}
-    return json.dumps(said, ensure_ascii=False)
+    """Tokenizer as JSON, for texts of any length, without special tokens."""
+    definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
+    definition |= {"post_processor": None, "truncation": None, "padding": None}
+    return json.dumps(definition, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""JSONL and CSV: documents with their columns and vectors as text, some thousands at a time."""
+"""Export to JSONL and CSV: documents with columns and vectors as text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .selection import Selection
 
 
 def write_jsonl(selection: Selection, path: Path) -> list[str]:
-    """Write an object a line with what a row of Parquet has; returns notes on renamed columns.
+    """Write one JSON object per row, with the columns of the Parquet export; return notes.
 
-    Values that JSON has not are text.
+    Values without a JSON equivalent are written as text.
     """
     rows = _Rows(selection)
     with path.open("w", encoding="utf-8") as file:
@@ -30,7 +30,7 @@ def write_jsonl(selection: Selection, path: Path) -> list[str]:
 
 
 def write_csv(selection: Selection, path: Path) -> list[str]:
-    """Write the same as a table: no value is an empty cell, and lists and objects are JSON."""
+    """Write the same columns as CSV: null as an empty cell, lists and objects as JSON."""
     rows = _Rows(selection)
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -42,7 +42,7 @@ def write_csv(selection: Selection, path: Path) -> list[str]:
 
 
 class _Rows:
-    """What is written of each row, by the names that the user's columns have in the file."""
+    """Records of rows, with the user's columns under their names in the file."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -52,7 +52,7 @@ class _Rows:
         self.notes = [f"column {own!r} is {new!r} in the file" for own, new in renamed]
 
     def records(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """The values of each row, and its vector as JSON."""
+        """Yield the values of each row, and its vector as JSON."""
         done = 0
         for rows in self._selection.parts():
             numbers = rows - self._selection.firsts(rows)
@@ -81,7 +81,7 @@ class _Rows:
 
 
 def _as_texts(X: Matrix) -> Iterator[str]:
-    """Vectors (n, dim) as JSON, in as few digits as give the same float32."""
+    """Format vectors (n, dim) as JSON, with the fewest digits that restore the float32."""
     return (f"[{', '.join(row)}]" for row in X.astype(str).tolist())
 
 

@@ -1,4 +1,4 @@
-"""Haystack: an index as its document store, and a component that searches it."""
+"""Haystack: an index as a document store, and a component that searches it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ META = "meta."
 
 
 class SlimdexDocumentStore:
-    """An index of slimdex's as a document store of Haystack's.
+    """A slimdex index as Haystack's document store.
 
     Parameters
     ----------
-    path : the index's folder; a new one if there is none.
+    path : the index's folder; created if it does not exist.
     model : the encoder of a new index, as for `slimdex build --model`.
-    dim : in place of a model: documents come with embeddings of so many dimensions.
+    dim : instead of a model: documents come with embeddings of this dimension.
     """
 
     def __init__(self, path: str, model: str | None = None, dim: int | None = None) -> None:
@@ -48,22 +48,22 @@ class SlimdexDocumentStore:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """What Haystack writes of it into a pipeline's file."""
+        """Serialise for a pipeline's file."""
         told: dict[str, Any] = default_to_dict(self, **self._asked)
         return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The store that `to_dict` was asked of."""
+        """Create from the result of `to_dict`."""
         store: Self = default_from_dict(cls, data)
         return store
 
     def count_documents(self) -> int:
-        """How many there are."""
+        """Number of documents."""
         return len(self.collection)
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """The documents for which filters hold; all without any."""
+        """Documents that match filters; all without filters."""
         if not len(self.collection):
             return []
         found = self.collection.documents_where(self._where(filters) or "true")
@@ -72,12 +72,12 @@ class SlimdexDocumentStore:
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
-        """Write documents; returns how many.
+        """Write documents; return their number.
 
         Raises
         ------
         DuplicateDocumentError
-            If one is there already, and the policy is to fail then, as it is by default.
+            If one exists and the policy is to fail, as by default.
         """
         if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
             raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
@@ -86,7 +86,7 @@ class SlimdexDocumentStore:
             if document.id not in new and document.id not in self.collection:
                 new[document.id] = document
             elif policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL):
-                raise DuplicateDocumentError(f"document {document.id!r} is there already")
+                raise DuplicateDocumentError(f"document {document.id!r} exists already")
             elif policy == DuplicatePolicy.OVERWRITE:
                 new[document.id] = document
         if new:
@@ -98,14 +98,14 @@ class SlimdexDocumentStore:
         return len(new)
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete documents by their ids, those that there are."""
+        """Delete documents by their ids; ignore unknown ids."""
         if known := [id for id in dict.fromkeys(document_ids) if id in self.collection]:
             self.collection.delete(known)
 
     def search(
         self, query: str | list[float], top_k: int = 10, filters: dict[str, Any] | None = None
     ) -> list[Document]:
-        """The documents nearest to a text, or to a vector, with their cosines."""
+        """Documents closest to a text or a vector, with their cosines."""
         if not len(self.collection):
             return []
         asked = query if isinstance(query, str) else np.array(query, dtype=np.float32)
@@ -133,7 +133,7 @@ def condition(filters: Mapping[str, Any], columns: Any) -> Condition:
     Raises
     ------
     FilterError
-        If they are none.
+        If they are invalid.
     """
     operator = filters.get("operator")
     if operator is None:
@@ -167,7 +167,7 @@ def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> Condit
 
 
 def _check(operator: str, value: Any) -> None:
-    """Raise `FilterError` for a value that the operator can't have."""
+    """Raise `FilterError` for a value that is invalid for the operator."""
     if operator in ("in", "not in") and not isinstance(value, list):
         raise FilterError(f"{operator} {value!r:.100}; expected a list")
     if operator not in ORDERED:
@@ -187,26 +187,26 @@ def _document(id: str, text: str, columns: Any, score: float | None = None) -> D
 
 @component
 class SlimdexRetriever:
-    """Finds the documents nearest to a query.
+    """Finds the documents closest to a query.
 
     Parameters
     ----------
-    document_store : that it searches.
-    top_k : how many it gives.
+    document_store : the store to search.
+    top_k : number of results.
     """
 
     def __init__(self, document_store: SlimdexDocumentStore, top_k: int = 10) -> None:
         self.document_store, self.top_k = document_store, top_k
 
     def to_dict(self) -> dict[str, Any]:
-        """What Haystack writes of it into a pipeline's file."""
+        """Serialise for a pipeline's file."""
         store = self.document_store.to_dict()
         told: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
         return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The component that `to_dict` was asked of."""
+        """Create from the result of `to_dict`."""
         told = data["init_parameters"]
         told["document_store"] = SlimdexDocumentStore.from_dict(told["document_store"])
         made: Self = default_from_dict(cls, data)
@@ -220,7 +220,7 @@ class SlimdexRetriever:
         filters: dict[str, Any] | None = None,
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
-        """The documents nearest to a text, or to a vector where documents came with some."""
+        """Documents closest to a text, or to a vector if the store has embeddings only."""
         asked = query if query_embedding is None else query_embedding
         if asked is None:
             raise ValueError("neither query nor query_embedding; expected one")

@@ -28,23 +28,23 @@ Filter = Mapping[str, Any] | None
 
 
 class EmbeddingsEncoder:
-    """LangChain's embeddings as an encoder: an index knows them by the name of their class."""
+    """LangChain's embeddings as an encoder, identified by the name of their class."""
 
     def __init__(self, embeddings: Embeddings) -> None:
         self.embeddings = embeddings
         self.dim = len(embeddings.embed_query("a text"))
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) of documents."""
+        """Encode documents to vectors (n, dim)."""
         return np.array(self.embeddings.embed_documents(list(texts)), dtype=np.float32)
 
     def encode_queries(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) of queries."""
+        """Encode queries to vectors (n, dim)."""
         found = [self.embeddings.embed_query(text) for text in texts]
         return np.array(found, dtype=np.float32)
 
     def spec(self) -> dict[str, Any]:
-        """The class, and the model that it says it has."""
+        """Class of the embeddings, and the model they report."""
         kind = type(self.embeddings)
         model = getattr(self.embeddings, "model", None) or getattr(
             self.embeddings, "model_name", None
@@ -54,13 +54,13 @@ class EmbeddingsEncoder:
 
 
 class SlimdexVectorStore(VectorStore):
-    """An index of slimdex's as a vector store of LangChain's.
+    """A slimdex index as LangChain's vector store.
 
     Parameters
     ----------
-    path : the index's folder; a new one if there is none.
+    path : the index's folder; created if it does not exist.
     embedding : LangChain's embeddings; by default slimdex's own encoder.
-    settings : of a new index.
+    settings : settings of a new index.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SlimdexVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What it was made with."""
+        """Embeddings that the store was created with."""
         return self._embedding
 
     @classmethod
@@ -90,7 +90,7 @@ class SlimdexVectorStore(VectorStore):
         settings: Settings | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A new store with these texts."""
+        """Create a store with these texts."""
         store = cls(path, embedding, settings)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -103,7 +103,7 @@ class SlimdexVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts, or replace those of the same ids; returns the ids."""
+        """Add texts, replacing those of the same ids; return the ids."""
         texts = list(texts)
         told = list(ids) if ids is not None else [None] * len(texts)
         rows = metadatas if metadatas is not None else [{} for _ in texts]
@@ -121,7 +121,7 @@ class SlimdexVectorStore(VectorStore):
         return names
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
-        """Delete documents by their ids, those that there are; all if none are named."""
+        """Delete documents by ids, ignoring unknown ones; without ids, delete all."""
         if ids is None:
             self.collection.delete(where="true")
         elif known := [id for id in dict.fromkeys(ids) if id in self.collection]:
@@ -129,7 +129,7 @@ class SlimdexVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents of these ids, those that there are."""
+        """Documents with these ids; unknown ids are ignored."""
         known = [id for id in ids if id in self.collection]
         found = self.collection.get(known) if known else []
         return [_document(own.id, own.text, own.metadata) for own in found]
@@ -143,12 +143,12 @@ class SlimdexVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """The documents nearest to a query.
+        """Documents closest to a query.
 
         Parameters
         ----------
-        filter : metadata that they have: name -> value, or a list of values.
-        where : a DuckDB condition on their columns.
+        filter : required metadata: name -> value, or a list of values.
+        where : a DuckDB condition on the columns.
         """
         return [_found(hit) for hit in self._hits(query, k, filter, where)]
 
@@ -161,7 +161,7 @@ class SlimdexVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> list[tuple[Document, float]]:
-        """And their cosines: higher is nearer."""
+        """Documents closest to a query, with their cosines."""
         return [(_found(hit), hit.score) for hit in self._hits(query, k, filter, where)]
 
     def similarity_search_by_vector(
@@ -173,7 +173,7 @@ class SlimdexVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """The documents nearest to a vector."""
+        """Documents closest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
         return [_found(hit) for hit in self._hits(vector, k, filter, where)]
 
@@ -188,7 +188,8 @@ class SlimdexVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Of the `fetch_k` nearest those k that are near the query and far from each other."""
+        """Of the `fetch_k` closest documents, k that are close to the query and far from each
+        other."""
         hits = self._hits(query, fetch_k, filter, where)
         if not hits:
             return []

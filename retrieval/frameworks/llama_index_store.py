@@ -49,12 +49,12 @@ SOURCE = "ref_doc_id"
 
 
 class SlimdexVectorStore(BasePydanticVectorStore):
-    """An index of slimdex's as a vector store of LlamaIndex's, which encodes texts itself.
+    """A slimdex index as LlamaIndex's vector store; LlamaIndex encodes the texts.
 
     Parameters
     ----------
-    path : the index's folder; made when the first nodes come, if there is none.
-    settings : of a new index.
+    path : the index's folder; created with the first nodes if it does not exist.
+    settings : settings of a new index.
     """
 
     stores_text: bool = True
@@ -70,7 +70,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """What LlamaIndex calls it."""
+        """Name of the class in LlamaIndex."""
         return "SlimdexVectorStore"
 
     @property
@@ -79,7 +79,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         return self._collection
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Add nodes with their embeddings, or replace those of the same ids."""
+        """Add nodes with their embeddings, replacing those of the same ids."""
         last = {node.node_id: node for node in nodes}
         if not last:
             return []
@@ -101,19 +101,19 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete nodes by their ids, or by filters, or those for which both hold."""
+        """Delete nodes by ids, by filters, or by both."""
         if self._collection is not None:
             self._collection.delete(where=self._where(node_ids, filters) or "true")
 
     def clear(self) -> None:
-        """Delete all."""
+        """Delete all nodes."""
         if self._collection is not None:
             self._collection.delete(where="true")
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Nodes by their ids, or by filters, or those for which both hold."""
+        """Nodes by ids, by filters, or by both."""
         if self._collection is None:
             return []
         where = self._where(node_ids, filters) or "true"
@@ -121,7 +121,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         return [_node(one.text, one.metadata) for one in found]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The nodes nearest to the query's embedding, with their cosines."""
+        """Nodes closest to the query's embedding, with their cosines."""
         if query.mode != VectorStoreQueryMode.DEFAULT:
             raise InputError(f"mode {query.mode.value!r}; expected default")
         if query.query_embedding is None:
@@ -144,7 +144,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         sources: Sequence[str] | None = None,
     ) -> str | None:
         parts: list[Condition] = []
-        if ids is not None:  # none of them are no nodes, not all
+        if ids is not None:  # an empty list means no nodes, not all
             parts.append(Compare("id", "IN", [*map(id_text, ids)]) if ids else NEVER)
         if filters is not None and filters.filters:
             assert self._collection is not None
@@ -160,7 +160,7 @@ def condition(filters: MetadataFilters, columns: Any) -> Condition:
     Raises
     ------
     InputError
-        For an operator that conditions do not have.
+        For an unsupported operator.
     """
     parts = tuple(
         condition(one, columns) if isinstance(one, MetadataFilters) else _compared(one, columns)

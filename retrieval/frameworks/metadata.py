@@ -1,7 +1,7 @@
-"""Metadata: what frameworks let a document say of itself, as columns of an index, and back.
+"""Metadata of frameworks, converted to columns of an index and back.
 
-A framework's metadata may have any names; those that are columns of slimdex's own get an
-underscore. What is missing is not given back, and neither is a None.
+Metadata may have any names; those of slimdex's own columns get an underscore. Missing values and
+None are omitted on return.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TAKEN = {name.lower() for name in OWN_COLUMNS}
 
 
 def column_of(name: str) -> str:
-    """The column for a name of metadata.
+    """Column for a name of metadata.
 
     >>> column_of("year"), column_of("id"), column_of("ID_")
     ('year', 'id_', 'ID__')
@@ -24,7 +24,7 @@ def column_of(name: str) -> str:
 
 
 def name_of(column: str) -> str:
-    """The name that a column is for.
+    """Name of metadata for a column.
 
     >>> [name_of(column_of(name)) for name in ("year", "id", "Text_")]
     ['year', 'id', 'Text_']
@@ -34,10 +34,10 @@ def name_of(column: str) -> str:
 
 
 def as_columns(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata as a document's own."""
+    """Convert metadata to columns."""
     return {column_of(str(name)): value for name, value in metadata.items()}
 
 
 def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A document's own columns as metadata."""
+    """Convert columns to metadata."""
     return {name_of(name): value for name, value in columns.items() if value is not None}

@@ -1,4 +1,4 @@
-"""mteb's vectors in an index of slimdex's: a backend for its `SearchEncoderWrapper`."""
+"""mteb's vectors in a slimdex index: a backend for its `SearchEncoderWrapper`."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ from ..sources.given_vectors import as_given, check_vectors
 from .mteb_records import Sizes, folder_bytes
 
 Answers = tuple[list[list[float]], list[list[int]]]
-"""For each query scores, best first, and what they are of."""
+"""Scores of each query, best first, and the numbers of their documents."""
 Similarity = Callable[[Any, Any], Any]
-"""Queries (q, d) and documents (n, d) -> (q, n): higher is nearer."""
+"""Queries (q, d) and documents (n, d) -> similarities (q, n)."""
 COMPARED = 64
-"""Documents, and queries, by which a model's similarity is compared with the cosine."""
+"""Documents, and queries, used to compare a model's similarity with the cosine."""
 GAP = 1e-3
-"""Cosines that differ by less may be in any order."""
+"""Difference below which cosines may be in any order."""
 STEP = 1e-6
-"""By so much the best document that is not rescored stands below the last that is."""
+"""Difference of score between the last rescored document and the best of the others."""
 
 
 class SlimdexIndex:
-    """An index backend of mteb's that keeps codes in memory and the full vectors on disk.
+    """An index backend for mteb, with codes in memory and the full vectors on disk.
 
-    mteb asks for 1,000 documents, and an index asked for so many would rescore as many. Users ask
-    for ten. So the first of each answer are what a user gets, as `slimdex eval` measures them, and
-    those beyond follow in the order of the codes.
+    mteb requests 1,000 documents, and an index would rescore as many. Users request ten. So the
+    first of each answer are those that a user gets, as `slimdex eval` measures them; the others
+    follow, ranked by their codes.
 
     Parameters
     ----------
-    settings : how vectors are reduced and compared; by default `Settings()`.
-    stored : how full vectors are kept on disk: fp16, or int8 in half the bytes.
-    folder : where the files are while they are needed; by default the system's for temporary ones.
+    settings : how vectors are reduced and quantised; by default `Settings()`.
+    stored : format of the full vectors on disk: fp16, or int8 in half the bytes.
+    folder : parent of the temporary files; by default the system's.
 
     Attributes
     ----------
-    sizes : of the index that was built last; None before, and of no documents.
+    sizes : of the index built last; None before, and without documents.
 
     Raises
     ------
     InputError
-        For settings that never could suit, vectors that are not finite or not all of one length,
-        and a model that compares otherwise than by the cosine.
+        For invalid settings, vectors that are not finite or differ in dimension, and a model whose
+        similarity is not the cosine.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class SlimdexIndex:
         self._parent = folder
         self._ids: list[str] = []
         self._sample: Matrix = np.empty((0, 0), np.float32)  # of the documents
-        self._state: State | None = None  # these three are there from the first documents on
+        self._state: State | None = None  # set by the first documents, like the next two
         self._folder: Path | None = None
         self._removed: Callable[[], object] | None = None
-        self._index: ReducedIndex | None = None  # of all documents that were added
+        self._index: ReducedIndex | None = None  # of all added documents
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
-        """Keep vectors (n, d), an array or a tensor, of the documents with these ids."""
+        """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
         given = as_given(_on_cpu(embeddings))
         if len(given) != len(idxs):
             raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected as many")
@@ -108,10 +108,9 @@ class SlimdexIndex:
         top_ranked: Mapping[str, list[str]] | None = None,
         query_idx_to_id: Mapping[int, str] | None = None,
     ) -> Answers:
-        """Scores and documents for queries (q, d): cosines, in the metric of the settings.
+        """Scores and documents for queries (q, d): cosines in the metric of the settings.
 
-        Documents are called by their number, in the order of addition; with `top_ranked`, by their
-        number in the list of the query.
+        Documents are numbered in the order of addition or, with `top_ranked`, in the query's list.
         """
         queries = _on_cpu(embeddings)
         index = self.build()
@@ -131,8 +130,8 @@ class SlimdexIndex:
         return [scores for scores, _ in found], [rows for _, rows in found]
 
     def build(self) -> ReducedIndex | None:
-        """The index of the documents that were added: fitted and coded when first needed; None if
-        there are none."""
+        """Return the index of the added documents, fitted when first needed; None without
+        documents."""
         if self._index is None and self._state is not None and self._folder is not None:
             state, folder, count = self._state, self._folder, len(self._ids)
             self.settings.check_count(count)
@@ -147,7 +146,7 @@ class SlimdexIndex:
         return self._index
 
     def clear(self) -> None:
-        """Forget all documents and remove the files; `sizes` stay."""
+        """Forget all documents and delete the files; keep `sizes`."""
         self._index = self._state = self._folder = None
         self._ids = []
         if self._removed is not None:
@@ -155,7 +154,7 @@ class SlimdexIndex:
         self._removed = None
 
     def _begun(self, dim: int) -> tuple[Path, State]:
-        """The folder, made with the first documents, and what it is to hold."""
+        """Return the folder, created with the first documents, and the state of the index in it."""
         if self._state is None or self._folder is None:
             settings = self.settings.checked(dim)
             vectors = file_name("vectors", 1, STORED_ENDINGS[self.stored])
@@ -167,7 +166,7 @@ class SlimdexIndex:
     def _among(
         self, index: ReducedIndex, queries: Matrix, top_k: int, lists: Sequence[list[str]]
     ) -> Answers:
-        """The best of the documents listed for each query, all of them rescored."""
+        """Rank the documents listed for each query by their full vectors."""
         rows_by_id = {id: row for row, id in enumerate(self._ids)}
         scores, places = list[list[float]](), list[list[int]]()
         for query, ids in zip(queries, lists, strict=True):
@@ -186,12 +185,14 @@ class SlimdexIndex:
 def deep(
     search: Search, codes: Search | None, query: Matrix, top_k: int, head: int
 ) -> tuple[list[float], list[int]]:
-    """Scores and rows of the top_k nearest to a query (1, d): the first `head` are what a search
-    for so many finds, others follow in the order of the codes, with lower scores.
+    """Scores and rows of the top_k nearest to a query (1, d).
+
+    The first `head` are the results of a search for that many; the others follow, ranked by
+    their codes, with lower scores.
 
     Parameters
     ----------
-    codes : the search without rescoring; None where `search` is that.
+    codes : the search without rescoring; None if `search` does not rescore.
     """
     scores, rows = search(query, top_k if codes is None else min(top_k, head))
     there = rows[0] >= 0
@@ -208,17 +209,17 @@ def deep(
 
 
 def _on_cpu(embeddings: Any) -> Any:
-    """An array; of a tensor its numbers, as float32, which numpy has for all of torch's types."""
+    """Convert an array, or a tensor of any type, to an array."""
     return (
         embeddings.detach().float().cpu().numpy() if hasattr(embeddings, "detach") else embeddings
     )
 
 
 def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix) -> None:
-    """Raise `InputError` if a similarity ranks documents (n, d) otherwise than the cosine does.
+    """Raise `InputError` if a similarity ranks documents (n, d) differently from the cosine.
 
-    That is seen by what it does, since mteb's backends are not told: a dot product of vectors of
-    unit length, or a distance of such, is as good.
+    mteb does not tell its backends the similarity, so it is computed on examples; a dot product
+    or a distance of unit vectors ranks equally.
     """
     documents = documents[documents.any(axis=1)]
     if not len(documents) or not len(queries):

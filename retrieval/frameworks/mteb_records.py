@@ -1,9 +1,9 @@
-"""What an index took, kept beside mteb's results, which are an experiment of their own.
+"""Sizes of indexes, stored beside mteb's results, which are a separate experiment.
 
-mteb files a result under its model's name and revision, and one of a changed model under
-``experiments/``, in a folder that `ModelMeta.experiment_kwargs` name: settings go there. A result
-has no place for sizes, which differ by task. So they are lines of a file in the same folder, like
-mteb's own ``run_settings.jsonl``, which no reader of results takes for one.
+mteb stores results under the model's name and revision, and those of a modified model under
+``experiments/``, in a folder named by `ModelMeta.experiment_kwargs`, which contain the settings.
+Results have no field for sizes, which differ by task. So these are lines of a file in the same
+folder, like mteb's own ``run_settings.jsonl``, which is not read as a result.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from slimdex.indexes.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 
 SIZES = "slimdex.jsonl"
-"""The file of sizes, beside results."""
+"""File of sizes, beside the results."""
 CHOSEN = "auto"
-"""What a setting is called that is left to the corpus."""
+"""Name of a setting that depends on the corpus."""
 
 
 class Place(NamedTuple):
-    """Of what a result is: a task, and of its data a split and a subset."""
+    """Task, split and subset of a result."""
 
     task: str
     split: str
@@ -39,18 +39,18 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What an index is and takes, in bytes.
+    """Description and sizes of an index, in bytes.
 
     Attributes
     ----------
-    documents, vectors : counts; of a text that is cut each passage has a vector.
-    settings : those in force, in which a small corpus may have changed some: see `notes`.
-    candidates : vectors that are rescored for a query.
-    stored : how full vectors are kept on disk: fp16 or int8.
-    ram_bytes : codes, reducer and metric; ids are not counted, nor is what the system caches.
-    ram_bytes_per_vector, ram_bytes_fixed : its parts, as `slimdex info` has them.
-    disk_bytes : full vectors, and what is derived from them; texts are not counted.
-    float32_bytes : what uncompressed vectors would take in memory.
+    documents, vectors : counts; each passage of a text has a vector.
+    settings : the effective ones, which a small corpus may have changed: see `notes`.
+    candidates : vectors rescored per query.
+    stored : format of the full vectors on disk: fp16 or int8.
+    ram_bytes : codes, reducer and metric, without ids and the system's caches.
+    ram_bytes_per_vector, ram_bytes_fixed : its parts, as in `slimdex info`.
+    disk_bytes : full vectors and derived files, without texts.
+    float32_bytes : uncompressed vectors in memory.
     compression : float32_bytes / ram_bytes.
     """
 
@@ -78,7 +78,7 @@ class Sizes:
         stored: str,
         notes: tuple[str, ...] = (),
     ) -> Sizes:
-        """Those of an index, whose settings are in force."""
+        """Sizes of an index with its effective settings."""
         uncompressed = 4 * len(index) * index.vectors.dim
         return cls(
             documents=documents,
@@ -98,12 +98,12 @@ class Sizes:
 
 
 class Records:
-    """The sizes of a model's indexes by place, also in the folder of its results.
+    """Sizes of a model's indexes by place, also written to the folder of its results.
 
     Parameters
     ----------
-    cache : mteb's, which `mteb.evaluate` gets, too; without one nothing is written.
-    meta : the model as the results have it.
+    cache : the one passed to `mteb.evaluate`; without it, nothing is written.
+    meta : the model's metadata in the results.
     """
 
     def __init__(self, cache: ResultCache | None, meta: ModelMeta) -> None:
@@ -111,7 +111,7 @@ class Records:
         self.sizes: dict[Place, Sizes] = {}
 
     def add(self, place: Place, sizes: Sizes) -> None:
-        """Keep sizes, in place of older ones of the same place."""
+        """Record sizes, replacing earlier ones of the same place."""
         self.sizes[place] = sizes
         if self._cache is None:
             return
@@ -129,12 +129,12 @@ class Records:
 def as_experiment(
     meta: ModelMeta, settings: Settings, stored: str, more: Mapping[str, Any] | None = None
 ) -> ModelMeta:
-    """A model's metadata under which results with these settings lie apart from others.
+    """Copy a model's metadata so that results with these settings are stored separately.
 
     Raises
     ------
     InputError
-        If the model is such an experiment already.
+        If the model is already such an experiment.
     """
     before = dict(meta.experiment_kwargs or {})
     own = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
@@ -148,7 +148,7 @@ def as_experiment(
 
 
 def _place_of(line: str) -> Place | None:
-    """Of what a line is; None if it is none of ours."""
+    """Parse the place of a line; None if it is not ours."""
     try:
         read = json.loads(line)
         return Place(read["task"], read["split"], read["subset"])

@@ -1,4 +1,4 @@
-"""mteb's retrieval tasks answered by slimdex, with a model of mteb's or an encoder of ours."""
+"""mteb's retrieval tasks answered by slimdex, with a model of mteb or an encoder of slimdex."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .mteb_index import SlimdexIndex, deep
 from .mteb_records import Place, Records, Sizes, as_experiment
 
 Found = dict[str, dict[str, float]]
-"""Query id -> document id -> score, as mteb takes answers."""
+"""Query id -> document id -> score, mteb's format of answers."""
 
 
 class SlimdexSearchWrapper(SearchEncoderWrapper):
-    """A model of mteb's over a `SlimdexIndex`; its results are an experiment of the model's.
+    """A model of mteb with a `SlimdexIndex`; its results are an experiment of the model.
 
     Parameters
     ----------
-    model : an encoder of mteb's, for instance from `mteb.get_model`.
+    model : an encoder of mteb, for instance from `mteb.get_model`.
     settings, stored, folder : as for `SlimdexIndex`.
-    cache : the one that `mteb.evaluate` gets, too: sizes are written beside its results.
+    cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
 
     @property
     def sizes(self) -> Mapping[Place, Sizes]:
-        """Of each task, split and subset that was indexed."""
+        """Sizes by indexed task, split and subset."""
         return self._records.sizes
 
     def index(
         self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
     ) -> None:
-        """Encode and index a corpus, as mteb asks for it."""
-        self._slimdex.clear()  # a search that failed left its documents
+        """Encode and index a corpus, called by mteb."""
+        self._slimdex.clear()  # a failed search left its documents
         names = {"task_metadata": task_metadata, "hf_split": hf_split, "hf_subset": hf_subset}
         super().index(corpus, **names, **kwargs)
         self._slimdex.build()
@@ -79,19 +79,18 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
 
 
 class SlimdexSearch:
-    """slimdex as a whole, from texts to documents, as a `SearchProtocol` of mteb's.
+    """slimdex as a whole, from texts to documents, as mteb's `SearchProtocol`.
 
-    Of each corpus an index is made, as `slimdex build` does, and answers are those that
-    `slimdex eval` measures; those beyond the hundredth follow in the order of the codes.
+    Each corpus becomes an index, as by `slimdex build`, and answers are those that `slimdex eval`
+    measures; those beyond the hundredth follow, ranked by their codes.
 
     Parameters
     ----------
     encoder : as for `Collection.create`, or the folder or name of a model.
     settings, stored, passages : as for `Collection.create`.
-    folder : where indexes are made and stay, one for each task, split and subset; without it they
-        are temporary.
-    cache : the one that `mteb.evaluate` gets, too: sizes are written beside its results.
-    meta : the model as results name it; by default made of what the encoder says of itself.
+    folder : where to keep the indexes, one per task, split and subset; by default temporary.
+    cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
+    meta : metadata for the results; by default derived from the encoder.
     """
 
     def __init__(
@@ -121,18 +120,18 @@ class SlimdexSearch:
 
     @property
     def sizes(self) -> Mapping[Place, Sizes]:
-        """Of each task, split and subset that was indexed."""
+        """Sizes by indexed task, split and subset."""
         return self._records.sizes
 
     def index(
         self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
     ) -> None:
-        """Make an index of a corpus: rows with "id", "text" and perhaps "title".
+        """Index a corpus: rows with "id", "text" and optionally "title".
 
         Raises
         ------
         InputError
-            If the corpus has no texts, or its folder exists already.
+            If the corpus has no texts, or its folder exists.
         """
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
@@ -161,12 +160,12 @@ class SlimdexSearch:
         top_ranked: Mapping[str, list[str]] | None = None,
         **kwargs: Any,
     ) -> Found:
-        """The nearest documents of each query, or the order of those that are listed for it.
+        """Find the documents closest to each query, or rank those listed for it.
 
         Raises
         ------
         InputError
-            If no corpus was indexed, or a query is no text.
+            If no corpus was indexed, or a query is not text.
         """
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
@@ -180,7 +179,7 @@ class SlimdexSearch:
         return found
 
     def clear(self) -> None:
-        """Close the index, and remove it if it is temporary."""
+        """Close the index, and delete it if it is temporary."""
         if self._collection is not None:
             self._collection.close()
         if self._closed is not None:
@@ -198,7 +197,7 @@ class SlimdexSearch:
 
 
 def meta_of(encoder: Encoder) -> ModelMeta:
-    """What mteb knows of an encoder's model, or else what the encoder says of itself."""
+    """mteb's metadata of an encoder's model, or metadata from the encoder's spec."""
     spec = encoder.spec()
     told = str(spec.get("model") or spec.get("name") or spec.get("type"))
     told = PACKAGED[told].hub_id if told in PACKAGED else told
@@ -217,7 +216,7 @@ def meta_of(encoder: Encoder) -> ModelMeta:
 
 
 def _opened(encoder: Any) -> Encoder:
-    """An encoder of whatever a caller gives for one, in the precision of new indexes."""
+    """Open an encoder of any accepted form, in the precision of new indexes."""
     if encoder is None:
         return for_new_documents(TransformerEncoder())
     named = isinstance(encoder, str | Path)
@@ -225,7 +224,7 @@ def _opened(encoder: Any) -> Encoder:
 
 
 def _documents(corpus: Any) -> Iterator[Document]:
-    """A corpus's rows as documents."""
+    """Convert a corpus's rows to documents."""
     for row in corpus:
         if not isinstance(row.get("text"), str):
             raise InputError(f"document {row.get('id')!r} has no text; expected a corpus of texts")
@@ -233,7 +232,7 @@ def _documents(corpus: Any) -> Iterator[Document]:
 
 
 def _texts(queries: Any) -> list[str]:
-    """Queries' texts, with what an instruction adds to them, as mteb's own models get it."""
+    """Texts of queries followed by their instructions, as mteb's own models receive them."""
     found = []
     for row in queries:
         if not isinstance(row.get("text"), str):
@@ -250,7 +249,7 @@ def _answers(
     top_k: int,
     top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
-    """The nearest to queries (q, d), or with `top_ranked` those of a query's own list."""
+    """Documents closest to queries (q, d), or with `top_ranked` those of a query's own list."""
     ids = collection._store.ids.by_row(collection._state.rows)
     if top_ranked is not None:
         lists = [top_ranked.get(name) or [] for name in names]

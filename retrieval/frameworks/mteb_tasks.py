@@ -1,4 +1,4 @@
-"""A folder with labels, as BEIR lays them out, as a retrieval task of mteb's."""
+"""A folder with labels, in BEIR's layout, as a retrieval task of mteb."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..evaluation import read_qrels
 from ..sources.source import open_source, read_pairs
 
 SUBSET = "default"
-"""What mteb calls the only subset of a task."""
+"""mteb's name of the only subset of a task."""
 
 
 class FolderTask(AbsTaskRetrieval):
-    """What `folder_task` makes a class of its own of: mteb takes a task's metadata from there."""
+    """Base of the classes that `folder_task` creates, from which mteb reads a task's metadata."""
 
     source: Path
     dataset: Any
@@ -54,18 +54,18 @@ def folder_task(
     drop_self: bool = False,
     language: str = "eng-Latn",
 ) -> FolderTask:
-    """A task of a folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv; no hub is asked.
+    """Create a task from a folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, offline.
 
     Parameters
     ----------
     name : of the task in results; by default the folder's.
-    drop_self : drop a document with the query's own id from its answers.
-    language : of the texts, as mteb writes it.
+    drop_self : remove a document with the query's own id from its answers.
+    language : of the texts, in mteb's notation.
 
     Raises
     ------
     InputError
-        If there is no such folder; when it is loaded, if a file is not as it should be.
+        If the folder does not exist; on loading, if a file is invalid.
     """
     source = Path(folder)
     if not (source / "corpus.jsonl").is_file():

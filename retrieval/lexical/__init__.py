@@ -1,4 +1,4 @@
-"""Words: which documents have a query's words (BM25), and how that is fused with meaning.
+"""Lexical search: BM25 over the words of documents, and its fusion with semantic search.
 
 Files import only what is above them: tokens, segment_folder, word_index, fusion.
 """

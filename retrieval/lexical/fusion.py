@@ -1,11 +1,11 @@
-"""Fusion: one order out of two, of meaning (cosines) and of words (BM25).
+"""Fusion of semantic (cosine) and lexical (BM25) rankings.
 
-Weighted, each score is first brought to 0 to 1 by the least that it could be and the most that it
-is, and a row that has none of the words has the least: ``(1 - w) * cosine' + w * bm25'``, which
-Bruch, Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found best of
-what they tried, and robust. By ranks it is ``1 / (60 + rank)`` summed (reciprocal rank fusion, RRF:
-Cormack, Clarke and Büttcher 2009), which needs no scale and knows no weight. A row whose name is
-all of the query has one more, and so comes first.
+Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score scaled to 0 to 1 between its
+theoretical minimum and the maximum of the query; rows without a query word get the minimum. Bruch,
+Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found it the best and
+most robust of the functions they compared. Reciprocal rank fusion (RRF: Cormack, Clarke and
+Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
+query gets 1 more, which ranks it first.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .word_index import Found
 
 OFF, AUTO, RRF = "off", "auto", "rrf"
 RRF_K = 60
-"""As Cormack et al. have it."""
+"""Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """How two orders become one.
+    """Function that fuses two rankings.
 
     Parameters
     ----------
-    weight : of the words, 0 to 1; None for ranks.
+    weight : of the lexical scores, 0 to 1; None for reciprocal rank fusion.
 
     >>> meaning = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> words = Found(np.array([5.0], np.float32), np.array([7]))
@@ -46,16 +46,16 @@ class Fusion:
     weight: float | None
 
     def __str__(self) -> str:
-        """As it is asked for."""
+        """Return the value of `--hybrid`."""
         return RRF if self.weight is None else f"{self.weight:g}"
 
     def fused(self, meaning: Found, words: Found) -> Found:
-        """All rows of both, best first; equal scores by the first order, then by their numbers.
+        """Return all rows of both, best first; ties by semantic rank, then by row number.
 
         Parameters
         ----------
-        meaning : cosines; it has every row that `words` has, unless ranks are fused.
-        words : BM25's scores, above 0.
+        meaning : cosines; must have every row of `words`, except for reciprocal rank fusion.
+        words : BM25 scores, above 0.
         """
         rows = np.union1d(meaning.rows, words.rows)
         if self.weight is None:
@@ -63,7 +63,7 @@ class Fusion:
         else:
             near, least = _spread(rows, meaning, LEAST_COSINE), 0.0
             scores = (1 - self.weight) * near + self.weight * _spread(rows, words, least)
-        scores[np.searchsorted(rows, words.named)] += 1  # whoever types a whole name wants that
+        scores[np.searchsorted(rows, words.named)] += 1  # an exact name match ranks first
         ranks = np.full(len(rows), len(rows))
         ranks[np.searchsorted(rows, meaning.rows)] = np.arange(len(meaning.rows))
         order = np.lexsort((rows, ranks, -scores))
@@ -71,12 +71,12 @@ class Fusion:
 
 
 def fusion_of(asked: str | float) -> Fusion | None:
-    """What `--hybrid` asks for: "rrf" or a weight; None for "off" and for a weight of 0.
+    """Parse `--hybrid`: "rrf" or a weight; None for "off" and for weight 0.
 
     Raises
     ------
     InputError
-        For anything else, "auto" included, of which only an index knows what it is.
+        For anything else, including "auto", which only an index can resolve.
 
     >>> fusion_of("rrf"), fusion_of("0.3"), fusion_of("off")
     (Fusion(weight=None), Fusion(weight=0.3), None)
@@ -95,7 +95,7 @@ def fusion_of(asked: str | float) -> Fusion | None:
 
 
 def _spread(rows: Rows, found: Found, least: float) -> NDArray[np.float64]:
-    """Scores of rows (n,), sorted, from 0 for the least possible to 1 for the best found."""
+    """Scale scores of sorted rows (n,) from 0, the least possible, to 1, the best found."""
     out = np.zeros(len(rows))
     if len(found.rows) and (width := float(found.scores.max()) - least) > 0:
         out[np.searchsorted(rows, found.rows)] = (found.scores - least) / width

@@ -1,7 +1,7 @@
-"""Segment folder: the files of a words' index, made durably in one step and checked.
+"""Segment folder: the files of a lexical index, published atomically and checked.
 
-A folder never changes. Beside tantivy's segments lies their list with a checksum; tantivy, which
-wants to write locks and lists of its own, works in folders beside, which are removed.
+A folder is immutable: tantivy's segments and a checksummed list of them. Tantivy writes lock and
+list files of its own, so it works in temporary folders that link to the segments.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from slimdex.indexes.json_text import READABLE, parsed
 from ..atomic_files import sync
 
 LITTLE_BYTES = 1 << 20
-"""Left on a disk that is full."""
+"""Free bytes below which a disk counts as full."""
 MAGIC = 1337
-"""What every file of tantivy's ends with, after the length of its footer."""
+"""Last four bytes of tantivy's files, after the length of the footer."""
 LIST, THEIR_LIST = "segments.json", "meta.json"
-"""Our list of what belongs to an index, which holds tantivy's, and where tantivy looks for that."""
+"""Our checksummed list of segments, and the name under which tantivy expects its own."""
 REMOVALS = 10
-"""Attempts to remove a folder that someone may write into meanwhile."""
+"""Attempts to remove a folder while another thread may write to it."""
 ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
-"""Of the files that every segment has."""
+"""Endings of the files of each segment."""
 
 
 @contextmanager
 def short_lived_folder() -> Iterator[Path]:
-    """A folder for links, which tantivy needs until the files are mapped.
+    """Create a folder of links, which tantivy needs until it has mapped the files.
 
-    A thread that it has for a moment may put a lock there while the folder is removed.
+    A short-lived thread of tantivy may create a lock file there while the folder is removed.
     """
     folder = Path(mkdtemp(prefix="slimdex-words-"))
     try:
@@ -53,13 +53,13 @@ def short_lived_folder() -> Iterator[Path]:
 
 @contextmanager
 def work_folder(path: Path) -> Iterator[Path]:
-    """A folder to write in, gone at the end; should that fail, what was made by `path`, too."""
+    """Create a folder to write in and remove it at the end; on failure also remove `path`."""
     work = path.with_name(f"{path.name}.tmp")
-    for old in (work, path):  # of a process that was killed right here
+    for old in (work, path):  # left by a killed process
         shutil.rmtree(old, ignore_errors=True)
     work.mkdir()
     try:
-        with guarded(path, writing=True):
+        with tantivy_errors(path, writing=True):
             yield work
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
@@ -69,16 +69,16 @@ def work_folder(path: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
-    """Move an index from where tantivy wrote it to a folder of its own, durably.
+    """Move an index durably from the folder that tantivy wrote to its final folder.
 
     Parameters
     ----------
-    durable : names of files whose bytes are on disk already.
+    durable : names of files that are already synced to disk.
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
     for name in segment_files(parsed(theirs), work):
-        linked(path / name, work / name)
+        link_or_copy(path / name, work / name)
         if name not in durable:
             sync(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
@@ -87,31 +87,31 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     sync(path)
 
 
-def take(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:
-    """An index's files for tantivy, in another folder by links, and its list as it wants it."""
-    own_list = listed(path)
+def link_files(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:
+    """Link an index's files into another folder and write tantivy's list there."""
+    own_list = read_list(path)
     for name in segment_files(own_list, path):
         link(folder / name, path / name)
     (folder / THEIR_LIST).write_text(json.dumps(own_list))
 
 
-def linked(new: Path, old: Path) -> None:
-    """Another name for a file that never changes; where a disk has no such links, a copy."""
+def link_or_copy(new: Path, old: Path) -> None:
+    """Hard-link an immutable file, or copy it if the file system has no hard links."""
     try:
         os.link(old, new)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
             raise
         shutil.copyfile(old, new)
-        sync(new)  # of the other it was known
+        sync(new)  # a link's bytes are synced already
 
 
-def listed(path: Path) -> dict[str, Any]:
-    """What tantivy's list of an index says; raises `CorruptError` if it is damaged."""
+def read_list(path: Path) -> dict[str, Any]:
+    """Read tantivy's list of segments; raise `CorruptError` if it is damaged."""
     try:
         ours = parsed((path / LIST).read_text(), READABLE)
         if zlib.crc32(ours["list"].encode()) != ours["crc"]:
-            raise ValueError("another checksum")
+            raise ValueError("wrong checksum")
         own_list: dict[str, Any] = parsed(ours["list"], READABLE)
         if not all(isinstance(each["segment_id"], str) for each in own_list["segments"]):
             raise TypeError("expected segments with names")
@@ -121,7 +121,7 @@ def listed(path: Path) -> dict[str, Any]:
 
 
 def segment_files(own_list: dict[str, Any], path: Path) -> list[str]:
-    """Names of the files of an index; raises `CorruptError` if one is missing."""
+    """Names of the files of an index; raise `CorruptError` if one is missing."""
     stems = [segment["segment_id"].replace("-", "") for segment in own_list["segments"]]
     names = sorted(file.name for file in path.iterdir() if file.stem in stems)
     expected = {f"{stem}.{ending}" for stem in stems for ending in ENDINGS}
@@ -131,7 +131,7 @@ def segment_files(own_list: dict[str, Any], path: Path) -> list[str]:
 
 
 def file_faults(path: Path) -> Iterator[str]:
-    """Faults of a file: tantivy's have a checksum at their end."""
+    """Yield a file's faults, found by the checksum in tantivy's footer."""
     data = path.read_bytes()
     length, magic = (int.from_bytes(data[a:b], "little") for a, b in ((-8, -4), (-4, len(data))))
     body = data[: -8 - length] if magic == MAGIC and length <= len(data) - 8 else None
@@ -141,14 +141,14 @@ def file_faults(path: Path) -> Iterator[str]:
     except (ValueError, KeyError, TypeError):
         is_whole = False
     if not is_whole:
-        yield f"{path}: damaged: another checksum"
+        yield f"{path}: damaged: wrong checksum"
 
 
 @contextmanager
-def guarded(path: Path, *, writing: bool = False) -> Iterator[None]:
-    """What tantivy says of a folder that it can't read or write, in a line.
+def tantivy_errors(path: Path, *, writing: bool = False) -> Iterator[None]:
+    """Turn tantivy's errors about a folder into `OSError` or `CorruptError`.
 
-    Of damaged files it may even panic, which reaches Python as no `Exception`.
+    For damaged files it may panic, which Python sees as a `BaseException`.
     """
     try:
         yield
@@ -162,11 +162,11 @@ def guarded(path: Path, *, writing: bool = False) -> Iterator[None]:
         number = _NUMBER.search(reason)
         code = int(number[1]) if number else errno.EIO
         if writing and not number and shutil.disk_usage(path.parent).free < LITTLE_BYTES:
-            code = errno.ENOSPC  # of what its threads met it says no more
+            code = errno.ENOSPC  # tantivy does not say why its threads failed
         if number or writing:
             raise OSError(code, os.strerror(code), str(path)) from error
         raise CorruptError(f"{path}: damaged ({reason})") from error
 
 
 _NUMBER = re.compile(r"(?:os error|code:) (\d+)")
-"""How the system's refusals stand in what Rust says."""
+"""System error number in a Rust message."""

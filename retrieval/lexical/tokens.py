@@ -1,9 +1,8 @@
-"""Tokens: the words of a text, as BM25 counts them.
+"""Tokens of a text for BM25.
 
-Names and codes count whole and in their parts: of ``os.path.join()`` the words are ``os``,
-``path``, ``join`` and ``os.path.join``, so that whoever types the whole name finds it before all
-that share a part with it. Scripts without spaces are cut into pairs of characters, as Lucene's
-CJKAnalyzer does.
+Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``os``, ``path``,
+``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
+part. Scripts without spaces are split into character bigrams, as by Lucene's CJKAnalyzer.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 LONGEST, LONGEST_NAME = 80, 500
-"""Characters of a word, and of a name: what is longer is nothing that anybody types."""
+"""Longest word or name in characters; nobody types longer ones."""
 
 _RUN = re.compile(r"\S+")
 _PART = re.compile(r"[^\W_]+")
@@ -25,7 +24,7 @@ _CJK = re.compile(
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text or a query, in its order, in lower case.
+    """Words of a text or query, in order, in lower case.
 
     >>> words_of("Use os.path.join(), not libssl-dev!")
     ['use', 'os', 'path', 'join', 'os.path.join', 'not', 'libssl', 'dev', 'libssl-dev']
@@ -44,7 +43,7 @@ def words_of(text: str) -> list[str]:
 
 
 def names_of(id: str) -> list[str]:
-    """What a document is called: all of its id, and of a path its last part; a number is no name.
+    """Names of a document: its id, and the last part if that is a path; numbers are not names.
 
     >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10")
     (['docs/my usage.md', 'my usage.md'], ['os.path'], [])
@@ -55,7 +54,7 @@ def names_of(id: str) -> list[str]:
 
 
 def name_words(id: str) -> list[str]:
-    """Those names that are words, as they may stand in a sentence.
+    """Names of a document without spaces, which can occur as words in a sentence.
 
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev")
     ([], ['libssl-dev'])
@@ -64,8 +63,7 @@ def name_words(id: str) -> list[str]:
 
 
 def name_forms(query: str) -> list[str]:
-    """What a document may be called whose name is all of a query: as it is, or without what
-    surrounds it, as the parentheses of a function.
+    """Names that equal a query: the query itself, and without surrounding punctuation.
 
     >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
     (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])
@@ -76,12 +74,12 @@ def name_forms(query: str) -> list[str]:
 
 
 def _folded(text: str) -> str:
-    """A text in one form, without case; half characters, which are no Unicode, become "?"."""
+    """Normalise Unicode and case; lone surrogates become "?"."""
     return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).casefold()
 
 
 def _pairs(part: str) -> Iterator[str]:
-    """A run of letters; what is in a script without spaces by pairs of characters."""
+    """Yield a run of letters, or its character bigrams in scripts without spaces."""
     end = 0
     for found in _CJK.finditer(part):
         if between := part[end : found.start()]:

@@ -1,12 +1,12 @@
 """WordIndex: BM25 over the words of rows, in a folder of tantivy's segments.
 
-tantivy (Lucene's design, in Rust) adds to what is there, which bm25s can't: it computes all scores
-anew. A folder never changes: what comes after an addition is another folder, which shares the files
-that both have by hard links, so that a commit chooses one or the other: see `segment_folder`.
+Tantivy (Lucene's design, in Rust) supports appending; bm25s would recompute all scores. A folder is
+immutable: adding rows creates another folder that shares files by hard links, and a commit chooses
+one of them: see `segment_folder`.
 
-Rows are numbered as in the vectors' index. Words of deleted rows count in BM25's frequencies until
-`compact`, as they do in Lucene. Scores are BM25's with k1 = 1.2 and b = 0.75 (Robertson and
-Zaragoza 2009), lengths in one byte.
+Rows have the numbers of the vector index. As in Lucene, words of deleted rows count in BM25's
+frequencies until `compact`. BM25 has k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009), with
+lengths stored in one byte.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from slimdex.indexes.errors import CorruptError
 
 from .segment_folder import (
     file_faults,
-    guarded,
-    linked,
-    listed,
+    link_files,
+    link_or_copy,
     publish,
+    read_list,
     segment_files,
     short_lived_folder,
-    take,
+    tantivy_errors,
     work_folder,
 )
 from .tokens import name_forms, name_words, names_of, words_of
 
 HEAP_BYTES = 50_000_000
-"""What a writer may hold before it writes a segment."""
+"""Memory of a writer before it writes a segment."""
 AMONG = 4096
-"""Rows that a search among given ones names one by one; of more it takes what it finds."""
+"""Largest row filter passed to tantivy; results are filtered afterwards for more rows."""
 MOST_WORDS = 1024
-"""Of a query: tantivy refuses none, and goes through each."""
+"""Words used of a query; tantivy has no limit of its own."""
 MANUAL = "manual"
-"""A reader that no thread of tantivy's keeps up to date."""
+"""Reload policy without a background thread."""
 ROW, NAME, WORDS = "row", "name", "words"
 NAMED = 10.0
-"""How many times the name counts, if it is all of the query: no other words come to so much."""
+"""Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
-"""Rows of one name that are known to have it: tantivy takes memory for as many as may be found."""
+"""Most rows found by an exact name; tantivy allocates memory for that many."""
 
 
 class Found(NamedTuple):
-    """Rows (n,), best first, and their scores (n,).
+    """Search results: rows (n,), best first, and their scores (n,).
 
     Attributes
     ----------
-    named : (m,), those of the rows whose name is all of the query.
+    named : (m,), the rows whose name equals the query.
     """
 
     scores: NDArray[np.float32]
@@ -64,9 +64,9 @@ class Found(NamedTuple):
 
 
 class WordIndex:
-    """The words of rows, in a folder that stays as it is.
+    """BM25 index of rows, in an immutable folder.
 
-    Its files are mapped: it can be asked when they are gone from the folder.
+    Its files are memory-mapped: it stays usable when they are deleted.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class WordIndex:
 
     @classmethod
     def create(cls, path: Path, documents: Iterable[tuple[str, str]] = ()) -> WordIndex:
-        """One of some rows' ids ("" for none) and texts, in a folder that is not there yet.
+        """Index rows' ids ("" for none) and texts in a new folder.
 
-        It is durable when this returns, but for the folder's own name.
+        The files are durable when this returns; the caller syncs the parent folder.
 
         Raises
         ------
         OSError
-            If it can't be written; then nothing is left of it.
+            If it can't be written; partial files are removed.
         """
         tantivy = _tantivy()
         schema = (
@@ -111,26 +111,26 @@ class WordIndex:
 
     @classmethod
     def open(cls, path: Path) -> WordIndex:
-        """One that is there; raises `CorruptError` if it can't be read."""
+        """Open an existing index; raise `CorruptError` if it can't be read."""
         tantivy = _tantivy()
-        with short_lived_folder() as links, guarded(path):
-            take(path.absolute(), links, Path.symlink_to)
+        with short_lived_folder() as links, tantivy_errors(path):
+            link_files(path.absolute(), links, Path.symlink_to)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
-            tantivy.Query.term_query(index.schema, ROW, 0)  # a foreign one has no such field
+            tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
             for field in (NAME, WORDS):
                 tantivy.Query.term_query(index.schema, field, "")
             return cls(path, index)
 
     def __len__(self) -> int:
-        """Rows, those of deleted documents included."""
+        """Number of rows, including deleted ones."""
         return int(self._searcher.num_docs)
 
     def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
-        """Another one, with more rows after those that there are; as `create`."""
+        """Create an index in a new folder with further rows; see `create`."""
         tantivy = _tantivy()
         with work_folder(path) as work:
-            take(self.path, work, linked)
+            link_files(self.path, work, link_or_copy)
             there = {file.name for file in work.iterdir()}
             _write(tantivy.Index.open(str(work)), documents, len(self))
             publish(work, path, there)
@@ -143,12 +143,12 @@ class WordIndex:
         rows: Rows | None = None,
         hidden: Rows | None = None,
     ) -> Found:
-        """The k rows that have most of a query's words, by BM25.
+        """Return the k best rows for a query by BM25.
 
         Parameters
         ----------
-        rows : sorted; the search is among these.
-        hidden : sorted; these are not found.
+        rows : sorted; restricts the search.
+        hidden : sorted; never returned.
         """
         words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
@@ -169,34 +169,34 @@ class WordIndex:
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:
-        """What is wrong with it, a line for each fault; every byte is read.
+        """List faults, one per line, reading every byte.
 
         Parameters
         ----------
-        rows : there ought to be so many.
+        rows : expected number of rows.
         """
         found = list[str]()
-        for name in segment_files(listed(self.path), self.path):
+        for name in segment_files(read_list(self.path), self.path):
             found += file_faults(self.path / name)
         return found or self.count_faults(rows) or self._row_faults()
 
     def count_faults(self, rows: int) -> list[str]:
-        """A line if it has not the words of so many rows."""
+        """List a fault if the number of rows is not as expected."""
         there = len(self)
         return [] if there == rows else [f"{self.path}: words of {there} rows; expected {rows}"]
 
     def _row_faults(self) -> list[str]:
-        """A line unless each row is there once: a stranger's index may say anything."""
+        """List a fault unless each row occurs once; an untrusted index may hold anything."""
         every = _tantivy().Query.all_query()
         try:
             found = self._asked(every, max(len(self), 1)).rows
         except CorruptError as error:
             return [str(error)]
         is_each = np.array_equal(np.sort(found), np.arange(len(self)))
-        return [] if is_each else [f"{self.path}: damaged: rows that are there twice"]
+        return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
-        """Queries for what has all of a text as its name."""
+        """Queries for rows whose name equals a text."""
         terms = _tantivy().Query.term_query
         return [terms(self._index.schema, NAME, form, "basic") for form in name_forms(text)]
 
@@ -218,19 +218,19 @@ class WordIndex:
         )
 
     def _asked(self, query: Any, k: int) -> Found:
-        with guarded(self.path):
+        with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
         if any(row is None or row >= len(self) for row in rows):
-            raise CorruptError(f"{self.path}: damaged: words of a row that is not there")
+            raise CorruptError(f"{self.path}: damaged: words of a missing row")
         scores = np.array([score for score, _ in hits], dtype=np.float32)
         found = np.array(rows, dtype=np.int64)
-        order = np.lexsort((found, -scores))  # equal scores by their rows, however segments lie
+        order = np.lexsort((found, -scores))  # ties by row, independent of segments
         return Found(scores[order], found[order])
 
 
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
-    """Add ids and texts as rows first, first + 1, ...; tantivy's threads end with it."""
+    """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.config_reader(MANUAL)
     writer = index.writer(HEAP_BYTES, 1)
     try:
@@ -243,12 +243,12 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
             writer.add_document(document)
         writer.commit()
     finally:
-        with suppress(ValueError):  # of a writer that failed, which was said before
+        with suppress(ValueError):  # the writer failed, which was raised above
             writer.wait_merging_threads()
 
 
 def _tantivy() -> Any:
-    """The library, loaded when words are; its stubs lack some of what it has."""
+    """Import the library on first use, untyped: its stubs are incomplete."""
     import tantivy
 
     return tantivy

@@ -1,8 +1,7 @@
-"""Document search: the nearest rows as the nearest documents, each with its best passage.
+"""Document search: the nearest documents, each with its best passage.
 
-A search gives rows, and the nearest may all be of one document. So more are asked for, and more
-again, until there are as many documents as were wanted or no row is left. As many rows are
-rescored as are asked for, at least.
+The nearest rows may all belong to one document. So the search is repeated for more rows until it
+has found enough documents or no rows are left. At least as many rows are rescored as requested.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from ..documents import Document, Hit
 from ..passages import headings_of, part_at
 
 FIRST, MORE = 4, 4
-"""Rows that are asked for at first, for each document; and so many times as many each time after
-that."""
+"""Rows requested per document at first, and the factor of each repetition."""
 Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
 """Queries (q, d) and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
 
@@ -34,9 +32,9 @@ def nearest_documents(
 
     Parameters
     ----------
-    rows : which rows are of which document.
-    total : how many rows there are; k is cut to that.
-    least : rows to ask for at first, if `FIRST` times k is less: so many are rescored anyway.
+    rows : the documents of rows.
+    total : number of rows, an upper limit of k.
+    least : rows to request at first, if more than `FIRST` times k: as many are rescored anyway.
     """
     if rows.is_one_each:
         return search(queries, k)
@@ -49,14 +47,14 @@ def nearest_documents(
         is_best = best_of_documents(rows.documents(found))
         best[left], out[left] = compacted(scores, found, is_best, k)
         if found.shape[1] < ask or ask >= total:
-            break  # no row is left
+            break  # no rows are left
         left = left[(is_best.sum(axis=1) < k) & (found[:, -1] >= 0)]
         ask *= MORE
     return best, out
 
 
 def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
-    """Which of the answers (q, n), best first, is the first of its document; -1 is none.
+    """Mark the first of each document among answers (q, n), best first; -1 is padding.
 
     >>> best_of_documents(np.array([[4, 7, 4, -1]])).tolist()
     [[True, True, False, False]]
@@ -69,12 +67,12 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
 
 
 def hit_of(document: Document, number: int, score: float) -> Hit:
-    """A document as it was found by one of its passages, counted from 0.
+    """The hit of a document found by one of its passages, counted from 0.
 
     Raises
     ------
     CorruptError
-        If it has no such passage.
+        If the passage does not exist.
     """
     passages = document.passages or [(0, len(document.text))]
     if number >= len(passages):

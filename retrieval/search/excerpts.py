@@ -1,4 +1,4 @@
-"""Excerpts: the part of a long text that is nearest in meaning to the query, to be shown."""
+"""Excerpts: the part of a long text closest in meaning to the query."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
-from ..encoders.transformer import DEFAULT_LENGTH
+from ..encoders.tokens import DEFAULT_LENGTH
 
 LENGTH = 160
-"""Characters of a text that are shown."""
+"""Characters of an excerpt."""
 PATIENCE = 0.5
-"""Seconds that may be spent on encoding parts of texts."""
+"""Time limit in seconds for encoding parts of texts."""
 CHARACTERS_PER_TOKEN = 4
-"""As a rule; what an encoder did not read of a text has no share in its place."""
+"""Typical value, to estimate how much of a text an encoder has read."""
 CUT = "…"
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
@@ -32,9 +32,9 @@ def nearest_passages(
     found: Sequence[Sequence[Hit]],
     patience: float = PATIENCE,
 ) -> list[list[str]]:
-    """For each hit of each query the part of its text that is nearest to the query.
+    """For each hit of each query, the part of its text closest to the query.
 
-    By meaning, as long as `patience` lasts; after so many seconds, by the query's words in it.
+    Parts are compared by meaning; once `patience` is over, by the query's words.
     """
     end = monotonic() + patience
     vectors = normalize_rows(encode_queries(encoder, queries))
@@ -62,12 +62,12 @@ def beginning(hit: Hit) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """A text with every white space as one blank."""
+    """Collapse all white space to single spaces."""
     return " ".join(text.split())
 
 
 def shortened(text: str, length: int = LENGTH) -> str:
-    """A text's beginning, with a mark if that is not all of it.
+    """Shorten a text, marking the omission.
 
     >>> shortened("abcdef", 4)
     'abc…'
@@ -76,7 +76,8 @@ def shortened(text: str, length: int = LENGTH) -> str:
 
 
 def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
-    """A text in parts of at most so many characters that end with a sentence, or else a word.
+    """Split a text into parts of at most `length` characters, at the end of a sentence or else a
+    word.
 
     >>> text = "It rained. The cat sat on the mat."
     >>> [text[part] for part in parts(text, 16)]
@@ -91,7 +92,7 @@ def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
 
 
 def _end(text: str, start: int, length: int) -> int:
-    """Where the part that begins there ends."""
+    """End of the part that begins at `start`."""
     if len(text) - start <= length:
         return len(text)
     part = text[start : start + length + 1]
@@ -103,29 +104,29 @@ def _end(text: str, start: int, length: int) -> int:
 
 
 def _shared_letters(query: str, texts: Sequence[str]) -> Matrix:
-    """For each text (n,) the letters of the query's words that it has: long words say more."""
+    """For each text (n,), the number of letters in its words that the query shares."""
     words = set(_WORD.findall(query.lower()))
     shared = (words.intersection(_WORD.findall(text.lower())) for text in texts)
     return np.array([sum(map(len, found)) for found in shared], dtype=np.float32)
 
 
 def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:
-    """The parts of a text that the encoder has read, after the title; the first in any case."""
+    """Parts of a text that the encoder has read, after the title; at least the first."""
     tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
     read = CHARACTERS_PER_TOKEN * tokens - len(hit.title)
     return list(takewhile(lambda part: part.start < max(read, 1), parts(text)))
 
 
 def _shown(text: str, part: slice) -> str:
-    """A part with a mark at each end where something was left out."""
+    """Extract a part, marking omissions at its ends."""
     before, after = part.start > 0, part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
 
 
 def is_by_chance(score: float, chance: float | None, query: str, *texts: str) -> bool:
-    """Whether a hit is no nearer than the best of as many random documents.
+    """True if a hit is no closer than the best of as many random documents.
 
-    One that has the query word for word, as a name or in its text, was not found by chance.
+    A hit that contains the query verbatim, in its id, title or text, was not found by chance.
 
     Parameters
     ----------

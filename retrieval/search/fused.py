@@ -1,7 +1,6 @@
-"""Fused search: the nearest rows by dense and by lexical search, in one order.
+"""Fused search: one ranking from dense and lexical search.
 
-Rows that only lexical search has found are scored by their vectors, too, so that each has both
-scores.
+Rows found only by lexical search are scored by their vectors too, so that each has both scores.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .dense import DenseSearch
 from .document_search import Search
 
 WORDED = 200
-"""Rows that lexical search finds, if no more are asked for."""
+"""Smallest number of rows to find by lexical search."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class FusedSearch:
         return search
 
     def both(self, query: Matrix, text: str, k: int) -> tuple[Found, Found]:
-        """The rows that dense search and lexical search find for an encoded query (1, d)."""
+        """Rows found by dense and by lexical search for an encoded query (1, d)."""
         scores, rows = self.dense(query, max(k, self.dense.rescored))
         there = rows[0] >= 0
         with stage("words"):
@@ -50,7 +49,7 @@ class FusedSearch:
         return Found(scores[0][there], rows[0][there]), found
 
     def with_scores_of(self, rows: Rows, near: Found, query: Matrix) -> Found:
-        """What dense search has found, with the scores of some more rows (n,)."""
+        """Results of dense search, extended by the scores of more rows (n,)."""
         missing = without(np.sort(rows), np.sort(near.rows))
         if not len(missing):
             return near

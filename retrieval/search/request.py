@@ -18,9 +18,9 @@ from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from .reranking import CrossEncoder
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
-"""What a hit is."""
+"""Units of hits."""
 Hits = list[list[Hit]]
-"""Of each query, best first."""
+"""Hits of each query, best first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +76,14 @@ class SearchRequest:
         if not _is_whole(self.limit, least=1):
             raise InputError(f"limit={self.limit}; expected 1 or more")
         if self.candidates is not None and not _is_whole(self.candidates, least=0):
-            raise InputError(f"candidates={self.candidates}; expected 0 (the codes' order) or more")
+            raise InputError(
+                f"candidates={self.candidates}; expected 0 (rank by codes alone) or more"
+            )
         if self.per not in PER:
             raise InputError(f"per={self.per!r}; expected {' or '.join(PER)}")
         counts_words = self.hybrid not in (OFF, AUTO) and fusion_of(self.hybrid) is not None
         if counts_words and self.texts is None:
-            raise InputError(
-                f"hybrid={self.hybrid!r} with vectors; expected texts, which have words"
-            )
+            raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")
         if self.min_score is not None and not -1 <= self.min_score <= 1:  # also refuses NaN
             raise InputError(f"min_score={self.min_score:g}; expected a cosine, -1 to 1")
         if not _is_whole(self.rerank_depth, least=1):
@@ -116,65 +116,65 @@ class SearchRequest:
 
     @property
     def queries(self) -> Sequence[str] | Matrix:
-        """The texts, or else the vectors."""
+        """The texts, or the vectors if there are none."""
         return self.query_vectors if self.texts is None else self.texts
 
     @property
     def query_vectors(self) -> Matrix:
-        """The vectors of a request that is encoded."""
+        """The vectors of an encoded request."""
         assert self.vectors is not None
         return self.vectors
 
     @property
     def names(self) -> Sequence[str]:
-        """How answers name the queries: by their texts, or by the vectors' numbers."""
+        """Names of the queries in answers: their texts, or the vectors' numbers."""
         if self.texts is not None:
             return self.texts
         return [f"vector {i + 1}" for i in range(len(self))]
 
     @property
     def first_stage(self) -> Self:
-        """The search whose hits are reranked; itself, if none are."""
+        """The search whose hits are reranked; without reranking, the same request."""
         if self.rerank is None:
             return self
         return replace(self, limit=max(self.limit, self.rerank_depth), rerank=None)
 
     @property
     def manner(self) -> tuple[object, ...]:
-        """All but the queries: requests with the same can be joined."""
+        """Everything but the queries: requests with the same manner can be joined."""
         options = [getattr(self, field.name) for field in fields(self)]
         return (self.texts is None, *options[2:])
 
     def encoded(self, encoder: Callable[[], Encoder]) -> Self:
-        """The same request with vectors; the encoder is only called for if it has none."""
+        """Return the request with vectors; the encoder is called only if they are missing."""
         if self.vectors is not None or self.texts is None:
             return self
         return replace(self, vectors=encode_queries(encoder(), self.texts))
 
     def fusion(self, auto: str | None) -> Fusion | None:
-        """How lexical search counts; None if it does not.
+        """The fusion with lexical search; None without it.
 
         Parameters
         ----------
-        auto : the index's own choice, which `hybrid="auto"` stands for.
+        auto : the index's own choice for `hybrid="auto"`.
         """
         if self.hybrid != AUTO:
             return fusion_of(self.hybrid)
         return None if self.texts is None else fusion_of(auto or OFF)
 
     def has_chance_score(self, auto: str | None) -> bool:
-        """Whether scores compare with those of random documents: cosines at full dimension."""
+        """True if scores compare with those of random documents: cosines at full dimension."""
         return self.candidates != 0 and self.fusion(auto) is None
 
     def kept(self, found: Hits) -> Hits:
-        """The hits that score enough."""
+        """Remove hits below `min_score`."""
         least = self.min_score
         if least is None:
             return found
         return [[hit for hit in hits if hit.score >= least] for hits in found]
 
     def reranked(self, found: Hits) -> Hits:
-        """The hits of the first stage in their final order."""
+        """Rerank the hits of the first stage."""
         if self.rerank is None:
             return found
         ordered = Hits()
@@ -185,7 +185,7 @@ class SearchRequest:
 
 
 def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
-    """One request with the queries of several, which have vectors and the same `manner`."""
+    """Join requests with vectors and the same `manner` into one."""
     texts = [text for one in requests for text in one.texts or ()]
     vectors = np.concatenate([one.query_vectors for one in requests])
     return replace(requests[0], texts=texts or None, vectors=vectors)
@@ -196,5 +196,5 @@ def _is_whole(value: Any, *, least: int) -> bool:
 
 
 def shown(value: Any) -> str:
-    """The beginning of a value of the wrong type."""
+    """Shorten a value of the wrong type."""
     return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)

@@ -1,7 +1,7 @@
-"""Reranking: a cross-encoder reads query and document together and scores how well they fit.
+"""Reranking: a cross-encoder reads query and document together and scores their match.
 
-It is slower than anything else here, some milliseconds for each document, and is asked for the
-first hits of a search alone (Nogueira and Cho 2019, "Passage Re-ranking with BERT").
+It takes some milliseconds per document, so it is applied only to the first hits of a search
+(Nogueira and Cho 2019, "Passage Re-ranking with BERT").
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..documents import Hit, content
 from ..encoders.hub import find_model
 
 BATCH = 32
-"""Pairs that are read together."""
+"""Pairs per batch."""
 LONGEST = 512
-"""Tokens of a pair, if the model does not say that it reads fewer."""
+"""Tokens of a pair, if the model states no limit."""
 
 
 class CrossEncoder:
@@ -37,7 +37,7 @@ class CrossEncoder:
     Raises
     ------
     InputError
-        If there is none, or it has not one score: a classifier has several.
+        If there is no such model, or it does not have exactly one score, like a classifier.
     """
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
@@ -82,9 +82,10 @@ class CrossEncoder:
         self._length = min(int(self._tokenizer.model_max_length), int(limit), LONGEST)
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """How well each text (n,) answers a query; higher is better, on the model's own scale.
+        """Score how well each text (n,) answers a query; higher is better, on the model's own
+        scale.
 
-        What goes beyond the tokens that it reads is cut off of the text.
+        Texts are truncated to the tokens that the model reads.
         """
         import torch
 
@@ -105,7 +106,7 @@ class CrossEncoder:
         return out
 
     def reranked(self, query: str, hits: Sequence[Hit], limit: int | None = None) -> list[Hit]:
-        """Hits of a search in the model's order, best first, with its scores."""
+        """Sort hits by the model's scores, best first."""
         scores = self.scores(query, [content(hit.title, hit.text) for hit in hits])
         order = np.argsort(-scores, kind="stable")[:limit]
         return [replace(hits[i], score=float(scores[i])) for i in order.tolist()]

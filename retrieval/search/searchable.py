@@ -1,4 +1,4 @@
-"""Searchable: the calls of everything that can be searched; each makes one `SearchRequest`."""
+"""Searchable: methods of everything that can be searched; each creates one `SearchRequest`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .request import DOCUMENT, Hits, SearchRequest, shown
 
 
 class Searchable(ABC):
-    """Documents that can be searched by meaning."""
+    """Documents that can be searched semantically."""
 
     @abstractmethod
     def _found(self, request: SearchRequest) -> Hits:
-        """The hits of each query, whatever they score."""
+        """The hits of each query, regardless of `min_score`."""
 
     def search(
         self,
@@ -32,28 +32,26 @@ class Searchable(ABC):
         per: str = DOCUMENT,
         hybrid: str | float = OFF,
     ) -> list[Hit]:
-        """The documents nearest in meaning to a query, best first; fewer if there are no more.
+        """Search the documents closest in meaning to a query, best first.
 
-        Each comes once, with the passage of it that is nearest.
+        Each document occurs once, with its closest passage.
 
         Parameters
         ----------
-        query : a text, or a vector (dim,) that was encoded elsewhere.
-        limit : how many documents, 1 or more.
-        where : a DuckDB expression on the documents' columns; the search is among the documents
-            that it holds for, and exactly as if there were no others.
-        candidates : rescored, in place of what the index was built with; 0 takes the order of the
-            codes.
-        per : "document", or "passage": then `limit` passages, of which several may be of one.
-        hybrid : whether the query's words count beside its meaning, once there is a words' index
-            (`index_words`): "off"; a weight of the words, 0 to 1; "rrf", which fuses by ranks; or
-            "auto", as `tune` found by labels, if anything is better than "off". Scores are then
-            no cosines.
+        query : a text, or a vector (dim,) encoded elsewhere.
+        limit : number of documents, 1 or more.
+        where : a DuckDB expression on the documents' columns; the search is exact among those that
+            match.
+        candidates : rows to rescore, by default the index's setting; 0 ranks by codes alone.
+        per : "document", or "passage": `limit` passages, of which several may be of one document.
+        hybrid : lexical search beside semantic search, if the index has a lexical index
+            (`index_words`): "off"; its weight, 0 to 1; "rrf", fusion by ranks; or "auto", the best
+            according to `tune` with labels. Scores are then not cosines.
 
         Raises
         ------
         InputError
-            If the query is neither, there are no documents yet, or `where` is no such expression.
+            If the query has another type, there are no documents yet, or `where` is invalid.
         """
         if not isinstance(query, str) and getattr(query, "ndim", 0) != 1:
             raise InputError(f"query {shown(query)}; expected a text or a vector (dim,)")
@@ -70,11 +68,11 @@ class Searchable(ABC):
         per: str = DOCUMENT,
         hybrid: str | float = OFF,
     ) -> Hits:
-        """The hits of each of many queries, which are encoded and searched together.
+        """Search with many queries, which are encoded and searched together.
 
         Parameters
         ----------
-        queries : texts, or vectors (q, dim) that were encoded elsewhere; a str is one text.
+        queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
         limit, where, candidates, per, hybrid : as for `search`.
         """
         texts = None if isinstance(queries, np.ndarray) else queries

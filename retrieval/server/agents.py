@@ -1,4 +1,4 @@
-"""Agents: tools of the Model Context Protocol, with answers that are short and can be quoted."""
+"""Agents: tools of the Model Context Protocol with short, quotable answers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ from ..search.excerpts import is_by_chance, shortened
 from ..search.request import SearchRequest
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
-"""What does a command with the index of a name."""
+"""Runs a command on the index of a name."""
 QUOTED = 1200
-"""Characters of a passage that an answer has."""
+"""Characters of a passage in an answer."""
 READ = 8000
-"""Characters of a document that are read at a time."""
+"""Characters of a document returned per call."""
 MOST = 50
-"""Hits that a search may ask for."""
+"""Largest limit of a search."""
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
-IndexName = Annotated[str | None, Field(description="Which index; not needed where there is one.")]
+IndexName = Annotated[
+    str | None, Field(description="Name of the index; optional if there is only one.")
+]
 
 
 class Passage(BaseModel):
-    """A passage that was found."""
+    """A passage found by a search."""
 
-    id: str = Field(description="Of its document, for fetch.")
+    id: str = Field(description="Id of its document, for fetch.")
     title: str
     text: str
     score: float = Field(description="A cosine: higher is nearer.")
-    start: int = Field(description="Where it begins in the document, in characters.")
+    start: int = Field(description="Offset in the document, in characters.")
     page: int | None
     headings: list[str]
     metadata: dict[str, Any]
@@ -49,7 +51,7 @@ class Passages(BaseModel):
     """Passages, nearest first."""
 
     passages: list[Passage]
-    note: str = Field("", description="What to know of them.")
+    note: str = Field("", description="A remark on the passages.")
 
 
 class Text(BaseModel):
@@ -59,24 +61,24 @@ class Text(BaseModel):
     title: str
     text: str
     start: int
-    characters: int = Field(description="Of the whole document.")
+    characters: int = Field(description="Length of the whole document.")
     metadata: dict[str, Any]
 
 
 class About(BaseModel):
-    """What an index holds."""
+    """Facts about an index."""
 
     name: str
     documents: int
-    columns: list[dict[str, Any]] = Field(description="What `where` may name, with values.")
+    columns: list[dict[str, Any]] = Field(description="Columns that `where` may use, with values.")
     encoder: str
 
 
 def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
-    """A server with the tools search, fetch and info over indexes of these names."""
+    """Create a server with the tools search, fetch and info over indexes of these names."""
     server = MCPServer[Any](
         "slimdex",
-        instructions="Search documents by meaning: ask in whole phrases. `search` gives passages "
+        instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
         f"to quote, `fetch` the document around them. Indexes: {', '.join(names)}.",
         version=version("slimdex"),
         log_level="WARNING",
@@ -94,28 +96,28 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
 
     @server.tool(annotations=READS)
     async def search(
-        query: Annotated[str, Field(description="What is looked for, in words.")],
+        query: Annotated[str, Field(description="The search query, as a phrase or question.")],
         index: IndexName = None,
         limit: Annotated[int, Field(ge=1, le=MOST)] = 5,
         where: Annotated[
             str | None,
-            Field(description="A condition on the columns that `info` tells, as SQL has it."),
+            Field(description="A condition in SQL on the columns that `info` lists."),
         ] = None,
     ) -> Passages:
-        """Find the passages nearest in meaning to a query."""
+        """Find the passages closest in meaning to a query."""
         request = SearchRequest([query], limit=limit, where=where)
         found = await done(index, Search(request))
         hits, chance = found["hits"][0], found["chance_score"]
         texts = [hits[0][name] for name in ("id", "title", "text")] if hits else []
         is_chance = bool(hits) and is_by_chance(hits[0]["score"], chance, query, *texts)
-        note = "The best is no nearer than a random document would be." if is_chance else ""
+        note = "The best passage is no closer than a random document." if is_chance else ""
         return Passages(passages=[_passage(hit) for hit in hits], note=note)
 
     @server.tool(annotations=READS)
     async def fetch(
-        id: Annotated[str | int, Field(description="Of a document that was found.")],
+        id: Annotated[str | int, Field(description="Id of a document, from a search.")],
         index: IndexName = None,
-        start: Annotated[int, Field(ge=0, description="The first character to read.")] = 0,
+        start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
         found = await done(index, Fetch(str(id)))
@@ -130,7 +132,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
 
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
-        """What an index holds: how many documents, and which columns conditions may name."""
+        """Describe an index: number of documents, and columns that conditions may use."""
         facts, columns = await done(index, Info()), await done(index, Columns())
         return About(
             name=facts["index"],
@@ -143,9 +145,9 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
 
 
 def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
-    """Routes of its tools at /mcp, for an application that looks at hosts and tokens itself.
+    """Routes of the tools at /mcp; the application must check hosts and tokens.
 
-    Its `session_manager` has to run beside them.
+    The server's `session_manager` has to run meanwhile.
     """
     own = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
@@ -153,7 +155,7 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     )
     for route in app.routes:
         assert isinstance(route, Route)
-        route.methods = {"POST"}  # GET's stream has nothing to say here, and would never end
+        route.methods = {"POST"}  # GET's stream would be empty and never end
     return app.routes
 
 

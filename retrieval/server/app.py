@@ -1,4 +1,4 @@
-"""The application: routes, errors as one line of JSON, and the life of what is served."""
+"""The application: routes, errors as one line of JSON, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "
 
 
 def application(service: Service) -> FastAPI:
-    """What answers requests, without the gate in front of it."""
+    """Create the application, without the gate in front of it."""
     app = FastAPI(
         title="slimdex",
         version=version("slimdex"),
@@ -54,7 +54,7 @@ async def _failed(request: Request, error: Exception) -> JSONResponse:
 
 
 def _answer(request: Request, status: int, line: str) -> JSONResponse:
-    """One line; OpenAI's clients look for it one step deeper."""
+    """Answer with one line, nested for OpenAI's clients."""
     told: object = line
     if request.url.path.startswith("/v1/"):
         told = {"message": line, "type": "invalid_request_error", "code": None, "param": None}

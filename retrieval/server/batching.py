@@ -1,7 +1,7 @@
-"""Batching: what is asked at about the same time is done together, in a thread of its own.
+"""Batching: concurrent requests are processed together, in a thread of their own.
 
-Nobody waits for company: what comes while the thread is busy is the next batch, so that batches
-grow with the load and one caller alone is answered at once.
+Requests are never delayed to wait for others: those that arrive while the thread is busy form the
+next batch, so batches grow with the load and a single caller is answered at once.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class _Waiting(Generic[Asked, Answer]):
 
 
 class Batcher(Generic[Asked, Answer]):
-    """Runs what callers ask for in batches, one batch at a time.
+    """Runs requests in batches, one batch at a time.
 
     Parameters
     ----------
-    run : what is asked -> the answers, in the same order. Where it raises, each is run alone, and
-        only who asked for what is wrong gets the error.
-    most : in one batch; an item that is larger than that is a batch by itself.
-    waiting : that may wait; beyond that `ask` refuses.
-    seen : is called with the size of each batch.
+    run : requests -> answers, in the same order. If it raises, each request is run alone, so that
+        only the faulty ones fail.
+    most : maximum size of a batch; a larger item is a batch by itself.
+    waiting : maximum size of the queue; `ask` refuses more.
+    seen : called with the size of each batch.
     """
 
     def __init__(
@@ -55,19 +55,19 @@ class Batcher(Generic[Asked, Answer]):
         self.size = 0
 
     async def ask(self, asked: Asked, size: int = 1) -> Answer:
-        """The answer, once its batch has been run; if the caller is cancelled it is not run.
+        """Return the answer once its batch has run; skip it if the caller is cancelled.
 
         Parameters
         ----------
-        size : how much of a batch it is.
+        size : its share of a batch.
 
         Raises
         ------
         LimitError
-            503, if too much is waiting.
+            503, if the queue is full.
         """
         if self.size and self.size + size > self._limit:
-            raise LimitError(503, f"{self.size:,} queries are waiting; expected to be asked later")
+            raise LimitError(503, f"{self.size:,} queries are waiting; try again later")
         own = _Waiting(asked, size, asyncio.get_running_loop().create_future())
         self._waiting.append(own)
         self.size += size
@@ -80,14 +80,14 @@ class Batcher(Generic[Asked, Answer]):
             self.size -= size
 
     async def close(self) -> None:
-        """Finish what was begun; what still waits is run, too."""
+        """Finish all requests, including waiting ones."""
         while self._worker is not None:
             with suppress(asyncio.CancelledError):
                 await self._worker
         self._thread.shutdown()
 
     async def _work(self) -> None:
-        """Batch after batch, until nothing waits."""
+        """Run batches until the queue is empty."""
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
@@ -95,11 +95,11 @@ class Batcher(Generic[Asked, Answer]):
                 try:
                     self._seen(sum(one.size for one in batch))
                     answers += await loop.run_in_executor(self._thread, self._answers, asked)
-                except Exception as error:  # as where no thread can be started: nobody waits on
+                except Exception as error:  # e.g. if no thread can be started: fail all
                     answers += [error] * len(batch)
                 for one, answer in zip(batch, answers, strict=True):
                     if one.answer.done():
-                        continue  # who asked has gone
+                        continue  # the caller has gone
                     if isinstance(answer, BaseException):
                         one.answer.set_exception(answer)
                     else:

@@ -1,4 +1,4 @@
-"""Bodies: what requests and answers look like, for people, programs and the OpenAPI page."""
+"""Bodies of requests and answers, also for the OpenAPI page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 
 class Body(BaseModel):
-    """A request's body: a name that is none of its fields is refused."""
+    """A request's body; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def _unicode(text: str) -> str:
-    """The text; JSON can write halves of characters (``\\ud800``) that no text has."""
+    """Validate a text; JSON can contain lone surrogates (``\\ud800``), which are invalid."""
     if not text.isascii():
         try:
             text.encode()
@@ -26,40 +26,42 @@ def _unicode(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_unicode)]
-"""A text that can be written as UTF-8."""
+"""Text that can be encoded as UTF-8."""
 Vector = Annotated[list[float], Field(min_length=1)]
 
 
 class SearchBody(Body):
-    """One query or several, as text or as vectors; exactly one of the first four."""
+    """One or several queries, as text or vectors; exactly one of the first four fields."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
     )
-    query: Text | None = Field(None, description="What is looked for, in words.")
-    queries: list[Text] | None = Field(None, min_length=1, description="Several, in one answer.")
-    vector: Vector | None = Field(None, description="In place of a text, encoded elsewhere.")
+    query: Text | None = Field(None, description="The search query.")
+    queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
+    vector: Vector | None = Field(None, description="A query encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
-    limit: int = Field(10, ge=1, description="Documents for each query.")
+    limit: int = Field(10, ge=1, description="Hits per query.")
     where: Text | dict[str, Any] | None = Field(
-        None, description="A condition on the documents' columns: SQL, or a filter as OpenAI's."
+        None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
     )
     per: Literal["document", "passage"] = Field(
-        "document", description="One hit for each document, or for each passage."
+        "document", description="One hit per document or per passage."
     )
     candidates: int | None = Field(
-        None, ge=0, description="Rescored, in place of the index's own; 0: the codes' order."
+        None,
+        ge=0,
+        description="Rows to rescore, by default the index's setting; 0: rank by codes alone.",
     )
     hybrid: Literal["off", "auto", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
         "off",
-        description="Whether the words of texts count beside meaning: by a weight, by ranks, or as "
-        "`slimdex tune` found to help. Needs a words' index.",
+        description="Lexical search beside semantic search: fused by a weight, by ranks, or as "
+        "`slimdex tune` found to help. Requires a lexical index.",
     )
-    min_score: float | None = Field(None, ge=-1, le=1, description="Hits below it are left out.")
+    min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
 
 
 class HitBody(BaseModel):
-    """A document found, by its best passage."""
+    """A document found, with its best passage."""
 
     id: str
     score: float
@@ -82,21 +84,20 @@ class AnswerBody(BaseModel):
 
 
 class FoundBody(BaseModel):
-    """The answers to all queries, and what they cost."""
+    """Answers to all queries, and their times."""
 
     queries: list[AnswerBody]
     chance_score: float | None = Field(
-        description="What the best of as many random documents scores: a hit below says nothing, "
-        "unless it has the query word for word."
+        description="Best score of as many random documents: a lower score is meaningless, "
+        "unless it contains the query verbatim.",
     )
     milliseconds: dict[str, float] = Field(
-        description="Of the batch that the query was in: "
-        "encode, filter, scan, rescore, fetch; and wait."
+        description="Times of the query's batch: encode, filter, scan, rescore, fetch; and wait."
     )
 
 
 class DocumentBody(BaseModel):
-    """A document; other names than these are its metadata."""
+    """A document; other fields are metadata."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -107,7 +108,7 @@ class DocumentBody(BaseModel):
 
 
 class DeleteBody(Body):
-    """Documents by their ids, or by a condition: one of the two."""
+    """Documents by ids or by a condition, but not both."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
     ids: list[Text | int] | None = Field(None, min_length=1)
@@ -115,7 +116,7 @@ class DeleteBody(Body):
 
 
 class ReduceBody(Body):
-    """Settings that are to change; the others stay."""
+    """Settings to change; the others stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"gamma": 0.5}]})
     k: int | None = Field(None, ge=1)
@@ -127,7 +128,7 @@ class ReduceBody(Body):
 
 
 class SyncBody(Body):
-    """Sources to be in step with, as `slimdex sync` has them."""
+    """Sources to synchronise with, as for `slimdex sync`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
     sources: list[Text] = Field(min_length=1)

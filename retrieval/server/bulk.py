@@ -1,6 +1,6 @@
-"""Bulk: documents as lines of JSON that come as fast as they are made durable, and no faster.
+"""Bulk upload: documents as lines of JSON, read no faster than they are committed.
 
-While some are committed, no more is read: the connection fills up, and the caller waits.
+During a commit no more is read: the connection's buffer fills up, and the caller waits.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .limits import LimitError, Limits
 from .served_index import ServedIndex
 
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
-"""Types of bodies that are read line by line, with a limit on each line."""
+"""Content types that are read line by line, with a limit per line."""
 Line = tuple[int, bytes]
-"""A line's number, from 1 on, and what stands in it."""
+"""A line's number, from 1, and its bytes."""
 
 
 @dataclass(frozen=True)
 class Durable:
-    """What is committed of a stream so far.
+    """Committed part of a stream.
 
     Attributes
     ----------
-    lines : read, empty ones included.
+    lines : lines read, including empty ones.
     """
 
     lines: int = 0
@@ -42,7 +42,7 @@ class Durable:
     encoded: int = 0
 
     def and_then(self, added: Added, lines: int) -> Durable:
-        """With one more commit, which ends at a line."""
+        """Add a commit that ends at line `lines`."""
         return Durable(
             lines,
             self.documents + added.documents,
@@ -53,12 +53,12 @@ class Durable:
 
 
 async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[Durable]:
-    """What is durable after each commit of a body's lines.
+    """Yield the committed part after each commit.
 
     Raises
     ------
     InputError
-        For a line that is no document, with its number. What was told before stays.
+        For an invalid document, with its line number. Earlier commits remain.
     LimitError
         For a line that is too long.
     """
@@ -72,12 +72,12 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
 
 
 async def commit(index: ServedIndex, body: Any) -> Durable:
-    """One commit of the documents that are a JSON value: an object, or a list of them.
+    """Commit the documents of a JSON value, an object or a list of them.
 
     Raises
     ------
     InputError
-        For what is no document, with its number.
+        For an invalid document, with its number.
     """
     documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
     if not documents:
@@ -87,7 +87,7 @@ async def commit(index: ServedIndex, body: Any) -> Durable:
 
 
 def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
-    """Documents, the last of each id, as if one came after the other."""
+    """Documents, only the last of each id, as if added one after the other."""
     documents = {}
     for number, value in found:
         if not isinstance(value, dict) or "id" not in value or "text" not in value:
@@ -116,7 +116,7 @@ def _add(collection: Collection, lines: Sequence[Line]) -> Added:
 
 
 async def _parts(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[list[Line]]:
-    """Lines that are not empty, as many as are committed together."""
+    """Yield nonempty lines, in batches to be committed together."""
     part, size = list[Line](), 0
     async for number, line in _lines(body, limits):
         if line.strip():
@@ -146,7 +146,7 @@ async def _lines(body: AsyncIterator[bytes], limits: Limits) -> AsyncIterator[Li
 
 
 def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
-    """Raise `LimitError` for a line that is too long, or that comes too slowly."""
+    """Raise `LimitError` for a line that is too long or too slow."""
     if size > limits.line:
         raise LimitError(413, f"line {number:,}: {size:,} bytes; expected {limits.line:,} or fewer")
     if seconds > limits.idle:

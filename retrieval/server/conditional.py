@@ -1,7 +1,7 @@
-"""Conditional: threads for searches with a condition, which may take any time.
+"""Threads for searches with a condition, which may take long.
 
-A condition first gets a short time in one of a few threads. If that is not enough, it is looked
-for again in one of the threads for slow ones, so that quick ones wait only for each other.
+A condition first gets a short time in one of a few threads. If that is not enough, it restarts in
+one of the threads for slow conditions, so that fast ones wait only for each other.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ..catalog.where.condition import SlowConditionError, within
 
 T = TypeVar("T")
 QUICK, SLOW = 4, 2
-"""Threads, of all indexes of a service together."""
+"""Numbers of threads, shared by all indexes of a service."""
 QUICK_S = 1.0
 """Seconds after which a condition is slow."""
 GRACE_S = 0.1
-"""Seconds after its caller was told that it took too long, until it is interrupted."""
+"""Seconds between the answer to the caller, that the time is over, and the interruption."""
 
 
 class Conditional:
-    """Runs what has a condition, in threads."""
+    """Runs searches with a condition in threads."""
 
     def __init__(self) -> None:
         self._quick = ThreadPoolExecutor(QUICK, thread_name_prefix="conditions")
         self._slow = ThreadPoolExecutor(SLOW, thread_name_prefix="slow-conditions")
 
     async def run(self, work: Callable[[], T], seconds: float) -> T:
-        """Return what the work gives, which may run twice; interrupt it after some seconds.
+        """Return the result of the work, which may run twice; interrupt it after some seconds.
 
         Raises
         ------

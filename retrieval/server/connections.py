@@ -1,7 +1,7 @@
-"""Connections: closed when a caller is silent, or sends on after the answer.
+"""Connections, closed if a caller is silent or keeps sending after the answer.
 
-Without this, a caller who sends nothing, or one header a minute, holds one of the service's
-connections for good, and the rest of a refused body is read for as long as it comes.
+Otherwise a caller who sends nothing, or one header a minute, would hold a connection forever, and
+the rest of a refused body would be read for as long as it arrives.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_S = 30.0
 """Seconds for the head of a request, from the connection or from its first byte."""
 REST_S = 5.0
-"""Seconds for the rest of a body whose request is answered already: a caller who sends it whole
-before reading still gets the answer, which a connection that is closed at once may lose."""
+"""Seconds for the rest of a body after the answer: a caller who sends all of it before reading
+would lose the answer if the connection were closed at once."""
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it, with a time limit on what comes beside bodies."""
+    """uvicorn's HTTP/1.1 with time limits outside of bodies."""
 
     _timer: TimerHandle | None = None
 
@@ -39,7 +39,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Leave the time of the body to the service."""
+        """Leave time limits of the body to the service."""
         self._expect_within(None)
         super().on_headers_complete()
 

@@ -1,4 +1,4 @@
-"""Failures: the status and the one line that an error is answered with."""
+"""Failures: HTTP status and message of an error."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def told_of(error: Exception, service: Service) -> tuple[int, str]:
-    """An HTTP status, and a line that names no file of the server's.
+    """HTTP status, and one line without paths of the server.
 
-    What its caller can't mend is written to the log, a fault of ours with its traceback.
+    Errors that the caller can't fix are logged, internal errors with their traceback.
     """
     status, line = _told(error)
     if status >= 500 and not isinstance(error, LimitError):
@@ -31,7 +31,7 @@ def told_of(error: Exception, service: Service) -> tuple[int, str]:
 
 
 def headers_of(status: int) -> dict[str, str]:
-    """What goes with a status."""
+    """Extra headers of a status."""
     return {"Retry-After": "1"} if status == 503 else {}
 
 
@@ -39,12 +39,12 @@ def _told(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
-        case ClientDisconnect():  # nobody's fault, and nobody reads it
+        case ClientDisconnect():  # nobody reads the answer
             return 400, "the connection ended before the body did"
         case LimitError():
             return error.status, str(error)
         case UnreadableError():
-            return 503, "the index can't be read at the moment; expected to be asked later"
+            return 503, "the index can't be read at the moment; try again later"
         case InUseError():
             return 503, str(error)
         case InputError():
@@ -55,11 +55,11 @@ def _told(error: Exception) -> tuple[int, str]:
             return 507, "the server's disk is full; nothing of this was kept"
         case OSError() if error.errno == errno.EFBIG:
             return 507, "the index's files may not grow (File too large); nothing of this was kept"
-    return 500, "an error of the server's own; its log says more"
+    return 500, "internal error; see the server's log"
 
 
 def first_line(errors: list[Any]) -> str:
-    """What pydantic finds wrong with a request, its first fault as one line.
+    """Format the first of pydantic's errors about a request as one line.
 
     >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x",
     ...     "type": "int_type"}])

@@ -1,6 +1,6 @@
-"""Gate: what every request passes: its host, its origin, its token, its size, its clock.
+"""Gate: checks of every request's host, origin, token, size and duration.
 
-It stands in front of the application and reads no more than the head of a request.
+It runs before the application and reads only the head of a request.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from .metrics import Metrics
 from .tokens import Right, Tokens
 
 RIGHT = "slimdex_right"
-"""Where a request's scope says what its caller may do."""
+"""Key of a request's scope: rights of its caller."""
 READING = "slimdex_reading"
-"""Where a request's scope says how much of its body is in memory."""
+"""Key of a request's scope: size of its body in memory."""
 OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 BELOW = ("/page/", "/docs/")
-"""Paths, and beginnings of paths, that tell nothing of what is served, and take no token."""
+"""Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 UNKNOWN = "unknown"
-"""What metrics call a path that is no route's, and a method that is none: callers may make up any
-number of them."""
+"""Label in metrics of unknown paths and methods, of which callers may invent any number."""
 
 
 class Refusal(Exception):
-    """A request that is answered here."""
+    """A request to be answered by the gate."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -43,12 +42,12 @@ class Refusal(Exception):
 
 @dataclass
 class _Reading:
-    """How many bytes of a request's body are in memory, until it is answered.
+    """Bytes of a request's body in memory, until it is answered.
 
     Attributes
     ----------
-    is_bounded : False once the route reads line by line, with limits on each line.
-    is_whole : whether all of it has come.
+    is_bounded : False once the route reads line by line, with limits per line.
+    is_whole : True once all of it has arrived.
     """
 
     held: int = 0
@@ -57,11 +56,11 @@ class _Reading:
 
 
 class Gate:
-    """Lets a request through to the application, or answers it.
+    """Passes a request to the application, or answers it.
 
     Parameters
     ----------
-    tokens : None where every caller may do all but have files read.
+    tokens : None if every caller may do everything except reading files.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Gate:
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
 
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
-        """What the caller may do; raises `Refusal` if that is nothing here."""
+        """Return the caller's rights; raise `Refusal` if there are none."""
         host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
         if not self._hosts.knows(host):
             raise Refusal(
@@ -126,7 +125,7 @@ class Gate:
         return right
 
     def _cross(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """What a browser has to be told before it gives an answer to a page of another origin."""
+        """Headers that let a browser pass the answer to a page of another origin."""
         origin = headers.get(b"origin", b"")
         if not origin or not self._hosts.names_page(origin.decode("latin-1")):
             return []
@@ -140,9 +139,9 @@ class Gate:
     def _bounded(
         self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
     ) -> Receive:
-        """Return the callable that the application reads the body by, with its limits.
+        """Return the callable by which the application reads the body, with its limits.
 
-        Nothing is refused before the route reads: only the route can say that it streams.
+        Nothing is refused before the route reads, since only the route knows whether it streams.
         """
         most, said = self._limits.body, headers.get(b"content-length", b"0")
         idle, start = self._limits.idle, perf_counter()
@@ -152,7 +151,7 @@ class Gate:
                 raise HTTPException(
                     413, f"a body of {int(said):,} bytes; expected {most:,} or fewer"
                 )
-            if reading.is_whole:  # then what is awaited is that the caller goes
+            if reading.is_whole:  # the application waits for the caller to disconnect
                 return await receive()
             left = start + idle - perf_counter() if reading.is_bounded else idle
             try:
@@ -173,23 +172,21 @@ class Gate:
         if reading.held > self._limits.body:
             raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
         if self._held > self._limits.bodies:
-            raise HTTPException(
-                503, f"{self._held:,} bytes of requests wait; expected to be asked later"
-            )
+            raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
 
 
 def reads_by_line(request: Request) -> None:
-    """Lift the limits on the size of a request's body: its route holds one part at a time."""
+    """Lift the limit on the size of a request's body, for a route that reads it in parts."""
     request.scope[READING].is_bounded = False
 
 
 def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
-    """A dependency of routes: callers need a right.
+    """Create a dependency of routes that requires a right.
 
     Raises
     ------
     HTTPException
-        403 where they have less.
+        403 if the caller lacks it.
     """
 
     async def check(request: Request) -> None:

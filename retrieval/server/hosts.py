@@ -1,8 +1,8 @@
-"""Hosts: which names a service may be called by, and which pages may call it.
+"""Hosts: names by which the service may be called, and pages that may call it.
 
-A page of another site can have its own name point here (DNS rebinding), and its browser then
-takes this service for that site's. The name stands in the Host header: whoever is called by an
-address, or by a name that is its own, was meant.
+A page of another site can make its own name resolve to this machine (DNS rebinding); its browser
+then treats this service as part of that site. The Host header has the name: requests to an address
+or to one of the service's names are legitimate.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names and the pages that are known.
+    """Known names and pages.
 
     Attributes
     ----------
-    names : by which it may be called, beside addresses and localhost.
-    pages : origins of pages of others that may call it, as "https://example.org"; "*" for any.
+    names : names of the service, besides addresses and localhost.
+    pages : origins of other sites' pages that may call it, as "https://example.org"; "*" for any.
     """
 
     names: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Hosts:
                 raise InputError(f"page {page!r}; expected an origin as https://example.org, or *")
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header names this service.
+        """True if a Host header refers to this service.
 
         >>> hosts = Hosts(["search.example.org"])
         >>> asked = ("127.0.0.1:8000", "[::1]:8000", "LOCALHOST", "search.example.org", "evil.org")
@@ -59,7 +59,7 @@ class Hosts:
         return _is_address(name) or name in [LOCAL, *(own.lower() for own in self.names)]
 
     def allows(self, origin: str, host: str) -> bool:
-        """Whether a page of an origin may call: the service's own, or one that was named.
+        """True if pages of an origin may call: the service's own pages, or configured ones.
 
         >>> hosts = Hosts(pages=["https://example.org"])
         >>> origins = ("http://localhost:8000", "https://example.org", "http://evil.org", "null")
@@ -68,13 +68,13 @@ class Hosts:
         """
         try:
             parts = urlsplit(origin)
-        except ValueError:  # as "http://["
+        except ValueError:  # e.g. "http://["
             return False
         own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
         return own or self.names_page(origin)
 
     def names_page(self, origin: str) -> bool:
-        """Whether a page of another origin was named."""
+        """True if an origin was configured."""
         return "*" in self.pages or origin in self.pages
 
 

@@ -1,4 +1,4 @@
-"""Requests whose JSON is read as all other JSON is: no key twice, not nested without end."""
+"""Requests with strict JSON: no duplicate keys, and limited nesting."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from slimdex.indexes.json_text import TooDeepError, TwiceError, parsed
+from slimdex.indexes.json_text import DuplicateKeyError, TooDeepError, parsed
 
 
 class JsonRequest(Request):
-    """A request that refuses JSON with a key twice, or nested too deep."""
+    """A request that refuses JSON with duplicate keys or deep nesting."""
 
     async def json(self) -> Any:
-        """The body's value; raises `json.JSONDecodeError`, which FastAPI answers."""
+        """Parse the body; raises `json.JSONDecodeError`, which FastAPI answers."""
         body = await self.body()
         try:
             return parsed(body.decode())
-        except (TwiceError, TooDeepError, UnicodeDecodeError) as error:
+        except (DuplicateKeyError, TooDeepError, UnicodeDecodeError) as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
 
 
 class JsonRoute(APIRoute):
-    """A route whose requests are such."""
+    """A route that uses `JsonRequest`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function that answers a request."""
+        """Create the handler of requests."""
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:

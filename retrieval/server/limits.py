@@ -1,4 +1,4 @@
-"""Limits: what one caller may ask for, so that no one takes the memory or the time of all."""
+"""Limits of a request, so that no caller takes all memory or time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MIB = 1 << 20
 
 
 class LimitError(SlimdexError):
-    """More than a limit allows; it has the HTTP status that says so.
+    """A limit was exceeded.
 
     Attributes
     ----------
-    status : 413, 408, 503 or 504.
+    status : HTTP status: 413, 408, 503 or 504.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -24,23 +24,23 @@ class LimitError(SlimdexError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What is refused, each with a line that states the value and the limit.
+    """Limits of requests; refusals state the value and the limit.
 
     Attributes
     ----------
-    body : bytes of a request, except documents in bulk, which may have any number of lines.
-    bodies : bytes of the bodies of all requests that are under way.
-    line : bytes of a line of documents in bulk.
-    queries : in one search.
-    text : characters of a query, or of a text to be encoded.
-    hits : that a search may ask for.
-    seconds : that a search may take, waiting included.
-    idle : seconds in which a body has to be whole; of documents in bulk, each line.
-    waiting : queries that may wait for their turn, of all callers together.
-    batch : queries that are encoded and searched together.
-    senders : callers who may send documents in bulk at a time.
-    commit : documents in bulk that are made durable together.
-    commit_bytes : and their bytes.
+    body : bytes of a request, except bulk uploads, which may have any number of lines.
+    bodies : total bytes of the bodies of all running requests.
+    line : bytes of a line of a bulk upload.
+    queries : queries in one search.
+    text : characters of a query, or of a text to encode.
+    hits : hits per search.
+    seconds : time of a search, including waiting.
+    idle : seconds for receiving a body, or a line of a bulk upload.
+    waiting : waiting queries of all callers together.
+    batch : queries encoded and searched together.
+    senders : concurrent bulk uploads.
+    commit : documents of a bulk upload committed together.
+    commit_bytes : bytes of documents committed together.
     """
 
     body: int = 8 * MIB

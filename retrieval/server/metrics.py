@@ -1,4 +1,4 @@
-"""Metrics: what the service counts, in Prometheus' words."""
+"""Metrics of the service in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from prometheus_client.registry import Collector
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 Gauges = Callable[[], Iterable[tuple[str, float]]]
-"""Gives (index, value) of each index."""
+"""Yields (index, value) of each index."""
 
 
 class Metrics:
-    """Counters and histograms of one service; gauges are asked for when they are read.
+    """Counters and histograms of one service; gauges are evaluated when read.
 
     Attributes
     ----------
     requests : by route, method and status.
     seconds : of a request, by route.
-    batches : queries that were encoded or searched together, by index and step.
+    batches : queries encoded or searched together, by index and step.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Metrics:
         )
 
     def add_gauge(self, name: str, help: str, values: Gauges) -> None:
-        """A value of each index, read whenever somebody asks."""
+        """Add a value of each index, evaluated when read."""
         self._registry.register(_Gauge(name, help, values))
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """Render for Prometheus."""
         return generate_latest(self._registry)
 
 

@@ -21,10 +21,10 @@ OPERATORS = {
     "in": ("IN", True),
     "nin": ("IN", False),
 }
-"""Type -> operator, and whether the comparison is true or false."""
+"""Type -> operator, and the truth of the comparison."""
 JOINED = ("and", "or")
 DEEPEST = 20
-"""Filters inside filters."""
+"""Largest nesting depth of filters."""
 EXPECTED = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
 
 
@@ -41,7 +41,7 @@ def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
     Raises
     ------
     InputError
-        If it is none, or names a column that is not there.
+        If it is invalid, or refers to an unknown column.
 
     >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
     Compare(column='author', operator='=', value='Woolf', truth=False)

@@ -1,7 +1,7 @@
-"""Owner: commands of this machine's command line, at a socket that only its user can reach.
+"""Owner: commands from this machine's command line, at a socket that only its user can access.
 
-What a command says on the way goes back as lines of JSON: how far it is, notes, and at the end
-what it found, or why it failed. A caller who goes away stops it, as Ctrl-C would have.
+Progress and notes of a command are sent as lines of JSON, finally its result or error. If the
+caller disconnects, the command stops, as after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .served_index import ServedIndex
 from .service import Service
 
 TOLD_EVERY = 0.1
-"""Seconds from one report of progress to the next."""
+"""Seconds between reports of progress."""
 ALIVE_EVERY = 2.0
-"""Seconds after which an empty line is sent, to see whether the caller is still there."""
+"""Seconds after which an empty line is sent, to detect that the caller has disconnected."""
 
 
 def for_owner(service: Service) -> ASGIApp:
-    """What answers at the socket."""
+    """Create the application of the socket."""
 
     async def command(request: Request) -> StreamingResponse:
         said = await request.json()
@@ -70,7 +70,7 @@ async def _done(service: Service, said: dict[str, Any], running: _Running) -> No
         found = {"error": str(error), "kind": type(error).__name__}
     except Exception as error:
         LOG.error("%s", error, exc_info=error)
-        found = {"error": f"an error of the service's own ({error}); its log says more"}
+        found = {"error": f"internal error of the service ({error}); see its log"}
     running.said.put_nowait(found)
 
 
@@ -92,18 +92,18 @@ def _held(service: Service, folder: Path) -> ServedIndex:
 
 
 class _Running:
-    """What a command says from its thread, and whether somebody still listens."""
+    """Messages from a command's thread, and a flag that the caller has disconnected."""
 
     def __init__(self) -> None:
         self.said, self.stopped = asyncio.Queue[dict[str, Any]](), Event()
         self._loop, self._next = asyncio.get_running_loop(), 0.0
 
     def note(self, line: str) -> None:
-        """Tell a note."""
+        """Send a note."""
         self._tell({"note": line})
 
     def progress(self, name: str, done: int, total: int) -> None:
-        """Tell how far it is; raises `StoppedError` if nobody listens any more."""
+        """Send progress; raises `StoppedError` if the caller has disconnected."""
         if self.stopped.is_set():
             raise StoppedError("stopped; run the same command again to go on")
         now = monotonic()
@@ -116,4 +116,4 @@ class _Running:
 
 
 class StoppedError(SlimdexError):
-    """Whoever asked for it has gone."""
+    """The caller has disconnected."""

@@ -1,4 +1,4 @@
-"""Routes that change an index: documents come and go; sync, compact, reduce."""
+"""Routes that change an index: add and delete documents, sync, compact, reduce."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from .tokens import Right
 
 JSON = "application/json"
 CORPUS = "corpus.jsonl"
-"""What is read of a folder that has it."""
+"""File that is read of a folder that contains it."""
 routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
 
 
 @routes.put("/indexes/{name}/documents/{id:path}")
 async def put(index: Index, id: str, body: DocumentBody) -> dict[str, Any]:
-    """Add a document, or replace the one of this id. It is durable when this is answered."""
+    """Add or replace the document of this id. It is durable when this is answered."""
     if not id.strip():
         raise InputError("an empty id; expected one")
     await index.put(Document(id, body.text, body.title, body.model_extra or {}))
@@ -85,12 +85,12 @@ async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
     },
 )
 async def add(index: Index, request: Request) -> Response:
-    """Add documents, each with an id, a text and perhaps a title; other names are metadata.
+    """Add documents with an id, a text and optionally a title; other fields are metadata.
 
-    As JSON, one or an array: all are committed together. As lines of JSON any number: they are
-    committed some at a time.
+    One document or an array as JSON is committed at once. Lines of JSON, of any number, are
+    committed in batches.
 
-    With `Accept: application/x-ndjson` each commit is told as a line of JSON when it is durable.
+    With `Accept: application/x-ndjson`, each durable commit is reported as a line of JSON.
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if type_ == JSON:
@@ -98,9 +98,7 @@ async def add(index: Index, request: Request) -> Response:
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
     if index.senders >= index.limits.senders:
-        raise LimitError(
-            503, f"{index.senders} callers are sending documents; expected to be asked later"
-        )
+        raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
     reads_by_line(request)
     told = _told(index, request)
     first = await anext(told)
@@ -118,9 +116,9 @@ async def _json(request: Request) -> Any:
 
 
 class _Answering(StreamingResponse):
-    """An answer that begins before the request has ended: what still comes is read by its lines.
+    """An answer that begins while the request is still being read, line by line.
 
-    Starlette's own would read it, too, to see whether the caller has gone.
+    Starlette's own would also read the request, to detect a disconnection.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,7 +127,7 @@ class _Answering(StreamingResponse):
 
 
 async def _told(index: ServedIndex, request: Request) -> AsyncGenerator[dict[str, Any]]:
-    """What is durable after each commit; at the end, what went wrong, and its status."""
+    """Yield the committed part after each commit; finally the error and its status, if any."""
     durable = Durable()
     index.senders += 1
     try:
@@ -151,9 +149,9 @@ async def _lines(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]) -> 
 
 @routes.post("/indexes/{name}/sync")
 async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]:
-    """Bring the index in step with files and folders of the server's, as `slimdex sync` does.
+    """Synchronise the index with files and folders of the server, like `slimdex sync`.
 
-    Only with what is below a folder that the service was started with (`--files`).
+    Only files in folders that the service was started with (`--files`) are allowed.
     """
     folders = service_of(request).folders
     _check_places(body.sources, folders)
@@ -164,7 +162,7 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
-    """Raise a 403 for what is no file below the folders."""
+    """Raise a 403 for sources that are not files in the folders."""
     for source in sources:
         place = Path(source)
         read = [place, place / CORPUS]
@@ -187,13 +185,13 @@ def _is_below(place: Path, folders: Sequence[Path]) -> bool:
 
 @routes.post("/indexes/{name}/compact")
 async def compact(index: Index) -> dict[str, Any]:
-    """Free what deleted and replaced documents take, on disk and in memory."""
+    """Free disk space and memory of deleted and replaced documents."""
     return await index.change(Compact().run)
 
 
 @routes.post("/indexes/{name}/reduce")
 async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
-    """Reduce the vectors anew, without encoding. What is not given stays as it is."""
+    """Reduce the vectors again without encoding. Omitted settings are unchanged."""
     return await index.change(lambda collection: _reduced(collection, body))
 
 

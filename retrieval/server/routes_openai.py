@@ -1,7 +1,7 @@
-"""Routes in the shapes of OpenAI's API, for programs that speak it already.
+"""Routes compatible with OpenAI's API.
 
-`/v1/embeddings` has the index's name for a model: texts are encoded by its encoder, and where
-`dimensions` is what the index keeps, reduced as its vectors are. `/v1/vector_stores/NAME/search`
+`/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
+`dimensions` is that of the index, reduced like its vectors. `/v1/vector_stores/NAME/search`
 searches it.
 """
 
@@ -30,29 +30,29 @@ routes = APIRouter(prefix="/v1", route_class=JsonRoute)
 
 
 class EmbeddingsBody(BaseModel):
-    """Texts to be encoded; what else clients send is not looked at."""
+    """Texts to encode; other fields are ignored."""
 
     model_config = ConfigDict(
         extra="allow",
         json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]},
     )
-    input: Text | list[Text] = Field(description="A text, or several; tokens are not taken.")
+    input: Text | list[Text] = Field(description="A text, or several; token ids are not accepted.")
     model: str = Field(description="The name of an index.")
     dimensions: int | None = Field(
-        None, description="The encoder's own, the default, or as many as the index keeps."
+        None, description="Dimensions of the encoder (default) or of the index."
     )
     encoding_format: Literal["float", "base64"] = "float"
 
 
 class RankingOptions(BaseModel):
-    """What counts as a hit."""
+    """Criteria for hits."""
 
     model_config = ConfigDict(extra="allow")
     score_threshold: float | None = None
 
 
 class VectorStoreBody(BaseModel):
-    """A search; what else clients send is not looked at."""
+    """A search; other fields are ignored."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -66,7 +66,7 @@ class VectorStoreBody(BaseModel):
 
 @routes.get("/models")
 async def models(request: Request) -> dict[str, Any]:
-    """The indexes, as models that embed."""
+    """List the indexes as embedding models."""
     names = service_of(request).indexes
     data = [{"id": n, "object": "model", "created": 0, "owned_by": "slimdex"} for n in names]
     return {"object": "list", "data": data}
@@ -74,7 +74,7 @@ async def models(request: Request) -> dict[str, Any]:
 
 @routes.post("/embeddings")
 async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
-    """Vectors of texts, by an index's encoder."""
+    """Encode texts with an index's encoder."""
     index = service_of(request).named(body.model)
     texts = [body.input] if isinstance(body.input, str) else body.input
     vectors = await index.embed(texts)
@@ -111,7 +111,7 @@ def _written(row: Matrix, encoding: str) -> str | list[float]:
 
 @routes.post("/vector_stores/{name}/search")
 async def search_store(name: str, body: VectorStoreBody, request: Request) -> dict[str, Any]:
-    """The documents nearest to a query; of several, the best of all of them together."""
+    """Search the documents closest to a query; several queries give one merged list."""
     index = service_of(request).named(name)
     texts = [body.query] if isinstance(body.query, str) else body.query
     where = where_of(body.filters or None, index.collection)

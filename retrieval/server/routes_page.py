@@ -1,4 +1,4 @@
-"""Routes of the page: a search box in the browser, and a page of the API. No outside request."""
+"""Routes of the web page and the API's documentation, without external resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAFE = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-"""Headers of the page: it runs no script but its own, and no other page can hold it."""
+"""Headers of the page: only its own scripts run, and other pages can't embed it."""
 SWAGGER = ("swagger-ui-bundle.js", "swagger-ui.css")
 
 
@@ -32,7 +32,7 @@ async def page() -> Response:
 
 @routes.get("/page/{name}")
 async def part(name: str) -> Response:
-    """What the page is made of."""
+    """Files of the page."""
     if name not in {path.name for path in PAGE.iterdir()}:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
     return FileResponse(PAGE / name, headers=SAFE)
@@ -40,7 +40,7 @@ async def part(name: str) -> Response:
 
 @routes.get("/docs")
 async def docs() -> HTMLResponse:
-    """The API, to be tried out."""
+    """Interactive documentation of the API."""
     return get_swagger_ui_html(
         openapi_url="docs/openapi.json",
         title="slimdex",
@@ -52,8 +52,7 @@ async def docs() -> HTMLResponse:
 
 @routes.get("/docs/openapi.json")
 async def docs_api(request: Request) -> dict[str, Any]:
-    """The API as this Swagger UI can show it, which knows 3.0 and no later; with a field for a
-    token."""
+    """The API in version 3.0, the newest that this Swagger UI knows, with a field for a token."""
     api: dict[str, Any] = request.app.openapi()
     schemes = {"token": {"type": "http", "scheme": "bearer"}}
     return api | {
@@ -65,7 +64,7 @@ async def docs_api(request: Request) -> dict[str, Any]:
 
 @routes.get("/docs/{name}")
 async def docs_part(name: str) -> Response:
-    """What the page of the API is made of."""
+    """Files of the API's documentation."""
     from swagger_ui_bundle import swagger_ui_path
 
     if name not in SWAGGER:

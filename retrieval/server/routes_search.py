@@ -1,4 +1,4 @@
-"""Routes that read: searches, documents, what an index holds."""
+"""Routes that read: searches, documents, facts about an index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .service import Service
 
 routes = APIRouter(route_class=JsonRoute)
 WRITTEN_AT_ONCE = 200
-"""Hits that are written as JSON where all callers wait; more of them in a thread."""
+"""Largest number of hits serialised in the event loop; more are serialised in a thread."""
 ONE_OF = "expected one of query, queries, vector and vectors"
 
 
@@ -34,12 +34,13 @@ def service_of(request: Request) -> Service:
 
 
 async def index_of(name: str, request: Request) -> ServedIndex:
-    """The index that a request names. (What is not `async` would be run in a thread.)
+    """The index that a request names. (FastAPI would run a function that is not `async` in a
+    thread.)
 
     Raises
     ------
     InputError
-        If its path is not Unicode: other bytes would all stand for one id.
+        If its path is not UTF-8: different bytes would become the same id.
     """
     raw = unquote_to_bytes(request.scope.get("raw_path") or b"")
     try:
@@ -53,18 +54,18 @@ Index = Annotated[ServedIndex, Depends(index_of)]
 
 
 class Json(Response):
-    """An answer as `as_json` writes it."""
+    """JSON as `as_json` writes it."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Bytes in UTF-8."""
+        """Encode in UTF-8."""
         return json_of(content).encode("utf-8", "backslashreplace")
 
 
 @routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
 async def search(index: Index, body: SearchBody) -> Response:
-    """The documents nearest in meaning to a query, or to each of several."""
+    """Search the documents closest in meaning to a query, or to each of several."""
     request = _request(body, where_of(body.where, index.collection))
     found = await index.search(request)
     chance = await index.chance_score(request)
@@ -107,7 +108,7 @@ def _request(body: SearchBody, where: str | None) -> SearchRequest:
 
 @routes.get("/indexes")
 async def indexes(request: Request) -> dict[str, list[dict[str, Any]]]:
-    """The names of all indexes, and how many documents each has."""
+    """List the indexes with their numbers of documents."""
     return {
         "indexes": [
             {"name": name, "documents": len(index.collection)}
@@ -118,18 +119,18 @@ async def indexes(request: Request) -> dict[str, list[dict[str, Any]]]:
 
 @routes.get("/indexes/{name}")
 async def info(index: Index) -> Response:
-    """What an index holds, how it was made and what it costs."""
+    """Contents, settings and size of an index."""
     facts = await index.read(Collection.info)
     facts["path"] = index.name
     encoder = facts["encoder"]
-    if "model" in encoder:  # where it lies is nobody's business
+    if "model" in encoder:  # don't reveal its folder
         facts["encoder"] = encoder | {"model": Path(str(encoder["model"])).name}
     return Json(facts)
 
 
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
-    """The documents' columns, and what stands in them: values that are few, or a range."""
+    """Columns of the documents, with their values if few, or their range."""
     return Json({"columns": await index.columns()})
 
 

@@ -1,4 +1,4 @@
-"""Routes that say how the service is: whether it lives, is ready, and what it counts."""
+"""Routes of the service's status: alive, ready, metrics."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 @routes.get("/health")
 async def health() -> dict[str, str]:
-    """Whether it lives."""
+    """Report that the service runs."""
     return {"status": "alive"}
 
 
 @routes.get("/ready")
 async def ready(request: Request, response: Response) -> dict[str, str]:
-    """Whether it takes queries: models and codes are loaded, catalogs open, and few wait."""
+    """Report whether queries are accepted: models are loaded, catalogs are open, the queue is
+    short."""
     status = await _status(service_of(request))
     if status != READY:
         response.status_code = 503
@@ -40,5 +41,5 @@ async def _status(service: Service) -> str:
 
 @routes.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """What it counts, as Prometheus reads it."""
+    """Metrics in Prometheus' format."""
     return Response(service_of(request).metrics.text(), media_type=PROMETHEUS)

@@ -1,9 +1,8 @@
-"""Running: sockets, certificates, and one process that serves until it is told to stop.
+"""Running: sockets, certificates, and one process that serves until stopped.
 
-One process holds an index and answers all callers. The work is done by threads of libraries that
-use all cores (OpenVINO, FAISS, DuckDB), and queries that come together are one batch: several
-processes would each have the model and the codes in memory, split the batches, and have to follow
-the one that writes.
+One process per index answers all callers. OpenVINO, FAISS and DuckDB use threads on all cores, and
+concurrent queries form one batch: several processes would each hold the model and the codes in
+memory, split the batches, and have to follow the writer.
 """
 
 from __future__ import annotations
@@ -33,20 +32,21 @@ from .tokens import Tokens
 
 BACKLOG = 2048
 CONNECTIONS = 4096
-"""Open at a time; beyond that each is answered with 503 and closed."""
+"""Open connections; further ones are answered with 503 and closed."""
 GRACE_S = 3600
-"""Seconds for what was begun when the service is told to stop; a second signal ends it at once."""
+"""Seconds for running requests after a signal to stop; a second signal ends them at once."""
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a service listens, and to whom.
+    """Address of a service, and its protection.
 
     Attributes
     ----------
-    port : 0 takes a free one.
+    port : 0 chooses a free one.
     certificate, key : files of TLS, in PEM.
-    insecure : whether tokens may come from other machines without TLS.
+    insecure : bool
+        Accept tokens from other machines without TLS.
     """
 
     host: str = "127.0.0.1"
@@ -86,12 +86,12 @@ class Listening:
             ) from error
 
     def listen(self) -> socket.socket:
-        """A socket that listens there.
+        """Open a listening socket.
 
         Raises
         ------
         InputError
-            If it can't.
+            If that fails.
         """
         try:
             family, *_, address = socket.getaddrinfo(
@@ -103,13 +103,13 @@ class Listening:
                 f"{self.host}, port {self.port}: {error.strerror or error}; expected an address of "
                 "this machine and a port that is free"
             ) from error
-        # Connections inherit it. asyncio sets it where a socket says its protocol, which this one
-        # doesn't; without, each answer waits 40 ms for the other side's acknowledgement.
+        # Connections inherit it. asyncio sets it only if a socket states its protocol, unlike
+        # this one; without it, each answer waits 40 ms for an acknowledgement.
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
 
     def url(self, listening: socket.socket) -> str:
-        """What to call it by."""
+        """URL of the service."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"
@@ -121,11 +121,11 @@ def run(
     started: Callable[[str], None] = lambda url: None,
     log_level: str = "warning",
 ) -> None:
-    """Answer until SIGINT or SIGTERM, then finish what was begun and let go of the indexes.
+    """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
 
     Parameters
     ----------
-    started : called with the address once callers may come.
+    started : called with the URL once requests are accepted.
     """
     app = application(service)
     gate = Gate(app, listening.hosts, listening.tokens, service.limits, service.metrics)
@@ -159,7 +159,7 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to `_run`, which has two of them."""
+    """A server that leaves signals to `_run`, which runs two servers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

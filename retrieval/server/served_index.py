@@ -1,4 +1,4 @@
-"""A served index: one collection, its queries in batches, its changes one after the other."""
+"""ServedIndex: one collection, with batched queries and sequential changes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from .metrics import Metrics
 
 T = TypeVar("T")
 READERS = 4
-"""Threads for what is neither a search nor a change: documents, facts, commands that read."""
+"""Threads for everything but searches and changes: documents, facts, commands that read."""
 _Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
-"""Of each query, and the seconds of their batch by stage."""
+"""Hits of each query, and the seconds of their batch by stage."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for each query, and what it cost.
+    """Hits of each query, and times.
 
     Attributes
     ----------
-    seconds : by stage: wait, encode, filter, scan, rescore, fetch; of all that was asked together.
+    seconds : by stage: wait, encode, filter, scan, rescore, fetch; of the whole batch.
     """
 
     hits: Sequence[Sequence[Hit]]
@@ -50,19 +50,19 @@ class Found:
 
 
 class ServedIndex:
-    """A collection that is open for changes, asked by any number of callers at a time.
+    """A collection open for changes, searched by any number of concurrent callers.
 
-    Texts are encoded in batches, and vectors searched in batches, each in a thread of its own, so
-    that one batch is encoded while the one before is searched. A search with a condition may take
-    any time: it has threads of another kind, and an end.
+    Texts are encoded in batches and vectors searched in batches, each in a thread of its own, so
+    that a batch is encoded while the one before is searched. Searches with a condition may take
+    long: they run in other threads, with a time limit.
 
     Parameters
     ----------
-    conditional : where searches with conditions run, for all indexes of a service.
+    conditional : runs searches with conditions, for all indexes of a service.
 
     Attributes
     ----------
-    senders : callers who are sending documents in bulk.
+    senders : number of running bulk uploads.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class ServedIndex:
 
     @property
     def waiting(self) -> int:
-        """Queries that wait, or are under way."""
+        """Queries waiting or running."""
         return self._queries.size + self._searches.size + self._filtered
 
     async def search(self, request: SearchRequest) -> Found:
-        """The nearest documents of each query.
+        """Search the documents closest to each query.
 
         Raises
         ------
         InputError
             As `Collection.search` does.
         LimitError
-            If too much is asked, or waits, or it takes too long.
+            If a limit is exceeded.
         """
         limits = self.limits
         if request.limit > limits.hits:
@@ -141,7 +141,7 @@ class ServedIndex:
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
-            raise LimitError(503, f"{self._filtered:,} searches wait; expected to be asked later")
+            raise LimitError(503, f"{self._filtered:,} searches wait; try again later")
         self._filtered += count
         try:
             return await self._conditional.run(work, self.limits.seconds)
@@ -149,36 +149,37 @@ class ServedIndex:
             self._filtered -= count
 
     async def do(self, command: Command) -> dict[str, Any]:
-        """What a command that only reads gives; one with a condition has to be done in time."""
+        """Run a command that only reads; one with a condition has a time limit."""
         if not isinstance(command, Search) or command.request.where is None:
             return await self.read(command.run)
         async with self._in_time():
             return await self._with_condition(partial(command.run, self.collection))
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim) of texts as the index's encoder encodes documents.
+        """Encode texts, like documents, to vectors (n, dim).
 
         Raises
         ------
         InputError
             If the index has no encoder.
         LimitError
-            If too much is asked, or waits.
+            If a limit is exceeded.
         """
         self._check(texts)
         found: Matrix = await self._texts.ask(texts, len(texts))
         return found
 
     async def chance_score(self, request: SearchRequest) -> float | None:
-        """As `Collection.chance_score`; just after a change it may be that of before.
+        """As `Collection.chance_score`; may be outdated just after a change.
 
-        None with a condition: it would take as long as the search. None for scores of another kind.
+        None with a condition, since it would take as long as the search, and for other kinds of
+        scores.
         """
         has_some = request.where is None and request.has_chance_score(self.collection.hybrid)
         return await self._chance.about_now() if has_some else None
 
     async def tokens(self, texts: Sequence[str]) -> int:
-        """Tokens of texts, where the encoder counts them; 0 where it does not."""
+        """Number of tokens of texts; 0 if the encoder can't count them."""
 
         def count(collection: Collection) -> int:
             encoder = collection.encoder
@@ -187,18 +188,18 @@ class ServedIndex:
         return await self.read(count)
 
     async def load(self) -> None:
-        """Load the encoder and the codes, as the first query would have to."""
+        """Load the encoder and the codes, before the first query needs them."""
         collection = self.collection
         if collection._is_empty:
             return
         if not collection._has_no_encoder:
             request = SearchRequest(["slimdex"], limit=1)
-            await self._found(request)  # a large model may take longer than a search
+            await self._found(request)  # without a time limit: a large model may take longer
         else:
             await self.read(lambda collection: collection._index)
 
     async def can_read(self) -> bool:
-        """Whether the catalog can be read; one that failed is opened again, if that can be."""
+        """True if the catalog can be read; reopens it after a failure if possible."""
         store = self.collection._store
         if not store.database.is_usable:
             with suppress(SlimdexError, OSError):
@@ -206,25 +207,25 @@ class ServedIndex:
         return store.database.is_usable
 
     async def read(self, function: Callable[[Collection], T]) -> T:
-        """What a function makes of the collection, which it does not change."""
+        """Run a function that reads the collection."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reader, partial(function, self.collection))
 
     async def change(self, function: Callable[[Collection], T]) -> T:
-        """What a function that changes the collection makes of it; others wait for it.
+        """Run a function that changes the collection, after earlier changes.
 
-        It is finished even if who asked has gone.
+        It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._writer, partial(function, self.collection))
         return await asyncio.shield(running)
 
     async def columns(self) -> list[dict[str, Any]]:
-        """What stands in the documents' columns."""
+        """Columns of the documents, with values."""
         return await self._columns.now()
 
     async def put(self, document: Document) -> Added:
-        """Add a document, or replace the one of its id; those that come together are one commit.
+        """Add or replace a document; concurrent calls share a commit, and its result.
 
         What is told of the addition is of all of them.
         """
@@ -232,7 +233,7 @@ class ServedIndex:
         return added
 
     async def close(self) -> None:
-        """Finish what was begun, and let go of the folder."""
+        """Finish running work and close the collection."""
         for batcher in (self._queries, self._texts, self._searches, self._puts):
             await batcher.close()
         loop = asyncio.get_running_loop()
@@ -267,11 +268,11 @@ class ServedIndex:
         return _parted(self.collection.encoder.encode(texts), asked)
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
-        last = {document.id: document for document in documents}  # as if one came after the other
+        last = {document.id: document for document in documents}  # as if added one after another
         return [self.collection._add_given([*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
-        """Requests that differ only in their queries are one search."""
+        """Search, combining requests that differ only in their queries."""
         alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, _Hits]()
         for request in asked:
             alike[request.manner].append(request)
@@ -284,7 +285,7 @@ class ServedIndex:
 
 
 class _Fact(Generic[T]):
-    """Something about an index, worked out once for each of its states, however many ask."""
+    """A fact about an index, computed once per state and shared by all callers."""
 
     def __init__(self, index: ServedIndex, work: Callable[[Collection], T]) -> None:
         self._index, self._work = index, work
@@ -293,11 +294,11 @@ class _Fact(Generic[T]):
         self._known = list[T]()
 
     async def now(self) -> T:
-        """Of the present state."""
+        """The fact for the current state."""
         return await asyncio.shield(self._begun())
 
     async def about_now(self) -> T:
-        """Of the present state; while that is worked out, of the last one that is known."""
+        """The fact for the current state; while it is computed, an earlier one if known."""
         task = self._begun()
         if self._known and not task.done():
             return self._known[0]
@@ -316,7 +317,7 @@ class _Fact(Generic[T]):
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
-    """Rows, as many for each part as it has.
+    """Split rows by the sizes of parts.
 
     >>> _parted("abcde", ["..", "..."])
     ['ab', 'cde']

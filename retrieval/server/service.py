@@ -1,4 +1,4 @@
-"""Service: the indexes that one process serves, by their names."""
+"""Service: the indexes served by one process, by name."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
 @dataclass
 class Service:
-    """What is served.
+    """The indexes of a service.
 
     Attributes
     ----------
     indexes : by name.
-    folders : that callers may have read, with all that is below them.
+    folders : folders that callers may read files from.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -52,7 +52,7 @@ class Service:
         *,
         open_one: Callable[[Path], Collection] = Collection.open,
     ) -> Service:
-        """Open all of them for changes, or none.
+        """Open all indexes for changes, or none.
 
         Parameters
         ----------
@@ -85,29 +85,29 @@ class Service:
         return service
 
     def named(self, name: str) -> ServedIndex:
-        """An index; raises a 404 if there is none of that name."""
+        """The index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
             known = ", ".join(sorted(self.indexes))
             raise HTTPException(404, f"index {name[:100]!r}; expected one of {known}")
         return self.indexes[name]
 
     async def do(self, name: str, command: Command) -> dict[str, Any]:
-        """What a command that only reads gives of the index of a name."""
+        """Run a command that only reads, on the index of a name."""
         try:
             return await self.named(name).do(command)
         except SlimdexError as error:
             raise SlimdexError(self.without_paths(str(error))) from error
 
     def without_paths(self, message: str) -> str:
-        """A message that names indexes in place of their folders."""
+        """Replace folders of indexes by their names in a message."""
         for name, index in self.indexes.items():
             message = message.replace(str(index.collection.path), name)
         return message
 
     async def load(self) -> None:
-        """Load what the first query to each index would have to; `is_ready` is true then.
+        """Load what the first query to each index requires; then `is_ready` is true.
 
-        What can't be loaded is written to the log: queries are told why, and try again.
+        Failures are logged; queries try again and report them.
         """
         all_loaded = True
         for name, index in self.indexes.items():
@@ -120,7 +120,7 @@ class Service:
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[None]:
-        """Load, and when all is over finish what was begun and let go of the folders."""
+        """Load the indexes; at the end finish running work and close them."""
         loading = asyncio.create_task(self.load())
         try:
             yield
@@ -146,12 +146,12 @@ class Service:
 
 
 def named_places(words: Sequence[str]) -> dict[str, Path]:
-    """Folders by the names that they are served by: NAME=DIR, or DIR, called as the folder is.
+    """Map names to folders, given as NAME=DIR, or as DIR, named like the folder.
 
     Raises
     ------
     InputError
-        If a name can't stand in an address, or stands twice.
+        If a name is not valid in a URL, or occurs twice.
 
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}

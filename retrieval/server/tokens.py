@@ -1,4 +1,4 @@
-"""Tokens: who may read and who may write, from a file that only its owner can read."""
+"""Tokens: rights of callers, from a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 SHORTEST = 16
-"""Characters of a token: fewer can be guessed."""
+"""Fewest characters of a token, so that it can't be guessed."""
 EXPECTED = f"lines of 'read TOKEN' or 'write TOKEN', each token of {SHORTEST} characters or more"
 
 
 class Right(IntEnum):
-    """What a caller may do; each may do what those before it may."""
+    """Rights of a caller; each includes those before it."""
 
     NOTHING = 0
     READ = 1
@@ -25,19 +25,19 @@ class Right(IntEnum):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens and what they allow."""
+    """Tokens and their rights."""
 
     rights: Mapping[bytes, Right]
 
     @classmethod
     def read(cls, path: Path) -> Tokens:
-        """The tokens of a file: lines of "read TOKEN" or "write TOKEN"; # begins a comment.
+        """Read a file with lines "read TOKEN" or "write TOKEN"; # begins a comment.
 
         Raises
         ------
         InputError
-            If it can't be read, others than its owner can read it, or a line is none of these. No
-            message repeats a token.
+            If it can't be read, others than its owner can read it, or a line is invalid. Messages
+            never contain a token.
         """
         try:
             mode, lines = path.stat().st_mode, path.read_text().splitlines()
@@ -59,9 +59,9 @@ class Tokens:
         return cls(rights)
 
     def right_of(self, authorization: bytes) -> Right:
-        """What a header ``Authorization: Bearer TOKEN`` allows.
+        """Rights granted by a header ``Authorization: Bearer TOKEN``.
 
-        Each token is compared, in a time that does not depend on where it differs.
+        Tokens are compared in constant time.
         """
         scheme, _, given = authorization.partition(b" ")
         found, given = Right.NOTHING, given.strip()

@@ -1,7 +1,7 @@
-"""Agreement: the one type of a column that several sources have, or a source and an index.
+"""Agreement of column types between sources, and between sources and an index.
 
-The sources of one build behave like one file with all their rows; what an index holds already
-changes only where nothing is lost by it.
+The sources of a build are treated as one file with all their rows. Types of an existing index
+change only if nothing is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .text_files import JSON_ENDINGS
 
 
 def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
-    """Raise `InputError` if none of them has a column that the user has named a type for."""
+    """Raise `InputError` if no source has a column for which the user gave a type."""
     found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
     for name in types:
         if name != EVERY_COLUMN and name not in found:
@@ -28,7 +28,7 @@ def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
 
 
 def agree(sources: Sequence[Source]) -> list[str]:
-    """Have tables read columns of one name as one type; returns notes."""
+    """Make tables read columns of the same name as one type; return notes."""
     having = defaultdict[str, list[TableSource]](list)
     for source in sources:
         if isinstance(source, TableSource):
@@ -51,16 +51,16 @@ def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
     if joint is None:
         return []
     kinds = ", ".join(sorted(types))
-    return [f"column {name!r} is {kinds} in different files; it is kept as {joint}"]
+    return [f"column {name!r} is {kinds} in different files; it is stored as {joint}"]
 
 
 def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]:
-    """Have tables read columns as the types that an index has, where they can; returns notes.
+    """Make tables read columns as the index's types where possible; return notes.
 
     Raises
     ------
     InputError
-        If a value would have the index's column lose something; it says which, and where.
+        If the index's column would lose information; names the value and its place.
     """
     held = {name.lower(): type_ for name, type_ in index.items()}
     return [
@@ -77,7 +77,7 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
     type_, found = table.type_of(name), table.found_type(name)
     if own in (type_, "JSON") or name in table.asked:
         return []
-    if own == "VARCHAR":  # as it is written, and not as a number or a list would be
+    if own == "VARCHAR":  # as text, not as a number or list
         table.keep_as(name, "VARCHAR")
         return []
     if wider(own, type_) not in TEXTS:
@@ -91,21 +91,21 @@ def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
             table.keep_as(name, number)
             if "INT" in number:
                 return []
-            return [f"{table.name}: column {name!r} holds {own}: kept as numbers, not as written"]
+            return [f"{table.name}: column {name!r} holds {own}: stored as numbers, not as written"]
     misfit = table.misfit(name, own, zeros=are_numbers[0])
     if misfit is None:
         table.keep_as(name, own)
         return []
     which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
-    which += f" is no {own}"
+    which += f" is not {own}"
     raise InputError(
         f"{which}: column {name!r} holds {own}; the new values are {type_} (types="
-        f"{name}=VARCHAR makes the whole column text, types={name}={own} reads what is so)"
+        f"{name}=VARCHAR makes the whole column text, types={name}={own} reads matching values)"
     )
 
 
 def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:
-    """The type for one file with the rows of all of them; None if the index widens by itself."""
+    """Type of the column if all tables were one file; None if the index widens by itself."""
     if all(NUMBERS.fullmatch(type_) for type_ in types):
         joint = wider(*sorted(types))
         exact = not any(table.not_as_written({name: joint}) for table in tables)

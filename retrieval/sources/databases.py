@@ -1,7 +1,7 @@
-"""Databases: a table of SQLite, DuckDB or Excel, or a query's answer, as a file that is read then.
+"""Tables of SQLite, DuckDB or Excel, and results of queries, copied to a temporary file.
 
-DuckDB would read SQLite's and Excel's tables by extensions that it has to download; here a process
-of its own reads them.
+DuckDB reads SQLite and Excel through extensions that it downloads; instead, a separate process
+reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .table_worker import ROWS, WORKBOOK, chosen
 from .text_files import InputFile, remove_later, temporary
 
 SQL = "sql:"
-"""What a source begins with that is a query."""
+"""Prefix of a source that is a query."""
 SQLITE = (".sqlite", ".sqlite3", ".db")
 ENDINGS = (*SQLITE, ".duckdb", WORKBOOK)
 OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -38,12 +38,12 @@ OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 
 
 def query_file(spec: str) -> InputFile:
-    """The answer of a query that DuckDB runs over files: ``sql:SELECT * FROM 'notes/*.parquet'``.
+    """Run a DuckDB query over files: ``sql:SELECT * FROM 'notes/*.parquet'``.
 
     Raises
     ------
     InputError
-        If it can't be run.
+        If the query fails.
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
     path = temporary()
@@ -56,14 +56,14 @@ def query_file(spec: str) -> InputFile:
 
 
 def table_file(spec: str) -> InputFile | None:
-    """A table of a database or a workbook: ``notes.db``, or ``notes.db#letters`` if it has more.
+    """Read a table of a database or workbook: ``notes.db``, or ``notes.db#letters`` to name it.
 
-    None if it is neither.
+    Returns None for other files.
 
     Raises
     ------
     InputError
-        If it can't be read, or has several tables of which none is named.
+        If it can't be read, or has several tables and none is named.
     """
     path, table = Path(spec), ""
     if not path.exists() and "#" in spec:
@@ -112,7 +112,7 @@ def _copy_duckdb(path: Path, table: str, to: Path) -> None:
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path, name: str) -> None:
-    how = "(FORMAT parquet, USE_TMP_FILE false)"  # no second file, which may not be allowed
+    how = "(FORMAT parquet, USE_TMP_FILE false)"  # a second file may not be allowed
     try:
         connection.execute(f"COPY ({query}) TO {literal(str(to))} {how}")
     except duckdb.InterruptException:
@@ -122,15 +122,14 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path, name: str
 
 
 def _seconds(path: Path) -> float:
-    """Time that reading a table may take: a view may have no end, and a table is as long as its
-    file."""
+    """Time limit for reading a table, by file size; a view may be endless."""
     return SECONDS * (1 + path.stat().st_size / LARGEST_FILE)
 
 
 def _too_long(path: Path, seconds: float) -> InputError:
     return InputError(
-        f"{path}: its rows take over {seconds:.0f} s; expected at most {SECONDS:.0f} s, and as "
-        f"much again for each {size(LARGEST_FILE)} of the file"
+        f"{path}: reading takes over {seconds:.0f} s; expected at most {SECONDS:.0f} s, plus the "
+        f"same for each {size(LARGEST_FILE)} of the file"
     )
 
 
@@ -139,8 +138,7 @@ def _first(error: Exception) -> str:
 
 
 def _read_apart(path: Path, table: str, to: Path) -> None:
-    """Let another process read a table: it may run out of memory or time, and nothing else is
-    lost."""
+    """Read a table in another process, which may run out of memory or time."""
     seconds = _seconds(path)
     asked = {"path": str(path), "table": table, "seconds": seconds}
     program = PROGRAM.format(f"{__package__}.table_worker")
@@ -157,8 +155,8 @@ def _read_apart(path: Path, table: str, to: Path) -> None:
         except subprocess.TimeoutExpired as error:
             raise _too_long(path, seconds) from error
         if done.returncode or not done.stdout:
-            said = f"its reader broke off; it may take over {size(MEMORY)} of memory"
-            raise InputError(f"{path}: {said}")
+            reason = f"its reader died; it may need over {size(MEMORY)} of memory"
+            raise InputError(f"{path}: {reason}")
         if fault := json.loads(done.stdout)["error"]:
             raise InputError(fault)
         shutil.move(Path(folder) / ROWS, to)

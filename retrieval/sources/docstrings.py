@@ -1,4 +1,4 @@
-"""Docstrings of the standard library or of an installed package; nothing is imported."""
+"""Docstrings of the standard library or of an installed package, without importing it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .origins import Reading, stamp_of
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
-"""Folders of the standard library that document nothing a user would look up."""
+"""Folders of the standard library without documentation for users."""
 
 Node = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class PythonSource:
-    """Public modules, classes and functions that have a docstring.
+    """Source of the docstrings of public modules, classes and functions.
 
     ``python:`` is the standard library of this interpreter, ``python:numpy`` an installed
     package. Ids are qualified names; columns are ``module`` and ``kind``.
@@ -39,26 +39,26 @@ class PythonSource:
         package = spec.removeprefix(PREFIX)
         self._files = sorted(_package_files(package) if package else _library_files())
         if not self._files:
-            raise InputError(f"{spec}: no Python files there; expected a package, as python:numpy")
+            raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
     def fingerprint(self) -> str:
-        """From the interpreter's version and the files' names and sizes."""
+        """Digest of the interpreter's version and the files' names and sizes."""
         facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     @property
     def place(self) -> str:
-        """The name that the package has."""
+        """Name of the package."""
         return self.name
 
     @property
     def stamp(self) -> str:
-        """Of the fingerprint and of when the files changed."""
+        """Stamp of the fingerprint and the files' modification times."""
         changed = [path.stat().st_mtime_ns for _, path in self._files]
         return stamp_of(max(changed), self.fingerprint(), *changed)
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """The documents of one module at a time; none has a made-up id, to want a prefix."""
+        """Yield the documents of one module at a time; ids are qualified names without prefix."""
         origin = reading.origin(self.stamp)
         seen = set[str]()
         for module, path in self._files:
@@ -67,7 +67,7 @@ class PythonSource:
                     warnings.simplefilter("ignore", SyntaxWarning)
                     tree = ast.parse(path.read_bytes())
             except (SyntaxError, ValueError):
-                continue  # templates and files for other versions are not ours to judge
+                continue  # templates, or files for other versions
             found = {d.id: d for d in _documents(tree, module, module, origin) if d.id not in seen}
             seen.update(found)
             if found:
@@ -86,7 +86,7 @@ def _documents(node: Node, name: str, module: str, origin: str) -> Iterator[Docu
 
 
 def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Definitions in a body, also those behind an `if` or a `try`."""
+    """Yield definitions in a body, including those within `if` or `try`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield child
@@ -100,11 +100,11 @@ def _library_files() -> Iterator[tuple[str, Path]]:
 
 def _package_files(package: str) -> Iterator[tuple[str, Path]]:
     try:
-        spec = importlib.util.find_spec(package.split(".")[0])  # finds, does not import
+        spec = importlib.util.find_spec(package.split(".")[0])  # does not import it
     except ValueError:
         spec = None
     if spec is None:
-        raise InputError(f"{PREFIX}{package}: no installed package {package!r}")
+        raise InputError(f"{PREFIX}{package}: package {package!r} is not installed")
     for folder in spec.submodule_search_locations or []:
         for name, path in _files_below(Path(folder), package.split(".")[0]):
             if name == package or name.startswith(package + "."):
@@ -114,7 +114,7 @@ def _package_files(package: str) -> Iterator[tuple[str, Path]]:
 
 
 def _files_below(root: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """(module name, file) of the public modules below a folder."""
+    """Yield (module name, file) of the public modules below a folder."""
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
         if parts[-1] == "__init__":

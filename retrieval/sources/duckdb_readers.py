@@ -1,4 +1,4 @@
-"""Readers: files as DuckDB reads them, and the types that columns have by it."""
+"""SQL for reading files with DuckDB, and the types of their columns."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import duckdb
 from slimdex.indexes.errors import InputError
 
 from ..sql import identifier, literal, one_file
-from .text_files import LARGEST_OBJECT, UNREADABLE, InputFile, layout, unreadable
+from .text_errors import layout, unreadable
+from .text_files import LARGEST_OBJECT, UNREADABLE, InputFile
 
 LONGEST_TYPE = 1000
-"""Characters in the name of a nested type that is still worth a typed column."""
+"""Longest name of a nested type that is stored as such; longer ones become JSON."""
 ZONED = "TIMESTAMP WITH TIME ZONE"
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
-"""Types of numbers, by DuckDB's names."""
+"""DuckDB's numeric types."""
 MOMENTS = ("DATE", "TIME", "TIMESTAMP", ZONED)
 
 
 def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    """A JSON file as SQL; of no types, DuckDB finds them."""
+    """SQL to read a JSON file; DuckDB infers types if none are given."""
     layout = "auto" if file.ending == ".json" else "newline_delimited"
     options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
-    # Keys that are rare are columns all the same, and no object is taken for a map.
+    # Rare keys are columns too, and objects are not read as maps.
     options += ", map_inference_threshold=-1, field_appearance_threshold=0"
-    if types:  # read_json takes the types of all columns or of none
+    if types:  # read_json requires all types or none
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", columns={{{fields}}}"
     return f"read_json({one_file(str(file.path))}, {options})"
 
 
 def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    """A CSV or TSV file as SQL; of no types, DuckDB finds them."""
-    # DuckDB would rather guess another separator, skip lines or take rows that begin with "#" for
-    # comments than call a file broken.
+    """SQL to read a CSV or TSV file; DuckDB infers types if none are given."""
+    # DuckDB would guess another separator, skip lines or treat rows that begin with "#" as comments
+    # rather than report a malformed file.
     options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
     quotes = "" if file.ending == ".tsv" else ", quote='\"', escape='\"'"
     try:
@@ -50,7 +51,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
 
 
 def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
-    """A Parquet file as SQL, with its own types."""
+    """SQL to read a Parquet file, with its own types."""
     return f"read_parquet({one_file(str(file.path))})"
 
 
@@ -65,12 +66,12 @@ READERS = {
 
 
 def checked_types(words: Sequence[str]) -> dict[str, str]:
-    """Column -> DuckDB type, of words like ``name=VARCHAR,price=DECIMAL(10,2)``.
+    """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
 
     Raises
     ------
     InputError
-        If one is no such pair, or DuckDB has no such type.
+        If a pair is malformed, or DuckDB does not have the type.
 
     >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
@@ -85,21 +86,21 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
                 ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
         except duckdb.Error as error:
             raise InputError(
-                f"types={pair!r}: {str(error).splitlines()[0]}; expected a type of DuckDB's, "
-                "as VARCHAR, BIGINT, DOUBLE or DATE"
+                f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
+                "such as VARCHAR, BIGINT, DOUBLE or DATE"
             ) from error
     return types
 
 
 def is_read_from_text(type_: str) -> bool:
-    """Whether values of a type can be written in several ways."""
+    """Return whether values of a type have several spellings."""
     return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS or type_ == "BOOLEAN"
 
 
 def as_written(column: str, type_: str) -> str:
-    """A condition: a type gives a column's text back, or another that means the same."""
+    """SQL condition: casting a column's text to a type and back gives an equivalent text."""
     text = f"trim({identifier(column)})"
-    if type_ in MOMENTS:  # "inf" is none, and 01/02/2024 is a day in January or in February
+    if type_ in MOMENTS:  # excludes "inf"; 01/02/2024 is ambiguous
         read = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
         return f"coalesce({text} = '' OR ({read}), true)"
     if type_ == "BOOLEAN":
@@ -112,7 +113,7 @@ def as_written(column: str, type_: str) -> str:
 
 
 def loses_digits(column: str) -> str:
-    """A condition: a JSON number is a whole one that DOUBLE would change."""
+    """SQL condition: a JSON number is an integer that DOUBLE would round."""
     text = identifier(column)
     back = f"TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT)::VARCHAR"
     return (
@@ -122,12 +123,12 @@ def loses_digits(column: str) -> str:
 
 
 def is_nested(type_: str) -> bool:
-    """Whether values of a type hold others."""
+    """Return whether a type is nested."""
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
 
 
 def stored_value(value: str, type_: str) -> str:
-    """A value of a type as SQL, of the type that it is stored as."""
+    """SQL to convert a value to the type that it is stored as."""
     if type_ == ZONED:
         return f"timezone('UTC', {value})"
     kept = storable(type_)
@@ -137,16 +138,16 @@ def stored_value(value: str, type_: str) -> str:
 
 
 def storable(type_: str) -> str:
-    """The type a column is kept as.
+    """Type that a column is stored as.
 
-    DuckDB's Python client can't fetch zoned timestamps, gives every row all keys of a map, and
-    JSON within other types as text; objects with hundreds of different keys are better off as JSON,
-    too.
+    DuckDB's Python client can't fetch timestamps with time zones, returns all keys of a map in
+    every row, and returns JSON within other types as text. Objects with hundreds of different
+    keys are also better stored as JSON.
     """
     if type_ == ZONED:
         return "TIMESTAMP"
     if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
         return "JSON"
-    if type_.startswith("ENUM("):  # which another category would not fit into
+    if type_.startswith("ENUM("):  # new categories would not fit
         return "VARCHAR"
-    return type_.replace('"NULL"', "VARCHAR")  # of lists without items
+    return type_.replace('"NULL"', "VARCHAR")  # lists without items

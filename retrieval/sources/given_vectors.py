@@ -1,4 +1,4 @@
-"""Given vectors: embeddings that the user brings, a row for each document, instead of encoding."""
+"""Given vectors: embeddings supplied by the user, one row per document, instead of encoding."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .duckdb_readers import READERS
 from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 
 ARRAY, ARCHIVE = ".npy", ".npz"
-"""How files of numpy's end: one array, and several by name."""
+"""Endings of numpy's files: one array, and several by name."""
 IDS, VECTORS = "ids", "vectors"
-"""Arrays of an archive: ids of the documents, if they are known, and their vectors."""
+"""Names of the arrays in an archive: the documents' ids (optional) and vectors."""
 GIVEN = "given"
-"""The type of an encoder that is none."""
+"""Encoder type of an index without an encoder."""
 LOCAL_HEADER = Struct("<26xHH")
-"""Of a zip archive's file, before its name and what else there is: how long these are."""
+"""Local header of a file in a zip archive, before its name and extra field."""
 CHUNK = 16_384
-"""Rows of a Parquet column read at a time."""
+"""Rows of a Parquet column per read."""
 
 
 class GivenVectors(Protocol):
-    """Rows in the order of the documents."""
+    """Vectors in the order of the documents."""
 
     @property
     def name(self) -> str:
-        """Where they come from, for messages."""
+        """Origin, for messages."""
         ...
 
     @property
@@ -52,43 +52,43 @@ class GivenVectors(Protocol):
     def __len__(self) -> int: ...
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Rows start .. stop (n, dim), float32."""
+        """Read rows start .. stop (n, dim), float32."""
         ...
 
     def fingerprint(self) -> str:
-        """Changes when the vectors do."""
+        """Digest that changes with the vectors."""
         ...
 
 
 class GivenEncoder:
-    """Stands where an encoder would in an index of given vectors; it can't encode."""
+    """Placeholder for the encoder of an index of given vectors; it can't encode."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Raises `InputError`: only whoever made the vectors can."""
+        """Raise `InputError`: the vectors come from outside."""
         raise InputError(
             f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
             f"expected vectors of {self.dim} dimensions"
         )
 
     def spec(self) -> dict[str, Any]:
-        """The dimensions are all that is known."""
+        """Return the dimensions, the only known property."""
         return {"type": GIVEN, "dim": self.dim}
 
 
 class ArrayVectors:
-    """An array (n, dim), which may be memory-mapped.
+    """Vectors in an array (n, dim), which may be memory-mapped.
 
     Parameters
     ----------
-    ids : (n,), of the documents that the rows are of, if that is known.
+    ids : (n,), ids of the rows' documents, if known.
 
     Raises
     ------
     InputError
-        If it has another shape or no numbers.
+        If the shape is different or the values are not numeric.
     """
 
     def __init__(
@@ -109,19 +109,19 @@ class ArrayVectors:
         return len(self._array)
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Rows start .. stop (n, dim), float32."""
+        """Read rows start .. stop (n, dim), float32."""
         return np.ascontiguousarray(self._array[start:stop], dtype=np.float32)
 
     def check_id(self, row: int, id: str) -> None:
-        """Raise `InputError` if a row is known to be of another document than this one."""
+        """Raise `InputError` if a row is known to belong to another document."""
         if self._ids is not None and row < len(self._ids) and str(self._ids[row]) != id:
             raise InputError(
-                f"{self.name}: row {row + 1} is of {str(self._ids[row])!r}, document {row + 1} is "
-                f"{id!r}; expected rows in the order of the documents"
+                f"{self.name}: row {row + 1} has id {str(self._ids[row])!r}, document {row + 1} "
+                f"has id {id!r}; expected rows in the order of the documents"
             )
 
     def fingerprint(self) -> str:
-        """From the file's stamp, or from all values of an array in memory."""
+        """Digest of the file's stamp, or of all values of an array in memory."""
         digest = hashlib.sha256(f"{self._stamp} {self._array.shape}".encode())
         if not self._stamp:
             for part in batches(len(self)):
@@ -130,12 +130,12 @@ class ArrayVectors:
 
 
 class ColumnVectors:
-    """A column of tables, whose values are lists of numbers; in CSV, as JSON writes them.
+    """Vectors in a column of tables, as lists of numbers; in CSV as JSON.
 
     Raises
     ------
     InputError
-        If a file has no such column, or its lists are of different lengths.
+        If a file lacks the column, or its lists differ in length.
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
@@ -150,8 +150,8 @@ class ColumnVectors:
         ).fetchall()[0]
         if not rows or present != rows or least != most:
             raise InputError(
-                f"{self.name}: {rows - present} of {rows} rows empty, lists of {least} to {most}; "
-                "expected lists of one length in every row"
+                f"{self.name}: {rows - present} of {rows} rows empty, lists of {least} to {most} "
+                "numbers; expected lists of equal length in every row"
             )
         self._length, self.dim = int(rows), int(most)
         self._chunk: Matrix = np.empty((0, self.dim), dtype=np.float32)
@@ -161,7 +161,7 @@ class ColumnVectors:
         return self._length
 
     def rows(self, start: int, stop: int) -> Matrix:
-        """Rows start .. stop (n, dim), float32; quick if they are asked for in order."""
+        """Read rows start .. stop (n, dim), float32; fast in sequential order."""
         parts = []
         while start < stop:
             if not self._start <= start < self._start + len(self._chunk):
@@ -173,12 +173,12 @@ class ColumnVectors:
         return np.concatenate(parts) if parts else self._chunk[:0]
 
     def fingerprint(self) -> str:
-        """From the files' paths, sizes and times of change."""
+        """Digest of the files' paths, sizes and modification times."""
         parts = [self._column, *map(_stamp, self._paths)]
         return hashlib.sha256("".join(parts).encode()).hexdigest()
 
     def _as_parquet(self, file: InputFile) -> InputFile:
-        """A table whose rows can be read from anywhere: of another kind, a copy of the column."""
+        """Return a Parquet file for random access; other kinds are copied to one."""
         if file.ending == ".parquet":
             return file
         copy = replace(file, path=temporary())
@@ -206,12 +206,12 @@ class ColumnVectors:
 
 
 def as_given(vectors: Any) -> GivenVectors:
-    """Vectors of this module as they are; anything else as an array.
+    """Wrap a matrix as given vectors; return existing `GivenVectors` unchanged.
 
     Raises
     ------
     InputError
-        If that is no matrix of numbers.
+        If it is not a numeric matrix.
     """
     if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
         given: GivenVectors = vectors
@@ -223,12 +223,12 @@ def as_given(vectors: Any) -> GivenVectors:
 
 
 def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
-    """The vectors that a word of the command line means: a file, or a column of the sources.
+    """Open vectors named on the command line: a file, or a column of the sources.
 
     Raises
     ------
     InputError
-        If there is no such file or column, or it holds no matrix of numbers.
+        If the file or column does not exist, or is not a numeric matrix.
     """
     if not spec.endswith((ARRAY, ARCHIVE)):
         paths = [Path(source) for source in sources]
@@ -246,12 +246,12 @@ def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
 
 
 def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
-    """A .npy file, or an array of a .npz file, memory-mapped unless that is compressed.
+    """Load a .npy file, or an array of a .npz file, memory-mapped unless compressed.
 
     Raises
     ------
     InputError
-        If there is no such file or array, or it is something else.
+        If the file or array does not exist or is malformed.
     """
     expected = f"a .npz file with {member!r}" if member else "a .npy file of numbers"
     try:
@@ -260,31 +260,31 @@ def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except Exception as error:  # numpy reads the header as Python, which has many ways to fail
+    except Exception as error:  # numpy parses the header as Python, which may raise anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: {reason}; expected {expected}") from error
     return array
 
 
 def ids_in(path: Path) -> NDArray[np.str_] | None:
-    """The ids in a .npz file, if it has any."""
+    """Load the ids in a .npz file, if any."""
     with ZipFile(path) as archive:
         if f"{IDS}{ARRAY}" not in archive.namelist():
             return None
     found = load_array(path, IDS)
     if found.ndim != 1 or found.dtype.kind != "U":
-        raise InputError(f"{path}: {IDS!r} is {found.dtype} {found.shape}; expected texts (n,)")
+        raise InputError(f"{path}: {IDS!r} is {found.dtype} {found.shape}; expected strings (n,)")
     return found
 
 
 def _member(path: Path, name: str) -> NDArray[Any]:
-    """An array of an archive; where it is as it would be in a file of its own, that part of it."""
+    """Load an array of an archive, memory-mapped if it is stored uncompressed."""
     with ZipFile(path) as archive, path.open("rb") as file:
-        told = archive.getinfo(name)
-        if told.compress_type != ZIP_STORED:
+        info = archive.getinfo(name)
+        if info.compress_type != ZIP_STORED:
             with archive.open(name) as data:
                 return np.lib.format.read_array(data, allow_pickle=False)
-        file.seek(told.header_offset)
+        file.seek(info.header_offset)
         *_, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
         file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
         version = np.lib.format.read_magic(file)
@@ -299,12 +299,12 @@ def _member(path: Path, name: str) -> NDArray[Any]:
 
 
 def read_query_vectors(spec: str) -> Matrix:
-    """Vectors (q, dim) to search with: a .npy file of one or more, or one as a JSON array.
+    """Read query vectors (q, dim) from a .npy file, or one vector from a JSON array.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the input is neither.
 
     >>> read_query_vectors("[3, 4.5]").tolist()
     [[3.0, 4.5]]
@@ -322,12 +322,12 @@ def read_query_vectors(spec: str) -> Matrix:
 
 
 def check_vectors(vectors: GivenVectors) -> None:
-    """Look at every value before any is stored.
+    """Check every value before any is stored.
 
     Raises
     ------
     InputError
-        For NaN, infinity, or a value that half precision, in which vectors are kept, can't hold.
+        For NaN, infinity, or a value outside the range of half precision, the storage format.
     """
     for part in batches(len(vectors)):
         X = vectors.rows(part.start, part.stop)
@@ -343,9 +343,9 @@ def check_vectors(vectors: GivenVectors) -> None:
         if faint.any():
             row = int(np.argmax(faint))
             raise InputError(
-                f"{vectors.name}: row {part.start + row + 1} has no value beyond "
-                f"{longest[row]:g}; expected some from {SMALLEST:g} on, as half precision can hold "
-                "(a factor changes no cosine)"
+                f"{vectors.name}: row {part.start + row + 1} has no value above "
+                f"{longest[row]:g}; expected some of at least {SMALLEST:g}, the least of half "
+                "precision (scaling a row changes no cosine)"
             )
 
 

@@ -1,4 +1,4 @@
-"""Records: what programs have in memory becomes Documents: dicts, dataframes, Arrow, relations."""
+"""Documents from objects in memory: dicts, dataframes, Arrow tables, DuckDB relations."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from slimdex.indexes.errors import InputError, shortened
 from ..column_types import restored
 from ..documents import Document, id_text
 from ..sql import identifier
+from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 from .duckdb_readers import storable, stored_value
-from .tables import BATCH, ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
+from .tables import BATCH
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
 
 
 def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]]]:
-    """Documents of anything that has some, and the DuckDB types of their columns if it says.
+    """Convert an object to documents, with the DuckDB types of their columns if it states them.
 
     Parameters
     ----------
-    given : a `Document` or several; a dict with "id", "text" and perhaps "title", whose other keys
-        are metadata, or several; a dataframe of pandas or polars, an Arrow table or whatever else
-        has the Arrow stream protocol, or a relation of DuckDB's.
+    given : a `Document` or several; a dict with "id", "text" and optionally "title", whose other
+        keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
+        object with the Arrow stream protocol, or a DuckDB relation.
 
     Raises
     ------
     InputError
-        If it is none of these, or lacks an id or a text.
+        If it is none of these, or an id or text is missing.
 
     >>> documents, _ = as_documents({"id": 7, "text": "It rained.", "year": 2001})
     >>> [*documents]
@@ -76,7 +77,7 @@ def _document(item: Any) -> Document:
 
 
 def _roles(names: Sequence[str]) -> tuple[str | None, ...]:
-    """Which names are of the id, the text and the title, whatever their case."""
+    """Find the columns of id, text and title, ignoring case."""
     lowered = {name.lower(): name for name in reversed(names)}
     usual = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
     return tuple(next((lowered[n] for n in ns if n in lowered), None) for ns in usual)
@@ -87,7 +88,7 @@ def _words(value: Any) -> str:
 
 
 def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
-    """Id, text, title and the other columns of a relation as SQL, and the types of the others."""
+    """SQL to select id, text, title and other columns of a relation, and the others' types."""
     types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     id, text, title = _roles([*types])
     if id is None or text is None:

@@ -1,4 +1,4 @@
-"""Sources: files, folders and Python packages become Documents, in batches."""
+"""Sources of documents: files, folders and Python packages, read in batches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
+from .column_names import ColumnNames as ColumnNames
 from .databases import SQL, query_file, table_file
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
@@ -16,7 +17,7 @@ from .duckdb_readers import READERS
 from .files.file_source import FileSource, in_batches
 from .origins import Reading
 from .tables import BATCH, TableSource
-from .tables import ColumnNames as ColumnNames
+from .text_errors import unreadable
 from .text_files import (
     STANDARD_INPUT,
     UNREADABLE,
@@ -26,64 +27,63 @@ from .text_files import (
     ending_of,
     open_file,
     open_text,
-    unreadable,
 )
 
 TEXT = ".txt"
 
 
 class Source(Protocol):
-    """Where documents come from."""
+    """Source of documents."""
 
     @property
     def name(self) -> str:
-        """The file or package, for messages."""
+        """File or package, for messages."""
         ...
 
     @property
     def origin(self) -> InputFile | None:
-        """The file that made-up ids come from; None where documents have ids of their own."""
+        """File that generated ids are derived from; None if documents have ids."""
         ...
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The user's own columns: name -> DuckDB type."""
+        """User's columns: name -> DuckDB type."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the user should know about how the source is read."""
+        """Notes for the user on how the source is read."""
         ...
 
     def fingerprint(self) -> str:
-        """Changes when the source does."""
+        """Digest that changes with the source."""
         ...
 
     @property
     def place(self) -> str:
-        """Where it is, by a name that no other source has."""
+        """Unique name of its location."""
         ...
 
     @property
     def stamp(self) -> str:
-        """As `origins.stamp_of` has it, of all that is read; empty where files have their own."""
+        """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
         ...
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Documents in the order of the source."""
+        """Yield documents in the order of the source."""
         ...
 
 
 def open_source(
     spec: str, names: ColumnNames = ColumnNames(), given: FileFormat = FileFormat()
 ) -> Source:
-    """The source that a word of the command line means.
+    """Open a source named on the command line.
 
     Raises
     ------
     InputError
-        If there is no such file, folder or package, its kind is not known, or it has no column
-        of the given name.
+        If the file, folder or package does not exist, its kind is unknown, or a named column is
+        missing.
     """
     if spec.startswith(PYTHON):
         return PythonSource(spec)
@@ -111,7 +111,7 @@ def open_source(
 
 
 def _document_file(name: str, path: Path, ending: str, given: FileFormat) -> Source:
-    """A file that is one document, or a mailbox; its kind is that of an ending, if it has one."""
+    """Open a file that is one document, or a mailbox; a given ending decides its kind."""
     source = FileSource.of_file(name, path, name + ending, given.encoding)
     if source is None:
         raise InputError(
@@ -124,28 +124,28 @@ def _document_file(name: str, path: Path, ending: str, given: FileFormat) -> Sou
 
 
 class TextSource:
-    """One document a line; empty lines are passed over, and ids are ``file:line``."""
+    """Source with one document per line; skips empty lines; ids are ``file:line``."""
 
     def __init__(self, file: InputFile) -> None:
         self.name, self.origin, self.notes = file.name, file, file.notes
         self.columns: Mapping[str, str] = {}
 
     def fingerprint(self) -> str:
-        """From path, size and time of change."""
+        """Digest of path, size and modification time."""
         return self.origin.fingerprint()
 
     @property
     def place(self) -> str:
-        """The file's."""
+        """Location of the file."""
         return self.origin.place
 
     @property
     def stamp(self) -> str:
-        """From the same as the fingerprint."""
+        """Stamp of the same facts as the fingerprint."""
         return self.origin.stamp()
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Documents in the order of the file."""
+        """Yield documents in the order of the file."""
         prefix = self.origin.id_prefix if reading.prefix is None else reading.prefix
         origin = reading.origin(self.stamp)
         try:
@@ -162,10 +162,10 @@ class TextSource:
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:
-    """(id, text) of every row of a file of queries, in any of the formats above.
+    """Read (id, text) of every query in a file of any supported format.
 
-    Of a BEIR folder it is the queries that are read. Made-up ids have the file's name without its
-    folder, as labels may.
+    For a BEIR folder, read its queries. Generated ids use the file's name without its folder, as
+    labels may.
     """
     beside = Path(path) / "queries.jsonl"
     source = open_source(str(beside) if beside.is_file() else path)

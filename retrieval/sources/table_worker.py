@@ -1,8 +1,8 @@
-"""The process that reads a table of SQLite or Excel, and writes its rows as lines of JSON.
+"""Worker process that reads a table of SQLite or Excel and writes its rows as JSON lines.
 
-Its memory, time and rows are limited: a workbook of a few kilobytes may say that it has 17 billion
-cells, and a view's rows may have no end. It is told a line of JSON, and answers one:
-``{"error": words}``, empty if all went well.
+Its memory, time and rows are limited: a workbook of a few kilobytes may claim 17 billion cells, and
+a view may be endless. It reads a request as a line of JSON and answers ``{"error": message}``, with
+an empty message on success.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .files.worker import limit_memory, limit_time
 
 WORKBOOK = ".xlsx"
 ROWS = "rows.jsonl"
-"""What is written into the folder that is given."""
+"""Name of the output file in the given folder."""
 LARGEST_WORKBOOK = 1 << 30
-"""Bytes that an Excel file may become when it is unpacked."""
+"""Largest size of an unpacked Excel file."""
 LARGEST_ROWS = 1 << 30
 ROWS_PER_BYTE = 64
-"""Characters that a file's rows may have as JSON; and for each of its bytes, if that is more."""
+"""Limit of characters of the rows as JSON: absolute, or per byte of the file if that is more."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
 
 def main() -> None:
-    """Read the table that standard input names."""
+    """Read the table named on standard input."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
+    os.dup2(2, 1)  # keep libraries' output apart from the answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     limit_memory()
     asked = json.loads(sys.stdin.buffer.read())
     limit_time(asked["seconds"])
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _error(path: Path, table: str, folder: Path) -> str:
-    """Why the table can't be read; "" once its rows are written."""
+    """Write the table's rows; return an error message, or ""."""
     if path.suffix.lower() == WORKBOOK:
         rows = rows_of_workbook(path, table, folder / f"unpacked{WORKBOOK}")
     else:
@@ -63,35 +63,35 @@ def _error(path: Path, table: str, folder: Path) -> str:
     try:
         most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
         if not _write(folder / ROWS, rows, most):
-            return f"{path}: rows of over {size(most)}; expected at most that, written as JSON"
+            return f"{path}: its rows take over {size(most)} as JSON; expected at most that"
     except InputError as error:
         return str(error)
     except MemoryError:
-        return f"{path}: takes over {size(MEMORY)} of memory"
-    except BaseException as error:  # a panic of Rust's is no Exception
+        return f"{path}: needs over {size(MEMORY)} of memory"
+    except BaseException as error:  # a Rust panic is not an Exception
         first = next(iter(str(error).splitlines()), "")
         return f"{path}: broken: {type(error).__name__} {first[:100]}".strip()
     return ""
 
 
 def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
-    """The table that is named, or the only one.
+    """Return the named table, or the only one.
 
     Raises
     ------
     InputError
-        If there is no such table, or several of which none is named.
+        If the table does not exist, or there are several and none is named.
     """
     if table and table not in tables:
         raise InputError(f"{path}: no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
     if not table and len(tables) != 1:
-        said = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
-        raise InputError(f"{path}: " + (said if tables else f"no {kind} in it"))
+        hint = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
+        raise InputError(f"{path}: " + (hint if tables else f"no {kind} in it"))
     return table or tables[0]
 
 
 def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
-    """Rows of a table or view: column -> value."""
+    """Yield rows of a table or view: column -> value."""
     try:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -109,16 +109,16 @@ def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
 
 
 def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str, Any]]:
-    """Rows of a sheet below its first that is not empty, the columns' names: column -> value.
+    """Yield rows of a sheet: column -> value; its first nonempty row has the columns' names.
 
     Parameters
     ----------
-    copy : a file to be written, of the same ending; it may become as large as `LARGEST_WORKBOOK`.
+    copy : temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
     """
     try:
         import python_calamine
     except ModuleNotFoundError as error:
-        raise InputError(f"{path}: needs python-calamine: {install_command('files')}") from error
+        raise InputError(f"{path}: requires python-calamine: {install_command('files')}") from error
     _unpack(path, copy)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(copy))
@@ -135,10 +135,10 @@ def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str
 
 
 def _unpack(path: Path, to: Path) -> None:
-    """Copy an archive without its packing, no further than its entries say that they are long.
+    """Copy an archive uncompressed, each entry up to its declared size.
 
-    What reads the copy meets no more bytes than these; of the file itself it might unpack any
-    number, whatever that says.
+    The declared sizes thus bound what a reader of the copy unpacks; in the original, an entry may
+    unpack to more than it declares.
     """
     try:
         with zipfile.ZipFile(path) as packed, zipfile.ZipFile(to, "w") as copy:
@@ -159,7 +159,7 @@ def _unpack(path: Path, to: Path) -> None:
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]], most: int) -> bool:
-    """Write rows as lines of JSON; False once they have more characters than they may."""
+    """Write rows as JSON lines; return False if they exceed the limit of characters."""
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
             values = {name: _plain(value) for name, value in row.items()}
@@ -173,9 +173,9 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]], most: int) -> bool:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return None  # no text, and nothing to filter by
+        return None  # not text, and not filterable
     if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-        return int(value)  # Excel has no whole numbers
+        return int(value)  # Excel has no integers
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     return str(value) if isinstance(value, dt.timedelta) else value

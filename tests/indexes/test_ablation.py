@@ -1,4 +1,4 @@
-"""The ladder of losses against numpy, which makes every search by brute force."""
+"""The search_each_step of losses against numpy, which makes every search by brute force."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slimdex.indexes import ablation
-from slimdex.indexes.ablation import Found, exact_orders, in_reach, int8_reach, ladder
+from slimdex.indexes.ablation import (
+    Found,
+    exact_orders,
+    float16_error,
+    int8_error,
+    search_each_step,
+)
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.int8_rows import packed, unpacked
 from slimdex.indexes.kinds import kind_named
@@ -56,7 +62,7 @@ def test_every_step_is_what_numpy_finds(
     index = made(tmp_path, rows, settings)
     stored = rows.astype(np.float16).astype(np.float32)
     queries, hidden = rows[::60] + np.float32(0.5), np.array([0, 7, 60, 2999])
-    found = ladder(index, queries, 10, hidden)
+    found = search_each_step(index, queries, 10, hidden)
     assert list(found) == ["float16", "whitened", "cut to k", "codes", "index"]
 
     plain = normalize_rows(queries) @ normalize_rows(stored).T
@@ -111,15 +117,15 @@ def test_an_index_of_codes_alone_has_no_metric_and_no_rescoring(
 ) -> None:
     rows = rng.normal(size=(700, 8)).astype(np.float32)
     index = made(tmp_path, rows, Settings(k=8, kind="sq8", candidates=0))
-    found = ladder(index, rows[:9], 10)
+    found = search_each_step(index, rows[:9], 10)
     assert list(found) == ["float16", "cut to k", "codes"]
-    assert ablation.own_step(index) == "cut to k"
+    assert ablation.exact_step(index) == "cut to k"
 
 
 def test_fewer_rows_than_are_asked_for(tmp_path: Path, rng: np.random.Generator) -> None:
     rows = rng.normal(size=(5, 8)).astype(np.float32)
     index = made(tmp_path, rows, Settings(k=8, kind="flat", gamma=0.0))
-    found = ladder(index, rows[:2], 10, hidden=np.array([1]))
+    found = search_each_step(index, rows[:2], 10, hidden=np.array([1]))
     for answers in found.values():
         assert sorted(row for row in answers.rows[0].tolist() if row >= 0) == [0, 2, 3, 4]
 
@@ -137,7 +143,7 @@ def test_no_cosine_moves_further_by_float16_than_is_said(seed: int, size: float,
     after = stored[kept] @ query / lengths[kept]
     rows = np.arange(kept.sum())[None]
     found = Found(after[None].astype(np.float32), rows)
-    reach = in_reach(found, lengths[kept][None].astype(np.float32), dim)
+    reach = float16_error(found, lengths[kept][None].astype(np.float32), dim)
     assert (np.abs(before - after) <= reach[0] + 1e-12).all()
 
 
@@ -150,4 +156,4 @@ def test_nor_by_int8(seed: int, dim: int) -> None:
     query = rng.normal(size=dim)
     query /= np.linalg.norm(query)
     cosines = [X @ query / np.linalg.norm(X, axis=1) for X in (before, after)]
-    assert (np.abs(cosines[0] - cosines[1]) <= int8_reach(stored) * (1 + 1e-6) + 1e-9).all()
+    assert (np.abs(cosines[0] - cosines[1]) <= int8_error(stored) * (1 + 1e-6) + 1e-9).all()

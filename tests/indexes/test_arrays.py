@@ -30,7 +30,7 @@ def test_numbers_whose_squares_overflow_are_no_fault() -> None:
 def test_as_matrix_knows_the_largest_number() -> None:
     X = np.full((1, 100), 7.0, dtype=np.float32)  # squares add up to more than 8 squared
     assert as_matrix(X, largest=8.0) is X
-    with pytest.raises(InputError, match=r"value 7; expected up to 6\.5"):
+    with pytest.raises(InputError, match=r"value 7; expected at most 6\.5"):
         as_matrix(X, largest=6.5)
     with pytest.raises(InputError, match="row 0, column 3 is nan"):
         as_matrix([[1.0, 2.0, 3.0, float("nan")]], largest=8.0)

@@ -7,10 +7,10 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.drift import code_error, variance_kept
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import KINDS, kind_named
 from slimdex.indexes.linear import Identity, Linear, Pca, RandomProjection, Truncate, Whitening
 from slimdex.indexes.moments import Moments
-from slimdex.indexes.vector_index import FaissIndex
 
 
 def lopsided(rng: np.random.Generator, n: int = 900, d: int = 16) -> Matrix:

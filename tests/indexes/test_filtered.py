@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.ranking import compacted
 from slimdex.indexes.reduced_index import ReducedIndex, reduced
 from slimdex.indexes.rescoring import Metric
 from slimdex.indexes.search_costs import Costs, Line
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 from tests.chance import CHANCE
 
 from .test_reduced_index import BETA, GAMMA, D, N, build, oracle
@@ -154,9 +154,9 @@ class Counting(VectorFile):
 
     taken = 0
 
-    def take_briefly(self, rows: Rows) -> Matrix:
+    def take_into_scratch(self, rows: Rows) -> Matrix:
         self.taken += len(rows)
-        return super().take_briefly(rows)
+        return super().take_into_scratch(rows)
 
 
 def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:

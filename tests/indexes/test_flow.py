@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from slimdex.indexes import training_rows
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.flow import Flow, Step
+from slimdex.indexes.flow import Flow
+from slimdex.indexes.flow_steps import Step
 from slimdex.indexes.kinds import FLAT
 from slimdex.indexes.linear import Pca, Whitening
 from slimdex.indexes.moments import Moments

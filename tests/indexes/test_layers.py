@@ -66,5 +66,5 @@ def test_a_map_without_a_mean_has_no_bias(X: Matrix) -> None:
 
 
 def test_a_flow_is_refused_by_name(X: Matrix) -> None:
-    with pytest.raises(InputError, match="reducer 'flow'; expected one that is linear, or an auto"):
+    with pytest.raises(InputError, match="reducer 'flow'; expected a linear reducer or an auto"):
         layers_of(Flow(4, epochs=1).fit(X))

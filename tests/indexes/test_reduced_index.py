@@ -174,7 +174,7 @@ def test_candidates_of_one_search_leave_the_index_as_it_is(X: Matrix, folder: Pa
     np.testing.assert_array_equal(
         alone.search(X[:5], 3, candidates=0)[1], alone.search(X[:5], 3)[1]
     )
-    with pytest.raises(InputError, match="candidates=5: this index was made with candidates=0"):
+    with pytest.raises(InputError, match="candidates=5: this index was built with candidates=0"):
         alone.search(X[:5], 3, candidates=5)
 
 

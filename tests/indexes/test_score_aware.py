@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.score_aware import coded, decoded, laid, trained
+from slimdex.indexes.score_aware import decode, encode, subvectors, train
 
 EVERY = np.stack(np.meshgrid(range(16), range(16)), axis=-1).reshape(-1, 2)
 
@@ -18,7 +18,7 @@ def rows() -> Matrix:
 
 @pytest.fixture(scope="module")
 def words(rows: Matrix) -> np.ndarray:
-    return laid(rows[:16], 2).transpose(1, 0, 2).copy()
+    return subvectors(rows[:16], 2).transpose(1, 0, 2).copy()
 
 
 def errors(rows: Matrix, back: Matrix, weight: float) -> np.ndarray:
@@ -29,53 +29,53 @@ def errors(rows: Matrix, back: Matrix, weight: float) -> np.ndarray:
 
 @pytest.mark.parametrize("weight", [0.0, 3.0])
 def test_few_rows_have_a_better_code(rows: Matrix, words: np.ndarray, weight: float) -> None:
-    back = decoded(coded(laid(rows, 2), words, weight), words).reshape(rows.shape)
-    every = errors(rows[:, None], decoded(EVERY, words).reshape(1, 256, 6), weight)
+    back = decode(encode(subvectors(rows, 2), words, weight), words).reshape(rows.shape)
+    every = errors(rows[:, None], decode(EVERY, words).reshape(1, 256, 6), weight)
     got, least = errors(rows, back, weight), every.min(axis=1)
     assert (got <= least + 1e-5).mean() > (0.8 if weight else 0.9999)
-    nearest = decoded(coded(laid(rows, 2), words, 0), words).reshape(rows.shape)
+    nearest = decode(encode(subvectors(rows, 2), words, 0), words).reshape(rows.shape)
     assert (got <= errors(rows, nearest, weight) + 1e-5).all()
 
 
 def test_training_lessens_the_weighted_error(rows: Matrix, words: np.ndarray) -> None:
-    X = laid(rows, 2)
-    better = trained(X, words, 3.0)
+    X = subvectors(rows, 2)
+    better = train(X, words, 3.0)
     before, after = (
-        errors(rows, decoded(coded(X, its, 3.0), its).reshape(rows.shape), 3.0).mean()
+        errors(rows, decode(encode(X, its, 3.0), its).reshape(rows.shape), 3.0).mean()
         for its in (words, better)
     )
     assert after < 0.95 * before
-    np.testing.assert_array_equal(trained(X, words, 0), words)
+    np.testing.assert_array_equal(train(X, words, 0), words)
 
 
 def test_codewords_are_where_the_error_has_no_slope(rows: Matrix, words: np.ndarray) -> None:
     from slimdex.indexes.score_aware import _refitted
 
-    X = laid(rows, 2)
-    codes = coded(X, words, 3.0)
+    X = subvectors(rows, 2)
+    codes = encode(X, words, 3.0)
     fitted = words
     for _ in range(200):
         fitted = _refitted(X, X, fitted, codes, 3.0)
-    best = errors(rows, decoded(codes, fitted).reshape(rows.shape), 3.0).mean()
+    best = errors(rows, decode(codes, fitted).reshape(rows.shape), 3.0).mean()
     rng = np.random.default_rng(1)
     for _ in range(20):
         other = fitted + rng.normal(scale=1e-2, size=fitted.shape).astype(np.float32)
-        assert errors(rows, decoded(codes, other).reshape(rows.shape), 3.0).mean() > best
+        assert errors(rows, decode(codes, other).reshape(rows.shape), 3.0).mean() > best
 
 
 def test_what_is_along_a_row_may_be_given(rows: Matrix, words: np.ndarray) -> None:
     """Rows and codewords twice as long, and what is along them half: the same codes."""
-    X = laid(rows, 2)
-    codes = coded(X, words, 12.0)
-    np.testing.assert_array_equal(coded(2 * X, 2 * words, 48.0, (X / 2).astype(np.float32)), codes)
+    X = subvectors(rows, 2)
+    codes = encode(X, words, 12.0)
+    np.testing.assert_array_equal(encode(2 * X, 2 * words, 48.0, (X / 2).astype(np.float32)), codes)
 
 
 def test_rows_alone_and_together_have_the_same_codes(rows: Matrix, words: np.ndarray) -> None:
-    X = laid(rows, 2)
-    codes = coded(X, words, 3.0)  # in three parts
-    alone = np.concatenate([coded(row[None], words, 3.0) for row in X[:200]])
+    X = subvectors(rows, 2)
+    codes = encode(X, words, 3.0)  # in three parts
+    alone = np.concatenate([encode(row[None], words, 3.0) for row in X[:200]])
     np.testing.assert_array_equal(codes[:200], alone)
 
 
 def test_no_rows(words: np.ndarray) -> None:
-    assert coded(np.empty((0, 2, 3), np.float32), words, 3.0).shape == (0, 2)
+    assert encode(np.empty((0, 2, 3), np.float32), words, 3.0).shape == (0, 2)

@@ -7,12 +7,12 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import PQ
 from slimdex.indexes.linear import Linear
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import reduced
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_index import FaissIndex
 
 
 def moments(n: int, d: int = 40) -> Moments:
@@ -61,13 +61,13 @@ def test_auto_goes_by_the_rows(rows: int, kind: str) -> None:
 
 
 def test_settings_in_force_are_those_asked_for() -> None:
-    """And not what a small index gets in their place, which changes as it grows."""
+    """And not the replacement for a small index."""
     asked = Settings()
     for rows in (700, 2_000_000):
-        assert asked.is_met(asked.resolved(40, rows), 40)
-        assert Settings(kind="pq").is_met(asked.resolved(40, rows), 40) == (rows == 700)
-    assert not asked.is_met(asked.fitted(moments(39))[0], 40)
-    assert not asked.is_met(Settings(k=20, kind="sq8"), 40)
+        assert asked.matches(asked.resolved(40, rows), 40)
+        assert Settings(kind="pq").matches(asked.resolved(40, rows), 40) == (rows == 700)
+    assert not asked.matches(asked.fitted(moments(39))[0], 40)
+    assert not asked.matches(Settings(k=20, kind="sq8"), 40)
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 39])
@@ -75,16 +75,16 @@ def test_fewer_vectors_than_dimensions(n: int) -> None:
     fitted, notes = Settings().fitted(moments(n))
     assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
     assert len(notes) == 1
-    small = "a small index, which changes as it grows: the order is the model's own, whitened from"
-    assert notes[0].startswith(f"{small} 40 vectors on")
+    small = "a small index, refitted as it grows: not whitened below 40 vectors"
+    assert notes[0].startswith(small)
 
 
 def test_too_few_to_train_the_kind() -> None:
     fitted, notes = Settings().fitted(moments(623))
     assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
     assert notes == [
-        "a small index, which changes as it grows: vectors are float32 and searched exactly (kind "
-        "flat): kind pq compresses from 624 vectors on"
+        "a small index, refitted as it grows: float32 vectors, searched exactly (kind flat): "
+        "kind pq needs 624 vectors"
     ]
     assert Settings().fitted(moments(624))[0].kind == "pq"
 
@@ -94,9 +94,8 @@ def test_identical_vectors_span_one_dimension() -> None:
     fitted, notes = Settings().fitted(same)
     assert (fitted.k, fitted.kind) == (1, "flat")
     assert notes == [
-        "a small index, which changes as it grows: dimensions kept: 1, all that 700 vectors "
-        "span; vectors are float32 and searched exactly (kind flat): kind pq takes a multiple of 4 "
-        "dimensions"
+        "a small index, refitted as it grows: k=1, all dimensions that 700 vectors span; float32 "
+        "vectors, searched exactly (kind flat): kind pq needs k to be a multiple of 4"
     ]
 
 

@@ -131,11 +131,11 @@ def test_rows_that_were_asked_for_are_the_rows(
 ) -> None:
     X = kept(rng.normal(size=(3000, 7)).astype(np.float32), stored)
     file = VectorFile(tmp_path / "v", 7, 0, STORED[stored])
-    file.expect(np.empty(0, dtype=np.int64))  # nothing is there yet
+    file.prefetch(np.empty(0, dtype=np.int64))  # nothing is there yet
     file.append(X)
     for rows in (np.array([0, 2999]), rng.permutation(3000), np.array([], dtype=np.int64)):
         file._cold = True  # as far as is known the rows are on the disk
-        file.expect(rows)
+        file.prefetch(rows)
         np.testing.assert_array_equal(file.take(rows), X[rows])
 
 
@@ -160,9 +160,9 @@ def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray)
     other.append(X[:, :1])
     bytes_.append(X)
     for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
-        np.testing.assert_array_equal(file.take_briefly(rows), file.take(rows))
-        np.testing.assert_array_equal(other.take_briefly(rows), X[rows, :1])
-        np.testing.assert_array_equal(bytes_.take_briefly(rows), kept(X, "int8")[rows])
+        np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
+        np.testing.assert_array_equal(other.take_into_scratch(rows), X[rows, :1])
+        np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
 
 
 def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:
     together = Barrier(2)
 
     def taken(row: int) -> float:
-        found = file.take_briefly(np.array([row]))
+        found = file.take_into_scratch(np.array([row]))
         together.wait()  # the other thread has taken its row by now
         return float(found[0, 0])
 

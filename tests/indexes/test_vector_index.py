@@ -11,9 +11,9 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import KINDS, kind_named
 from slimdex.indexes.ranking import top_k
-from slimdex.indexes.vector_index import FaissIndex
 
 # Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.
 RECALL = {

@@ -8,13 +8,13 @@ import faiss
 import numpy as np
 import pytest
 
+from slimdex.indexes.faiss_index import FaissIndex
 from slimdex.indexes.kinds import kind_named
 from slimdex.indexes.linear import Whitening
 from slimdex.indexes.moments import Moments
 from slimdex.indexes.reduced_index import ReducedIndex, trained
 from slimdex.indexes.rescoring import Metric, Rescorer
 from slimdex.indexes.vector_file import VectorFile
-from slimdex.indexes.vector_index import FaissIndex
 from slimdex.indexes.workers import HERE, Workers
 from tests.workers import ThroughPickle
 

@@ -1,4 +1,4 @@
-"""Conditions on documents: which SQL expressions are allowed, and for how long one may run.
+"""Conditions on documents: allowed SQL expressions and their time limit.
 
 Files import only what is above them: vocabulary, condition, parsing.
 """

@@ -1,8 +1,8 @@
-"""Where: what a condition on documents may be, checked on the tree that DuckDB's parser makes.
+"""Validation of conditions on documents, on the tree of DuckDB's parser.
 
-A condition may come from anybody who may search. It is an expression over the documents' columns
-and nothing else: what kinds of nodes, functions and types it may have is listed in `vocabulary`,
-and whatever is not listed is refused. Nor may it take much time or memory for little text.
+A condition may come from anyone who may search. It must be an expression over the documents'
+columns, made of the nodes, functions and types that `vocabulary` lists. Time and memory are
+limited as well.
 """
 
 from __future__ import annotations
@@ -38,39 +38,38 @@ from .vocabulary import (
 )
 
 LONGEST = 1 << 18
-"""Characters of a condition: enough for twenty thousand ids in a list. DuckDB takes up to a
-kilobyte for each, which its limit on memory does not count."""
+"""Characters of a condition: enough for twenty thousand ids. DuckDB takes up to a kilobyte for
+each, which its memory limit does not count."""
 MENTIONS = 500
-"""Times that a condition may name a column: DuckDB compares ANDs and ORs with each other when it
-plans, without looking at a clock, in time and memory that grow with the square of their number."""
+"""References to columns in a condition: DuckDB's planner compares ANDs and ORs with each other, in
+quadratic time and memory, and can't be interrupted."""
 DEEPEST = 100
-"""Brackets inside brackets: DuckDB's parser takes minutes over thousands that are never closed."""
+"""Nesting depth of brackets: DuckDB's parser takes minutes over thousands of unclosed ones."""
 DEEPEST_TREE = 900
-"""Brackets inside each other in the tree that DuckDB's parser makes, as JSON."""
+"""Nesting depth of DuckDB's tree as JSON."""
 LONGEST_PATTERN = 1000
-"""Characters of a pattern, which has to be a constant: the time that LIKE and regular expressions
-take grows with the length of the text times that of the pattern."""
+"""Characters of a pattern, which has to be a constant: LIKE and regular expressions take time
+proportional to the length of the text times that of the pattern."""
 REPEATED = 8_000
-"""Characters of a regular expression, times what the numbers in its braces add up to: with more,
-its automaton no longer fits into memory, and it takes forty times as long."""
+"""Characters of a regular expression times the sum of the numbers in its braces: beyond, its
+automaton no longer fits into memory, and it takes forty times as long."""
 DESCENTS = 1
-"""Steps to any depth, "..", of a path in JSON: each multiplies the time by the nodes below."""
+"""Recursive steps ("..") of a JSON path: each multiplies the time by the number of nodes below."""
 TEXT_CASTS = 3
-"""Casts to text inside each other: each doubles the quotes in lists and structs."""
+"""Nested casts to text: each doubles the quotes in lists and structs."""
 CALLS = 200
-"""Functions called with more than constants: over 2,048 long texts each may take a second."""
+"""Calls of functions with non-constant arguments: each may take a second over 2,048 long texts."""
 BUILT_FROM = 100
-"""Columns that go into texts and lists that a condition builds: DuckDB's limit on memory does
-not count them."""
+"""Columns in texts and lists built by a condition, which DuckDB's memory limit does not count."""
 SECONDS = "SLIMDEX_WHERE_SECONDS"
-"""A variable of the environment: how long a condition may take."""
+"""Environment variable: time limit of a condition."""
 _WITHIN = ContextVar("within", default=TIMEOUT_MAX)
 INTERRUPTION_SECONDS = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
-"""Columns that a message repeats."""
+"""Columns listed in a message."""
 SHOWN_WHERE = 10_000
-"""Characters of a condition in which keywords are looked for."""
+"""Characters of a condition that are searched for keywords."""
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -80,18 +79,18 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 
 
 def checked(where: str, columns: Sequence[str]) -> str:
-    """The condition as it is, if it is one expression over the columns.
+    """Return the condition unchanged if it is one expression over the columns.
 
-    In brackets on lines of its own it may stand wherever SQL takes an expression.
+    Put in brackets on lines of its own, it is valid wherever SQL takes an expression.
 
     Parameters
     ----------
-    columns : the names that it may use, in any case.
+    columns : allowed column names, in any case.
 
     Raises
     ------
     InputError
-        If it is anything else, too long, or nested too deeply.
+        If it is not, or is too long or too deeply nested.
 
     >>> checked("year > 1990 AND lower(author) LIKE 'k%'", ["year", "author"])
     "year > 1990 AND lower(author) LIKE 'k%'"
@@ -109,13 +108,13 @@ def checked(where: str, columns: Sequence[str]) -> str:
 
 
 def tree_of(where: str, columns: Sequence[str]) -> dict[str, Any]:
-    """The tree that DuckDB's parser makes of a condition that is `checked`."""
+    """Parse a condition, once `checked`, to DuckDB's tree."""
     checked(where, columns)
     return _expression(where)
 
 
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
-    """The error for a condition that is none, of a length that can be read."""
+    """The error for an invalid condition, shortened to a readable length."""
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
     shown = shortened(where)
     for name in columns:
@@ -125,7 +124,7 @@ def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
 
 
 def _is_keyword(where: str, column: str) -> bool:
-    """Whether a condition names a column without quotes that SQL takes for a word of its own."""
+    """True if a condition contains an unquoted column name that is a keyword of SQL."""
     word = re.compile(rf"(?<![\w\"']){re.escape(column)}(?![\w\"'])", re.IGNORECASE)
     if not re.fullmatch(r"[A-Za-z_]+", column) or not word.search(where[:SHOWN_WHERE]):
         return False
@@ -137,16 +136,16 @@ def _is_keyword(where: str, column: str) -> bool:
 
 @contextmanager
 def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt what the connection does when it takes too long.
+    """Interrupt the connection if it takes too long.
 
-    DuckDB looks up after each 2,048 rows, not while it plans.
+    DuckDB reacts after each 2,048 rows, but not while planning.
 
     Raises
     ------
     SlowConditionError
         If it was interrupted.
     InputError
-        If the environment's `SECONDS` are no number of seconds.
+        If the environment variable `SECONDS` is not a number of seconds.
     """
     seconds, over = seconds_allowed(), Event()
 
@@ -154,7 +153,7 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         wait = seconds
         while not over.wait(wait):
             connection.interrupt()
-            wait = INTERRUPTION_SECONDS  # a query that has not begun yet forgets it as it begins
+            wait = INTERRUPTION_SECONDS  # a query that starts later would miss the first one
 
     watch = Thread(target=interrupt, daemon=True)
     try:
@@ -166,7 +165,7 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         ) from error
     finally:
         over.set()
-        if watch.ident is not None:  # or it could still interrupt what the connection does next
+        if watch.ident is not None:  # otherwise it could interrupt a later query
             watch.join()
 
 
@@ -176,7 +175,7 @@ class SlowConditionError(InputError):
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Allow conditions that this thread looks for no more than some seconds."""
+    """Limit the time of conditions evaluated by this thread."""
     before = _WITHIN.set(seconds)
     try:
         yield
@@ -185,7 +184,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def seconds_allowed() -> float:
-    """How long a condition may be looked for in the documents."""
+    """Time limit of a condition in seconds."""
     said = os.environ.get(SECONDS, "60")
     with suppress(ValueError):
         if 0 < float(said) <= TIMEOUT_MAX:
@@ -194,17 +193,17 @@ def seconds_allowed() -> float:
 
 
 class _Refused(Exception):
-    """Why."""
+    """Reason for the refusal."""
 
 
 @cache
 def scratch() -> duckdb.DuckDBPyConnection:
-    """A database of its own: nothing in a stranger's catalog has a part in the check."""
+    """A separate database, so that nothing in an untrusted catalog affects the check."""
     return duckdb.connect(config=CONFIG)
 
 
 def _check_text(where: str) -> None:
-    """What can be seen without a parser, and should be before it has any work."""
+    """Check what needs no parser, before parsing."""
     if not where.strip():
         raise _Refused("it is empty")
     if len(where) > LONGEST:
@@ -228,10 +227,7 @@ def _check_text(where: str) -> None:
 
 
 def _expression(where: str) -> dict[str, Any]:
-    """The tree of the one expression that the text is.
-
-    It is parsed without brackets around it, so that it can't close them.
-    """
+    """Parse the text as one expression, without brackets around it, which it could close."""
     try:
         found = (
             scratch()
@@ -254,7 +250,7 @@ def _expression(where: str) -> dict[str, Any]:
 
 
 def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
-    """A SELECT's only expression; None if it has anything else."""
+    """Return the only expression of a SELECT; None if it has any other clause."""
     extras = ("modifiers", "where_clause", "group_expressions", "group_sets", "having", "sample")
     if node["qualify"] or node["aggregate_handling"] != "STANDARD_HANDLING":
         return None
@@ -267,8 +263,9 @@ def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_tree(root: dict[str, Any], names: frozenset[str]) -> None:
-    """Check every node; with each goes how many casts to text it is in, and whether it is built
-    into something."""
+    """Check every node, counting the casts to text around it and noting whether a function builds
+    texts or lists from it.
+    """
     waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
     built_from = mentions = calls = 0
     while waiting:
@@ -341,7 +338,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     if name != NAMED and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
-    # A column that is called like one of DuckDB's schemas is none before the name of a function.
+    # A column named like one of DuckDB's schemas is not one before a function's name.
     if name in REGEXES | LIKES:
         _check_pattern(arguments[:2] if first else arguments[1:2], name in REGEXES)
     if name.startswith("json") or name == "->>":
@@ -351,7 +348,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
 
 
 def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
-    """Where the pattern may stand there are constants, and none makes much of little."""
+    """Raise unless patterns are constants of limited length and repetition."""
     for place in places:
         if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
             raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
@@ -360,7 +357,7 @@ def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
 
 
 def _repeats(pattern: str) -> int:
-    """What the larger numbers in a regular expression's braces add up to."""
+    """Sum of the larger numbers in the braces of a regular expression."""
     return sum(
         max(int(least), int(most or 0))
         for least, most in re.findall(r"\{([0-9]+)(?:,([0-9]*))?\}", pattern)
@@ -368,8 +365,8 @@ def _repeats(pattern: str) -> int:
 
 
 def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
-    """Paths in JSON are constants, columns or lists, and arrows between them; only constants can
-    have wildcards."""
+    """Raise unless JSON paths are constants, columns, lists or arrows between these; only constants
+    may have wildcards."""
     waiting = list(paths)
     while waiting:
         path = waiting.pop()

@@ -1,7 +1,7 @@
-"""Where as a tree: the conditions in SQL that compare columns with constants.
+"""Conversion of SQL that compares columns with constants to a tree of conditions.
 
-SQL has three truth values, the tree has two. So each part is translated for the truth that is asked
-of it, NOT swaps true and false, and a part that is unknown is neither.
+SQL has three truth values, the tree has two. So each part is translated for the truth value
+requested of it; NOT swaps true and false, and an unknown part satisfies neither.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .condition import limited, refusal, scratch, tree_of
 from .vocabulary import CLOCKS
 
 EXACT_REAL = 1 << 53
-"""Doubles are not all whole numbers from here on."""
+"""Magnitude from which doubles can't represent every whole number."""
 _OPERATORS = {
     "COMPARE_EQUAL": "=",
     "COMPARE_NOTEQUAL": "<>",
@@ -43,14 +43,14 @@ def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
 
     Parameters
     ----------
-    columns : name -> DuckDB type of each column that it may name.
+    columns : name -> DuckDB type of the allowed columns.
 
     Raises
     ------
     InputError
-        If it is no condition on the columns.
+        If it is not a condition on the columns.
     UnsupportedError
-        If a part of it is more than a comparison of a column with constants.
+        If a part of it is not a comparison of a column with constants.
 
     >>> condition_of("NOT Year >= 1990.5", {"year": "SMALLINT"})
     Compare(column='year', operator='>=', value=Decimal('1990.5'), truth=False)
@@ -62,13 +62,13 @@ def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
 
 
 class _Parser:
-    """Translates the tree that DuckDB makes of a condition."""
+    """Translates DuckDB's tree of a condition."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = {name.lower(): (name, type_) for name, type_ in columns.items()}
 
     def holds(self, node: Mapping[str, Any], truth: bool) -> Condition:
-        """The condition for when a part is true, or false."""
+        """Condition under which a part is true, or false."""
         kind, class_ = node["type"], node["class"]
         if class_ == "CONJUNCTION":
             parts = tuple(self.holds(child, truth) for child in node["children"])
@@ -153,7 +153,7 @@ class _Parser:
     def _constants(
         self, node: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
     ) -> tuple[str, list[Any]]:
-        """A column, and the values with which it is compared."""
+        """Return a column and the values that it is compared with."""
         column, type_ = self._column(node)
         common, values = _values(others, type_, self._columns)
         if not _is_exact(type_, common):
@@ -164,7 +164,7 @@ class _Parser:
         return column, values
 
     def _column(self, node: Mapping[str, Any]) -> tuple[str, str]:
-        """The name and type of a column, which the node must be."""
+        """Return the name and type of the column that the node refers to."""
         if node["class"] != "COLUMN_REF" or len(node["column_names"]) != 1:
             raise UnsupportedError(f"{node['type']} in place of a column")
         name = node["column_names"][0]
@@ -179,14 +179,14 @@ def _compared(column: str, operator: str, value: Any, truth: bool) -> Condition:
 
 
 def _plain(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A part without the cast to a truth that IS TRUE puts around it."""
+    """Remove the cast to BOOLEAN that IS TRUE adds."""
     is_cast = node["class"] == "CAST" and node["type_expr"]["type_name"].upper() == "BOOLEAN"
     inner: Mapping[str, Any] = node["child"] if is_cast else node
     return inner if inner["class"] == "COLUMN_REF" else node
 
 
 def _is_exact(type_: str, common: str) -> bool:
-    """Whether DuckDB compares a column's own values, as it casts them to a common type."""
+    """True if casting to a common type preserves a column's values for comparison."""
     for types in (_REALS, _MOMENTS):
         if type_ in types:
             return common in types
@@ -197,7 +197,7 @@ def _is_exact(type_: str, common: str) -> bool:
 
 
 def _bound(where: str, columns: Mapping[str, str]) -> dict[str, Any]:
-    """DuckDB's tree of a condition; raises `InputError` if it compares what can't be compared."""
+    """Parse a condition; raise `InputError` if it compares incomparable types."""
     tree = tree_of(where, [*columns])
     described = ", ".join(f"{identifier(name)} {type_}" for name, type_ in columns.items())
     cursor = scratch().cursor()
@@ -216,7 +216,7 @@ def _bound(where: str, columns: Mapping[str, str]) -> dict[str, Any]:
 def _values(
     nodes: Sequence[Mapping[str, Any]], type_: str, names: Container[str]
 ) -> tuple[str, list[Any]]:
-    """The type in which parts that name no column are compared with one, and their values."""
+    """Common type of a column and constant parts, and the values of these."""
     _check_constant([*nodes], names)
     cursor = scratch().cursor()
     try:
@@ -234,7 +234,7 @@ def _values(
 
 
 def _sql(cursor: duckdb.DuckDBPyConnection, node: Mapping[str, Any]) -> str:
-    """A part of a tree as text, in brackets."""
+    """Convert a part of a tree to text, in brackets."""
     literal = node.get("literal")
     if literal is not None and literal["kind"] == "INTEGER":
         return f"({literal['text']})"
@@ -248,7 +248,7 @@ def _sql(cursor: duckdb.DuckDBPyConnection, node: Mapping[str, Any]) -> str:
 
 
 def _check_constant(waiting: list[Any], names: Container[str]) -> None:
-    """Raise `UnsupportedError` for parts that name a column, or change how texts are compared."""
+    """Raise `UnsupportedError` for parts that refer to a column or set a collation."""
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Vocabulary: what a condition on documents may be made of; what is not listed is refused.
+"""Nodes, functions and types that a condition may contain; all others are refused.
 
-So a later DuckDB's new functions are refused, too.
+New functions of a later DuckDB are therefore refused too.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ CLASSES = _words(
     "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA OPERATOR "
     "TYPE"
 )
-"""Classes of nodes; not among them: subqueries, windows, stars, parameters, positions, defaults."""
+"""Allowed nodes: no subqueries, windows, stars, parameters, positions or defaults."""
 OPERATORS = _words(
     "OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF "
     "OPERATOR_TRY COMPARE_IN COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE ARRAY_CONSTRUCTOR "
     "STRUCT_EXTRACT"
 )
 CLOCKS = _words("current_date current_time current_timestamp localtime localtimestamp")
-"""Names without brackets that DuckDB takes for functions; others tell who asks, and where."""
+"""Names that DuckDB treats as functions without brackets; others reveal the user or the machine."""
 TYPES = _words(
     "bigint binary bit blob bool boolean bpchar bytea char date datetime dec decimal double float "
     "float4 float8 hugeint int int1 int2 int4 int8 integer interval json list long map numeric "
@@ -82,13 +82,13 @@ FUNCTIONS = _words(
     "map_from_entries map_keys map_values row struct_extract struct_extract_at struct_has "
     "struct_keys struct_pack struct_values union_extract union_tag union_value"
 )
-"""Functions of their arguments and the clock.
+"""Functions that depend only on their arguments and the clock.
 
-Left out are those that read files, settings, variables, sequences and the catalog, that wait,
-write, draw at random or raise what they are told; those that make much out of little: range,
-repeat, lpad, format, hex, regexp_replace, list_resize, all that take lambdas, and their like; and
-those whose time grows with the square of a text's length: levenshtein, regexp_extract_all,
-nfc_normalize, json_contains.
+Excluded: functions that read files, settings, variables, sequences or the catalog; that wait,
+write, draw random numbers or raise given errors; that build large values from small ones (range,
+repeat, lpad, format, hex, regexp_replace, list_resize, all that take lambdas, and similar); and
+those with time quadratic in a text's length (levenshtein, regexp_extract_all, nfc_normalize,
+json_contains).
 """
 BUILDERS = _words(
     "|| array_append array_cat array_concat array_prepend array_push_back array_push_front "
@@ -99,11 +99,11 @@ SHRINKING = "replace"
 """Its third argument may not be longer than its second: nested, it would grow exponentially."""
 REGEXES = _words("regexp_extract regexp_full_match regexp_matches ~")
 LIKES = _words("~~ !~~ ~~* !~~* ~~~ like_escape not_like_escape ilike_escape not_ilike_escape")
-"""Of these and of the regular expressions the second argument is the pattern."""
+"""Functions whose second argument is a pattern, as are those of regular expressions."""
 LISTS = _words("list_value ARRAY_CONSTRUCTOR")
-"""What [...] becomes."""
+"""Nodes for [...]."""
 NAMED = "struct_pack"
-"""Its arguments have names; those of other functions could come in another order by them."""
+"""The only function with named arguments; in others, names could change the order."""
 COLLATIONS = _words("binary c nocase noaccent posix")
 TEXT_TYPES = _words(
     "bit blob bpchar bytea binary char json list map string struct text varbinary varchar"

@@ -1,4 +1,4 @@
-"""Archives: what DOCX, ODT and EPUB files hold, read no further than a limit, and their XML."""
+"""Zip archives (DOCX, ODT, EPUB), decompressed up to a limit, and their XML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Archive:
     Raises
     ------
     UnreadableError
-        If it is no archive, or has too many entries.
+        If it is not an archive, or has too many entries.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -39,13 +39,12 @@ class Archive:
         return True
 
     def read(self, name: str) -> bytes:
-        """An entry; b"" if there is none.
+        """Read an entry; b"" if missing.
 
         Raises
         ------
         UnreadableError
-            If it is encrypted, broken, or larger than what is left of the limit, whatever size it
-            says it has.
+            If it is encrypted, broken, or exceeds the rest of the limit, whatever size it declares.
         """
         if name not in self:
             return b""
@@ -53,7 +52,7 @@ class Archive:
         if entry.flag_bits & ENCRYPTED:
             raise UnreadableError("encrypted")
         if entry.file_size > self._left:
-            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when unpacked")
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
         try:
             with self._file.open(entry) as file:
                 found = file.read(self._left + 1)
@@ -61,17 +60,19 @@ class Archive:
             raise UnreadableError(f"broken: {error}") from error
         self._left -= len(found)
         if self._left < 0:
-            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when unpacked")
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
         return found
 
 
 def _why(data: bytes, error: Exception) -> str:
-    old = data.startswith(b"\xd0\xcf\x11\xe0")  # Microsoft's older container, also of locked files
-    return "encrypted, or of before 2007" if old else f"broken: {error}"
+    old = data.startswith(
+        b"\xd0\xcf\x11\xe0"
+    )  # OLE container, used by older and by encrypted files
+    return "encrypted, or a format from before 2007" if old else f"broken: {error}"
 
 
 def events(data: bytes, target: Any) -> None:
-    """Tell a target the events of an XML text; entities that it defines are not replaced."""
+    """Parse XML to events of a target, without expanding entities."""
     from lxml import etree
 
     if not data:
@@ -87,7 +88,7 @@ def events(data: bytes, target: Any) -> None:
 
 
 def local(tag: str) -> str:
-    """A name without its namespace.
+    """Return a name without its namespace.
 
     >>> local("{urn:x}p")
     'p'
@@ -96,7 +97,7 @@ def local(tag: str) -> str:
 
 
 class Fields:
-    """The texts of an XML's elements by their names: several have commas between them."""
+    """Texts of XML elements by name, joined by commas."""
 
     def __init__(self, data: bytes) -> None:
         self.found: dict[str, list[str]] = {}
@@ -104,22 +105,22 @@ class Fields:
         events(data, self)
 
     def start(self, tag: str, attributes: Any) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self._open.append([])
 
     def data(self, text: str) -> None:
-        """Text within it."""
+        """Handle text."""
         if self._open:
             self._open[-1].append(text)
 
     def end(self, tag: str) -> None:
-        """It ends."""
+        """Handle the end of an element."""
         if text := " ".join("".join(self._open.pop()).split()):
             self.found.setdefault(local(tag), []).append(text)
 
     def close(self) -> None:
-        """The text ends."""
+        """Handle the end of the document."""
 
     def text(self, *names: str) -> str:
-        """The first of these that there is."""
+        """Return the first of these elements that is present."""
         return next((", ".join(self.found[n]) for n in names if n in self.found), "")

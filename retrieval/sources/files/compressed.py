@@ -1,4 +1,4 @@
-"""Compressed files: gzip and Zstandard, unpacked no further than a limit."""
+"""Compressed files: gzip and Zstandard, decompressed up to a limit."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from .limits import LARGEST_UNPACKED, UnreadableError, size
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
 WINDOW = 1 << 27
-"""Bytes that Zstandard may look back, and so hold in memory."""
+"""Largest Zstandard window in bytes, which bounds memory."""
 PIECE = 1 << 12
-"""Packed bytes that are unpacked at a time: they can become 32,000 times as many."""
+"""Compressed bytes per step: they can expand 32,000 times."""
 
 
 def unpacked(data: bytes) -> bytes:
-    """What gzip or Zstandard have packed, by the first bytes; anything else as it is.
+    """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
 
     Raises
     ------
     UnreadableError
-        If it is broken, or becomes larger than `LARGEST_UNPACKED`.
+        If it is broken, or larger than `LARGEST_UNPACKED`.
     """
     try:
         with opened(io.BytesIO(data)) as packed:
             found: bytes = packed.read(LARGEST_UNPACKED + 1)
-            packed.read(1)  # which is where a file that was cut off is found to be
+            packed.read(1)  # detects truncation
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
     if len(found) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
-        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when unpacked")
+        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
     return found
 
 
 def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
-    """The first bytes of what a file packs; it is read from its beginning again afterwards.
+    """Read the first decompressed bytes of a file, and rewind it.
 
     Raises
     ------
     UnreadableError
-        If they can't be unpacked, or a library for that is missing.
+        If decompression fails, or its library is missing.
     """
     try:
         return bytes(opened(file).read(length))
     except ModuleNotFoundError as error:
-        raise UnreadableError(f"needs zstandard: {install_command('files')}") from error
+        raise UnreadableError(f"requires zstandard: {install_command('files')}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableError(f"broken: {error}") from error
     finally:
@@ -56,7 +56,7 @@ def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
 
 
 def opened(file: Any) -> Any:
-    """A file to be read as if it were not packed."""
+    """Open a compressed file for reading."""
     head = file.read(4)
     file.seek(0)
     if head.startswith(GZIP):
@@ -68,22 +68,22 @@ def _zstandard(file: Any) -> Any:
     import zstandard
 
     class Reader(io.RawIOBase):
-        """Frames one after the other; what is wrong with them is an OSError, as gzip's."""
+        """Reader of consecutive frames; errors are OSError, as gzip's."""
 
         def __init__(self) -> None:
             self._frame: Any = None
             self._found = memoryview(b"")
 
         def readable(self) -> bool:
-            """It is."""
+            """Return True."""
             return True
 
         def readinto(self, buffer: Any) -> int:
-            """The next bytes."""
+            """Read the next bytes."""
             while not self._found:
                 packed = file.read(PIECE)
                 if not packed and self._frame is not None:
-                    raise OSError("it ends in the middle")
+                    raise OSError("truncated")
                 if not packed:
                     return 0
                 self._found = memoryview(self._unpacked(packed))

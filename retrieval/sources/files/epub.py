@@ -1,4 +1,4 @@
-"""EPUB: the chapters of a book in their order."""
+"""EPUB: chapters of a book, in order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CONTAINER = "META-INF/container.xml"
 
 
 def read(data: bytes) -> Extract:
-    """A book; a chapter's anchors are those of its page."""
+    """Read a book; a chapter's anchors are those of its page."""
     archive = Archive(data)
     package = _Package(archive.read(CONTAINER)).root
     if package not in archive:
-        raise UnreadableError("no EPUB file")
+        raise UnreadableError("not an EPUB file")
     if "META-INF/rights.xml" in archive:
         raise UnreadableError("encrypted")
     described = archive.read(package)
@@ -38,7 +38,7 @@ def read(data: bytes) -> Extract:
 
 
 class _Package:
-    """Where a book's description is, and which of its pages come one after the other."""
+    """Parser of the location of a book's description, and the order of its pages."""
 
     def __init__(self, data: bytes) -> None:
         self.root = ""
@@ -47,7 +47,7 @@ class _Package:
         self.chapters = [self._items[id] for id in self._order if id in self._items]
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         name = local(tag)
         if name == "rootfile":
             self.root = self.root or attributes.get("full-path", "")
@@ -57,4 +57,4 @@ class _Package:
             self._order.append(attributes.get("idref", ""))
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""

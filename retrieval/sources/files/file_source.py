@@ -1,4 +1,4 @@
-"""FileSource: the files of a folder, or one of its own, become Documents."""
+"""FileSource: documents from the files of a folder, or from a single file."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker_process import Worker
 
 BATCH = 64
-"""Documents that are handed over at a time, unless they are long."""
+"""Documents in a batch, unless they are long."""
 BATCH_CHARACTERS = 4 << 20
 GUESSED = ("text", "markdown", "rst", "code")
-"""Kinds that say nothing of their encoding."""
+"""Kinds that do not state their encoding."""
 NAMED = 10
-"""Files that could not be read that are named; of more it is said how many."""
+"""Unreadable files listed by name; further ones are counted."""
 
 
 class FileSource:
-    """A document for each file below a folder, or for each message of a mailbox.
+    """Source with a document for each file below a folder, or for each message of a mailbox.
 
-    Ids are paths from the folder on; a message's is its mailbox's, ``#`` and the message's own id.
-    What can't be read is left out and told by `left_out`.
+    Ids are paths relative to the folder; a message's is its mailbox's, ``#`` and its message id.
+    Unreadable files are skipped and reported by `left_out`.
 
     Attributes
     ----------
-    is_alone : whether it is one file that was named by itself.
-    origins : once all is read, those of the files that there are.
+    is_alone : True for a single file.
+    origins : origins of the existing files; complete after reading.
     """
 
     origin: None = None
@@ -72,29 +72,29 @@ class FileSource:
 
     @classmethod
     def of_folder(cls, spec: str, encoding: str | None = None) -> FileSource:
-        """The files below a folder.
+        """Open the files below a folder.
 
         Raises
         ------
         InputError
-            If there are none to read.
+            If there are no readable files.
         """
         found = walk(Path(spec))
         source = cls(spec, found, spec, encoding)
         if not found.files:
-            said = "; ".join([*source.notes, *source.left_out()])
-            raise InputError(f"{spec}: no files to read" + (f" ({said})" if said else ""))
+            reasons = "; ".join([*source.notes, *source.left_out()])
+            raise InputError(f"{spec}: no files to read" + (f" ({reasons})" if reasons else ""))
         return source
 
     @classmethod
     def of_file(
         cls, name: str, path: Path, shown_as: str, encoding: str | None = None
     ) -> FileSource | None:
-        """One file; None if it is nothing to be read here.
+        """Open a single file; None if its kind is not supported.
 
         Parameters
         ----------
-        shown_as : what its ending is taken from, and its id is.
+        shown_as : its id, which also determines its ending.
         """
         found = path.stat()
         with path.open("rb") as file:
@@ -108,36 +108,33 @@ class FileSource:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was left out for its name."""
+        """Notes on files skipped by name."""
         hidden, ignored = self._found.hidden, self._found.ignored
-        said = [f"{hidden:,} hidden"] if hidden else []
-        said += [f"{ignored:,} ignored by .gitignore"] if ignored else []
+        parts = [f"{hidden:,} hidden"] if hidden else []
+        parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
         indexes = self._found.indexes
-        said += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
+        parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
             indexes
         )
-        return [f"left out: {', '.join(said)}"] if said else []
+        return [f"left out: {', '.join(parts)}"] if parts else []
 
     def left_out(self) -> list[str]:
-        """Once all is read: what was not, and why."""
+        """Lines on skipped files and the reasons; complete after reading."""
         unread = [*self._found.unreadable, *self._unread]
-        said = [f"{count:,} {kind}" for kind, count in sorted(self._passed_over.items())]
-        lines = [f"left out: {', '.join(said)}"] if said else []
+        parts = [f"{count:,} {kind}" for kind, count in sorted(self._passed_over.items())]
+        lines = [f"left out: {', '.join(parts)}"] if parts else []
         if self._guessed:
-            named = ", ".join(self._guessed[:NAMED])
-            more = f" and {len(self._guessed) - NAMED:,} more" if self._guessed[NAMED:] else ""
-            lines.append(
-                f"no UTF-8, and read as was guessed (encoding=latin-1 would name it): {named}{more}"
-            )
+            named = _first_names(self._guessed)
+            hint = "(set it with encoding=latin-1 or another)"
+            lines.append(f"not UTF-8, encoding guessed {hint}: {named}")
         if unread:
-            named = ", ".join(f"{name} ({reason})" for name, reason in unread[:NAMED])
-            more = f" and {len(unread) - NAMED:,} more" if len(unread) > NAMED else ""
+            named = _first_names([f"{name} ({reason})" for name, reason in unread])
             files = "1 file" if len(unread) == 1 else f"{len(unread):,} files"
-            lines.append(f"{files} could not be read: {named}{more}")
+            lines.append(f"{files} could not be read: {named}")
         return lines
 
     def fingerprint(self) -> str:
-        """From the paths, sizes and times of change of all files."""
+        """Digest of the paths, sizes and modification times of all files."""
         digest = hashlib.sha256(repr((self._root, self._encoding)).encode())
         for file in self._found.files:
             digest.update(repr((file.relative, file.size, file.mtime_ns)).encode())
@@ -145,22 +142,22 @@ class FileSource:
 
     @property
     def place(self) -> str:
-        """The folder or file, wherever it is seen from."""
+        """Absolute path of the folder or file."""
         alone = self._found.files[0].path if self.is_alone else Path(self._root)
         return as_unicode(os.path.realpath(alone)).replace(os.sep, "/")
 
     @property
     def paths(self) -> list[str]:
-        """Of the files, from the folder on; of one that is alone, its name as it was given."""
+        """Paths of the files relative to the folder, or a single file's name as given."""
         return [file.relative for file in self._found.files]
 
     @property
     def stamp(self) -> str:
-        """None for all: each file has its own."""
+        """Return "": each file has its own stamp."""
         return ""
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
-        """Documents of at most so many of the files of some paths, spread evenly."""
+        """Read documents of at most `most` of the given files, sampled evenly."""
         files = [file for file in self._found.files if file.relative in set(paths)]
         step = -(-len(files) // most)
         few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
@@ -168,9 +165,9 @@ class FileSource:
             return [*documents]
 
     def may_go(self, id: str, prefix: str) -> bool:
-        """Once all is read: whether a document that was not found is gone for good.
+        """Return whether a document that was not found may be deleted; call after reading.
 
-        It is not if it is of another folder, or of a file or folder that is there and could not be
+        False if it belongs to another folder, or to an existing file or folder that could not be
         read this time.
         """
         if self.is_alone:
@@ -185,12 +182,12 @@ class FileSource:
         )
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Documents in the order of their paths, without those of files that are known.
+        """Yield documents in the order of their paths, except those of known files.
 
         Raises
         ------
         InputError
-            If nothing at all could be read.
+            If nothing could be read.
         """
         self._unread.clear()
         self._kept.clear()
@@ -206,8 +203,8 @@ class FileSource:
         if is_empty and not self._known:
             if self.is_alone and self._unread:
                 raise InputError(f"{self.name}: can't be read ({self._unread[0][1]})")
-            said = "; ".join(self.left_out()) or "no text in them"
-            raise InputError(f"{self.name}: nothing to read ({said})")
+            reasons = "; ".join(self.left_out()) or "no text in them"
+            raise InputError(f"{self.name}: nothing to read ({reasons})")
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:
         files = self._found.files
@@ -226,14 +223,14 @@ class FileSource:
                     self._kept.append(file.relative)
                     self._unread.append((file.relative, str(error)))
                 except FileNotFoundError:
-                    self._unread.append((file.relative, "is gone"))
+                    self._unread.append((file.relative, "was removed"))
                 except OSError as error:
                     self._kept.append(file.relative)
                     self._unread.append((file.relative, why(error)))
             progress("reading files", len(files), len(files))
 
     def _stamp(self, file: FoundFile, reading: Reading) -> str:
-        """Of all that a file's documents are made of, but for how the folder was named."""
+        """Stamp of everything that a file's documents depend on, except the folder's name."""
         path = reading.inside + ("" if self.is_alone and reading.inside else file.relative)
         facts = (self._encoding, path, file.size, file.mtime_ns)
         return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts)
@@ -241,7 +238,7 @@ class FileSource:
     def _known_as(
         self, document: Document, file: FoundFile, reading: Reading, stamp: str
     ) -> Document:
-        """A document as the index is to know it."""
+        """Return a document with its id and origin in the index."""
         id, folder = document.id, document.metadata["folder"]
         if reading.prefix is not None:
             id = reading.prefix + (id[len(file.relative) :] if self.is_alone else id)
@@ -278,7 +275,7 @@ class FileSource:
                     document = self._document(file, file.relative, kind, extract, name)
                     yield self._known_as(document, file, reading, stamp)
                 elif kind in BOOKS:
-                    raise UnreadableError("no text in it: pictures of pages?")
+                    raise UnreadableError("no text: scanned pages?")
                 else:
                     self._passed_over["empty"] += 1
 
@@ -309,7 +306,7 @@ class FileSource:
             "kind": kind,
             **extract.facts,
         }
-        if "tags" in metadata:  # of properties, a text
+        if "tags" in metadata:  # a string in document properties
             metadata["tags"] = tags(metadata["tags"])
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
 
@@ -328,19 +325,18 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
 
 
 def _opened(path: Path) -> Any:
-    """A file, if it is one: what became a pipe since the walk must not be waited for."""
+    """Open a regular file; opening what became a pipe since the walk would block."""
     descriptor = os.open(
         path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     )
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise UnreadableError("no file")
+        raise UnreadableError("not a file")
     return open(descriptor, "rb", buffering=1 << 16)
 
 
 def _is_whole(mailbox: Path) -> bool:
-    """Whether a mailbox can be read to its end: else what is there of it is not all, and has to be
-    read again the next time."""
+    """Return whether a mailbox can be read to its end; if not, it is read again next time."""
     try:
         with _opened(mailbox) as box:
             for _ in messages(opened(box)):
@@ -384,5 +380,10 @@ def _stem(relative: str) -> str:
 def _moment(nanoseconds: int) -> datetime | None:
     try:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError, OSError):  # of a year that Python does not know
+    except (ValueError, OverflowError, OSError):  # a year outside Python's range
         return None
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,4 +1,4 @@
-"""Front matter: what stands before a Markdown text, in YAML or TOML, and the columns it fills."""
+"""Front matter: metadata before a Markdown text, in YAML or TOML, and its columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS: Mapping[str, str] = {
     "pages": "BIGINT",
     "front_matter": "JSON",
 }
-"""Columns that a file fills with what it says of itself, whatever its kind."""
+"""Metadata columns common to all kinds of files."""
 NAMES = {
     "author": ("author", "authors", "creator", "by"),
     "date": ("date", "created", "published", "pubdate"),
@@ -27,17 +27,17 @@ NAMES = {
     "description": ("description", "summary", "abstract", "subtitle", "excerpt"),
     "language": ("language", "lang"),
 }
-"""Column -> keys of front matter that fill it, the first that has a value."""
+"""Column -> keys of front matter; the first with a value fills it."""
 FENCES = {
     "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
     "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
 }
 LARGEST = 1 << 16
-"""Characters that front matter may have."""
+"""Limit of front matter in characters."""
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
-    r"""Front matter and the rest of a text; what can't be read as such is a part of the text.
+    r"""Split front matter from a text; unparsable front matter stays in the text.
 
     >>> split("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
     ({'title': 'Tea', 'tags': ['a', 'b']}, 'Boil water.\n')
@@ -55,7 +55,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
 
 
 def facts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that front matter fills; all of it is the column `front_matter`.
+    """Columns filled by front matter; the column `front_matter` has all of it.
 
     >>> facts({"Keywords": ["a", "b"], "date": "2024-05-01", "draft": True})["tags"]
     ['a', 'b']
@@ -74,7 +74,7 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tags(value: Any) -> list[str]:
-    """The tags that a value names: the items of a list, or what commas or semicolons part.
+    """Parse tags: items of a list, or parts separated by commas or semicolons.
 
     >>> tags("tea, hot drinks"), tags(["tea", {"name": "hot, or not"}])
     (['tea', 'hot drinks'], ['tea', 'hot, or not'])
@@ -84,7 +84,7 @@ def tags(value: Any) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """A value on one line; a list's have commas between them."""
+    """Format a value on one line; lists are joined by commas."""
     if isinstance(value, dict):
         return as_text(value.get("name", ""))
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def as_text(value: Any) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """A date as files have it: of ISO 8601, of mail, or of PDF; in UTC if it says its zone.
+    """Parse a date in the format of ISO 8601, mail or PDF; in UTC if it has a zone.
 
     >>> moment("2024-05-01"), moment("D:20240501123000+02'00'")
     (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 10, 30))
@@ -118,18 +118,18 @@ def _yaml(text: str) -> Any:
     import yaml
 
     try:
-        # An alias can stand for others, and those for others: a few lines can mean gigabytes.
+        # Nested aliases: a few lines can expand to gigabytes.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             return None
         return yaml.safe_load(text)
-    except ValueError:  # a day that is none: then everything is text
+    except ValueError:  # an invalid date: read everything as text
         return yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
         return _lines(text)
 
 
 def _lines(text: str) -> dict[str, Any]:
-    r"""What can be had of YAML that is broken: the lines that are a name and a value.
+    r"""Recover from broken YAML the lines of the form name: value.
 
     >>> _lines("title: Tea: a story\ntags: [broken\n  - x")
     {'title': 'Tea: a story', 'tags': '[broken'}

@@ -1,6 +1,6 @@
-"""HTML: what a reader sees of a page, and the anchors that links can point at.
+"""HTML: visible text of a page, and the anchors that links can point to.
 
-Pages are read as events and never as a tree, so that deep ones cost no more than long ones.
+Pages are parsed as events, not as a tree, so deep nesting costs no more than length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .outline import Extract, Outline, words
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 ENTRY = 10
-"""Level of a `dt` with an anchor: below all headings, and one deeper in every list within."""
+"""Level of a `dt` with an anchor: below all headings, deeper in nested lists."""
 BLOCKS = frozenset([
     "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details",
     "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form",
@@ -27,15 +27,15 @@ UNSEEN = frozenset([
     "textarea", "nav", "head", "video", "audio", "canvas", "datalist",
 ])  # fmt: skip
 BESIDE = ("header", "footer", "aside")
-"""They belong to the whole page, unless they stand within what it is about."""
+"""Elements of the page's frame, unless inside its main content."""
 LINES = ("li", "dt", "dd", "tr", "caption", "summary")
-"""These begin a line and not a paragraph."""
+"""Elements that begin a line, not a paragraph."""
 ROLES = frozenset(["navigation", "banner", "contentinfo", "search", "complementary"])
 CLASSES = frozenset(
     ["sphinxsidebar", "related", "navbar", "sidebar", "breadcrumb", "breadcrumbs", "noprint"]
 )
 MOST_MARKS = 32
-"""Anchors before a heading that are remembered: the first is taken."""
+"""Anchors remembered before a heading; the first is used."""
 MAIN = re.compile(rb"""<main\b|<[^>]*\brole\s*=\s*["']?main\b""", re.I)
 ARTICLE = re.compile(rb"<article\b", re.I)
 CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
@@ -46,7 +46,7 @@ Attributes = Mapping[str, str]
 
 
 def read(data: bytes, encoding: str | None = None) -> Extract:
-    """A page; of its title only what its first heading says too, where it goes on.
+    """Read a page; a title that extends the first heading is cut to it.
 
     >>> page = read(b"<title>Tea - My site</title><nav>Home</nav><h1 id=t>Tea</h1><p>Boil <b>it")
     >>> page.title, page.text, page.parts[0].anchor
@@ -64,24 +64,24 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
 
 
 def text_of(data: bytes) -> str:
-    """What a reader sees of a page, or of a piece of one."""
+    """Visible text of a page or fragment."""
     page = Page(Outline())
     feed(page, data, None)
     return page.outline.text
 
 
 def feed(page: Page, data: bytes, encoding: str | None) -> None:
-    """Read a page into an outline, which may have others before it."""
-    text = decoded(data, encoding or _said(data)).encode()
+    """Append a page to an outline."""
+    text = decoded(data, encoding or _declared_encoding(data)).encode()
     wanted = "main" if MAIN.search(text) else ""
     if not wanted and len(ARTICLE.findall(text)) == 1:
         wanted = "article"
     if not (page.read(text, wanted) or not wanted):
-        page.read(text, "")  # what seemed to be one was in a comment or a script
+        page.read(text, "")  # the element was in a comment or a script
 
 
-def _said(data: bytes) -> str | None:
-    """The encoding that a page names, if Python knows it."""
+def _declared_encoding(data: bytes) -> str | None:
+    """Encoding declared by a page, if Python supports it."""
     head = data[:4096]
     if any(head.startswith(mark) for mark in MARKS):
         return None
@@ -93,7 +93,7 @@ def _said(data: bytes) -> str | None:
     try:
         data.decode(name)
     except (LookupError, ValueError):
-        return None  # as browsers do, what it says is not believed
+        return None  # ignored, as by browsers
     return name
 
 
@@ -105,11 +105,11 @@ class _Open(NamedTuple):
 
 
 class Page:
-    """What a parser's events are told to.
+    """Handler of a parser's events.
 
     Attributes
     ----------
-    title, facts : what the page says of itself.
+    title, facts : metadata of the page.
     """
 
     def __init__(self, outline: Outline) -> None:
@@ -117,7 +117,7 @@ class Page:
         self.facts: dict[str, str] = {}
 
     def read(self, data: bytes, wanted: str) -> bool:
-        """Whether anything was in the page, or in its elements `main` or `article` alone."""
+        """Read the page, or its elements `main` or `article`; return whether there was any text."""
         from lxml import etree
 
         self._open: list[_Open] = []
@@ -137,7 +137,7 @@ class Page:
         return len(self.outline.text) > before
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
         is_main = self._is_main(tag, attributes)
         unseen = self._is_unseen(tag, attributes)
@@ -164,7 +164,7 @@ class Page:
             self._marks.append(anchor)
 
     def end(self, tag: str) -> None:
-        """An element ends, and so do those in it that have no end of their own."""
+        """Handle the end of an element and of unclosed ones within it."""
         while self._open:
             last = self._open.pop()
             self._end(last)
@@ -172,14 +172,14 @@ class Page:
                 return
 
     def data(self, text: str) -> None:
-        """Text within an element."""
+        """Handle text."""
         if self._is_title:
             self.title += text
         elif not self._unseen and self._is_wanted():
             self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
 
     def close(self) -> None:
-        """The page ends."""
+        """Handle the end of the page."""
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:
@@ -204,7 +204,7 @@ class Page:
 
     @property
     def _above(self) -> Iterator[_Open]:
-        """Elements around this place, the nearest first, as far as they matter to anyone."""
+        """Yield enclosing elements, innermost first, up to a limit."""
         return (self._open[i] for i in range(-1, -1 - min(len(self._open), 64), -1))
 
     def _meta(self, attributes: Attributes) -> None:
@@ -279,7 +279,7 @@ class Page:
             self._lists -= 1
 
     def _end_heading(self, level: int, own: str) -> None:
-        """A part begins: its anchor is its own, the one it shows, or the one just before it."""
+        """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
         text = _lined("".join(self._line))
         separator = self._separator
@@ -303,6 +303,6 @@ class Page:
 
 
 def _lined(text: str) -> str:
-    """Lines without spaces around them, and cells with a tab between."""
+    """Strip spaces around lines and around tabs between cells."""
     text = re.sub(r" *\n *", "\n", re.sub(r"[ \xa0]+", " ", text))
     return re.sub(r" *\t *", "\t", text).strip(" \n\t")

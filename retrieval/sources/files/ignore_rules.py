@@ -1,8 +1,7 @@
-"""Ignore rules: the patterns of one `.gitignore`, matched as git does, in bounded time.
+"""Ignore rules: the patterns of one `.gitignore`, matched as by git, in bounded time.
 
-The file comes with the folder and is not trusted. Its patterns become regular expressions that
-never search twice: the text after a wildcard is taken at its first place (``(?>...)``), since no
-later place could match where the first does not.
+The file is untrusted. Patterns become regular expressions without backtracking: the text after a
+wildcard is matched at its first place (``(?>...)``), as no later place could match if that fails.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 LONGEST = 4096
-"""Bytes of a pattern: no path of Linux has more."""
+"""Limit of a pattern in bytes, that of Linux paths."""
 TOGETHER = 500
-"""Patterns in one regular expression; Python takes long to compile larger ones."""
+"""Patterns per regular expression; larger ones compile slowly."""
 CLASSES = {
     b"alnum": (string.ascii_letters + string.digits).encode(),
     b"alpha": string.ascii_letters.encode(),
@@ -31,25 +30,25 @@ CLASSES = {
     b"upper": string.ascii_uppercase.encode(),
     b"xdigit": string.hexdigits.encode(),
 }
-"""What a set may hold by name, as ``[[:digit:]]``."""
+"""Named classes within sets, such as ``[[:digit:]]``."""
 NAMED = re.compile(rb"\[:([^\]]*):\]")
 UP_TO = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
 ONE = re.compile(rb"\\?+(.)", re.DOTALL)
-"""What a set holds: named bytes, those up to another, and one."""
+"""Items of a set: a named class, a range, a byte."""
 STAR, ANY, NONE = b"*", rb"[^/\0]", b"(?!)"
 Part = list[bytes]
-"""A name in a pattern's path: `STAR`, and expressions that match a byte each."""
+"""One component of a pattern's path: `STAR`, and expressions for one byte each."""
 
 
 class IgnoreRules:
-    """The rules of a `.gitignore`, of which the last that matches counts.
+    """Rules of a `.gitignore`; the last matching rule decides.
 
-    What is matched is a name, NUL, the path, NUL: then one expression can hold patterns of names
-    and of paths, in their order.
+    The matched string is name, NUL, path, NUL, so that one expression can hold patterns of names
+    and of paths in order.
 
     Parameters
     ----------
-    data : the file. Git matches bytes, so that ``?`` stands for one byte.
+    data : content of the file; as in git, ``?`` matches one byte.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -61,7 +60,7 @@ class IgnoreRules:
         ]
 
     def decision(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether a path, from the file's folder on, is ignored; None if no rule matches it.
+        """Return whether a path relative to the file's folder is ignored; None if no rule matches.
 
         >>> rules = IgnoreRules(b"*.log\\n!kept.log\\nbuild/")
         >>> [rules.decision(path, is_folder=False) for path in ("a/b.log", "kept.log", "build")]
@@ -77,7 +76,7 @@ class IgnoreRules:
 
 
 def _rule(line: bytes) -> bytes | None:
-    """The expression of a line, with a group if it is one of ``!``; None if nothing matches it."""
+    """Expression of a line, with a group for ``!``; None if it can't match."""
     line = _without_spaces(line.removesuffix(b"\r"))
     if line.startswith(b"#") or len(line) > LONGEST:
         return None
@@ -85,7 +84,7 @@ def _rule(line: bytes) -> bytes | None:
     end = (rb"/\0" if pattern.endswith(b"/") else rb"/?\0") + b"()" * line.startswith(b"!")
     pattern = pattern.removesuffix(b"/")
     parts = _parts(pattern.removeprefix(b"/"))
-    if not all(parts):  # no name is empty
+    if not all(parts):  # empty names can't match
         return None
     if b"/" not in pattern:
         return _name(parts[0]) + end
@@ -93,7 +92,7 @@ def _rule(line: bytes) -> bytes | None:
 
 
 def _without_spaces(line: bytes) -> bytes:
-    r"""A line without the spaces at its end, but for one after a backslash.
+    r"""Strip trailing spaces of a line, except one after a backslash.
 
     >>> _without_spaces(rb"a\   "), _without_spaces(b"a b  ")
     (b'a\\ ', b'a b')
@@ -107,7 +106,7 @@ def _without_spaces(line: bytes) -> bytes:
 
 
 def _parts(pattern: bytes) -> list[Part]:
-    """The names of a pattern's path; a set or a backslash without an end matches nothing.
+    """Components of a pattern's path; an unterminated set or backslash matches nothing.
 
     >>> _parts(b"ab/*")
     [[b'a', b'b'], [b'*']]
@@ -131,7 +130,7 @@ def _parts(pattern: bytes) -> list[Part]:
 
 
 def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
-    r"""The expression of a set after its bracket, and where the pattern goes on.
+    r"""Expression of a set after its bracket, and the position after it.
 
     >>> _set(b"a-c]x", 0)
     (b'[\\x61\\x62\\x63]', 4)
@@ -161,7 +160,7 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _name(part: Part) -> bytes:
-    """The expression of one name, to its end where it has stars."""
+    """Expression of one component, up to its end if it has stars."""
     texts = [b""]
     for is_star, alike in groupby(part, key=STAR.__eq__):
         if is_star:
@@ -177,7 +176,7 @@ def _name(part: Part) -> bytes:
 
 
 def _path(parts: Sequence[Part]) -> bytes:
-    """The expression of a path: names in a row, and ``**`` for any number of folders."""
+    """Expression of a path: consecutive components, and ``**`` for any number of folders."""
     runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=_is_deep)]
     path, folders = b"", b""
     for is_deep, run in runs[:-1]:

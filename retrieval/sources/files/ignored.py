@@ -1,4 +1,4 @@
-"""Ignored files: what the `.gitignore` files around and below a folder say."""
+"""Ignored files, by the `.gitignore` files around and below a folder."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NAME = ".gitignore"
 
 
 class Ignored:
-    """Rules of a folder and of those around it, up to the one that git manages.
+    """Rules of a folder and its parents, up to the repository's root.
 
     Parameters
     ----------
-    rules : each with what a path below the walked folder gets before it, and how many characters
-        are first taken off, to begin at the rules' own folder.
+    rules : (prefix, skip, rules): paths relative to the walked folder lose `skip` characters and
+        get `prefix`, to be relative to the folder of the rules.
     """
 
     def __init__(self, rules: list[tuple[str, int, IgnoreRules]]) -> None:
@@ -25,12 +25,12 @@ class Ignored:
 
     @classmethod
     def around(cls, root: Path) -> Ignored:
-        """Rules for a folder that is to be walked; none of them can ignore the folder itself.
+        """Load the rules for walking a folder, which itself is never ignored.
 
         Raises
         ------
         UnreadableError
-            If a `.gitignore` has more than `LARGEST_RULES` bytes; so does `within`.
+            If a `.gitignore` has more than `LARGEST_RULES` bytes; also raised by `within`.
         """
         above = [root, *root.parents]
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
@@ -42,13 +42,13 @@ class Ignored:
         return cls([]) if around.has("", is_folder=True) else around
 
     def within(self, folder: Path, relative: str) -> Ignored:
-        """The rules that hold in a folder below, by its path from the one that is walked."""
+        """Add the rules of a subfolder, given by its path relative to the walked folder."""
         if found := _rules(folder):
             return Ignored([*self._rules, ("", len(relative), found)])
         return self
 
     def has(self, relative: str, *, is_folder: bool) -> bool:
-        """Whether a path below the folder that is walked is ignored: the nearest rule counts."""
+        """Return whether a path within the walked folder is ignored; the nearest rule decides."""
         for before, cut, rules in reversed(self._rules):
             path = f"{before}{relative[cut:]}".removesuffix("/")
             if (ignores := rules.decision(path, is_folder=is_folder)) is not None:
@@ -57,7 +57,7 @@ class Ignored:
 
 
 def _rules(folder: Path) -> IgnoreRules | None:
-    """A folder's own rules; None if it has none."""
+    """Load a folder's own rules; None if it has none."""
     with suppress(OSError):
         path = folder / NAME
         if path.is_file():

@@ -1,4 +1,4 @@
-"""Kinds: what a file is, by its name and its first bytes."""
+"""Kinds of files, detected by name and first bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .compressed import ENDINGS, GZIP, ZSTD
 from .decoding import MARKS, is_text
 
 HEAD = 4096
-"""Bytes by which a file is known."""
+"""Bytes read to detect the kind."""
 BOOKS = ("pdf", "docx", "odt", "epub")
-"""Kinds whose text is packed."""
+"""Kinds with compressed text."""
 BY_ENDING = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
     **dict.fromkeys((".rst", ".rest"), "rst"),
@@ -34,10 +34,10 @@ CODE = frozenset([
     ".tcl", ".css", ".scss", ".cmake", ".mk", ".proto", ".thrift", ".graphql", ".tf",
 ])  # fmt: skip
 TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
-"""Endings of tables, which a folder's documents don't come from: they are named on their own."""
+"""Endings of tables, which are skipped in folders and must be named as sources."""
 DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
 DATA = frozenset((*TABLES, *DATABASES, ".xml", ".svg", ".lock", ".map", ".po", ".pot", ".geojson"))
-"""Endings of what is no text to read, though it may be text."""
+"""Endings of text files that are not prose or code."""
 MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "archive", GZIP: "packed", ZSTD: "packed"}
 PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 HEADERS = re.compile(
@@ -52,11 +52,11 @@ ARCHIVES = {
     b"application/vnd.oasis.opendocument.text": "odt",
     b"word/": "docx",
 }
-"""What stands near the beginning of an archive of each kind."""
+"""Bytes near the beginning of an archive -> kind."""
 
 
 def ending(name: str) -> str:
-    """A name's ending in small letters, without that of a compression.
+    """Ending of a name in lower case, without that of a compression.
 
     >>> ending("NOTES.MD"), ending("changes.txt.gz"), ending("Makefile")
     ('.md', '.txt', '')
@@ -68,9 +68,9 @@ def ending(name: str) -> str:
 
 
 def kind_of(name: str, head: bytes) -> str | None:
-    r"""What a file is: "markdown", "pdf", "packed" and so on; None for what can't be read.
+    r"""Kind of a file: "markdown", "pdf", "packed" and so on; None if unsupported.
 
-    The first bytes count for more than the name where they say something sure.
+    Unambiguous first bytes take precedence over the name.
 
     >>> kind_of("a.md", b"# A"), kind_of("README", b"Good morning"), kind_of("a.txt", b"%PDF-1.4")
     ('markdown', 'text', 'pdf')
@@ -85,7 +85,7 @@ def kind_of(name: str, head: bytes) -> str | None:
         inside = (found for mark, found in ARCHIVES.items() if mark in head)
         return kind if kind in BOOKS else next(inside, None)
     if magic or kind in BOOKS:
-        return magic or kind  # whoever reads it says what is wrong
+        return magic or kind  # the reader reports errors
     if ending(name) in DATA or not is_text(head):
         return None
     if kind:
@@ -96,7 +96,7 @@ def kind_of(name: str, head: bytes) -> str | None:
 
 
 def _by_content(head: bytes) -> str:
-    """What a text is whose name does not say."""
+    """Kind of a text whose name does not tell."""
     if any(head.startswith(mark) for mark in MARKS):
         return "text"
     if PAGE.match(head):

@@ -1,31 +1,31 @@
-"""Limits: what a file may cost, and the error that says why one is not read."""
+"""Limits of files, and the error for unreadable ones."""
 
 from __future__ import annotations
 
 LARGEST_FILE = 64 << 20
-"""Bytes of a text file, or of one message of a mailbox."""
+"""Largest text file or message of a mailbox, in bytes."""
 LARGEST_BOOK = 256 << 20
-"""Bytes of a PDF, DOCX, ODT or EPUB file, which may hold pictures."""
+"""Largest PDF, DOCX, ODT or EPUB file, in bytes; they may contain pictures."""
 LARGEST_UNPACKED = 64 << 20
-"""Bytes that a compressed file, or what is read of an archive, may become."""
+"""Largest decompressed size of a file, or of what is read from an archive, in bytes."""
 LARGEST_TEXT = 64 << 20
-"""Characters of a document's text."""
+"""Longest text of a document, in characters."""
 LARGEST_PACKED_TEXT = 10 << 20
-"""Characters of a document's text that comes out of a PDF or an archive."""
+"""Longest text from a PDF or an archive, in characters."""
 LARGEST_RULES = 256 << 10
-"""Bytes of a `.gitignore`."""
+"""Largest `.gitignore`, in bytes."""
 MEMORY = 2 << 30
-"""Bytes of address space that the process that reads files may have."""
+"""Address space of the worker process, in bytes."""
 SECONDS = 60.0
-"""Time that reading one file may take."""
+"""Time limit for reading one file, in seconds."""
 
 
 class UnreadableError(Exception):
-    """Why a file can't be read, in a few words: they are told in brackets after its name."""
+    """Unreadable file; the message is a short reason, shown in brackets after the file's name."""
 
 
 def size(number: int) -> str:
-    """Bytes as a message says them.
+    """Format a number of bytes for messages.
 
     >>> size(64 << 20), size(2_100_000_000)
     ('64 MiB', '2,003 MiB')
@@ -34,5 +34,5 @@ def size(number: int) -> str:
 
 
 def too_large(number: int, most: int) -> UnreadableError:
-    """The error for a file of so many bytes."""
+    """Create the error for a file of this many bytes."""
     return UnreadableError(f"{size(number)}; expected at most {size(most)}")

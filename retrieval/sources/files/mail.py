@@ -1,4 +1,4 @@
-"""Mail: the subject, the sender and what a message says, with the names of what it brings."""
+"""Mail: subject, sender and text of a message, with the names of attachments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .front_matter import moment
 from .outline import Extract, Outline, words
 
 MOST_PARTS = 1000
-"""Parts of a message that are looked at."""
+"""Largest number of parts of a message to read."""
 
 
 def read(data: bytes) -> Extract:
-    r"""A message; its title is the subject.
+    r"""Read a message; its title is the subject.
 
     >>> data = b"From: Ann <a@b.c>\nSubject: Tea\nDate: Wed, 1 May 2024 12:00:00 +0200\n\nAt four?"
     >>> tea = read(data)
@@ -32,7 +32,7 @@ def read(data: bytes) -> Extract:
         if name:
             brought.append(name)
         elif part.get_content_maintype() == "text":
-            outline.add(_said(part))
+            outline.add(_content(part))
     for name in brought:
         outline.add(f"Attached: {name}", "\n")
     found: dict[str, Any] = {"author": _header(message, "From"), "date": None}
@@ -43,7 +43,7 @@ def read(data: bytes) -> Extract:
 
 
 def message_id(data: bytes) -> str:
-    """What a message calls itself, without its brackets; "" if it does not."""
+    """Message id without its brackets; "" if missing."""
     head = data[: 1 << 16].replace(b"\r\n", b"\n").partition(b"\n\n")[0]
     return _header(message_from_bytes(head + b"\n\n", policy=policy.default), "Message-ID").strip(
         "<> "
@@ -53,12 +53,12 @@ def message_id(data: bytes) -> str:
 def _header(message: Message, name: str) -> str:
     try:
         return words(str(message.get(name, "")))
-    except Exception:  # of a broken header, the parser raises whatever it stumbles over
+    except Exception:  # the parser may raise anything for a broken header
         return ""
 
 
 def _leaves(message: Message) -> list[Any]:
-    """Parts that hold something; of alternatives the plain text, else the last."""
+    """Parts with content; of alternatives the plain text, else the last."""
     if not message.is_multipart():
         return [message]
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
@@ -68,7 +68,7 @@ def _leaves(message: Message) -> list[Any]:
     return [leaf for part in inner for leaf in _leaves(part)]
 
 
-def _said(part: EmailMessage) -> str:
+def _content(part: EmailMessage) -> str:
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     charset = part.get_content_charset()

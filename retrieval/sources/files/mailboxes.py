@@ -1,4 +1,4 @@
-"""Mailboxes: the messages of an mbox file one at a time, however large it is."""
+"""Mailboxes: messages of an mbox file of any size, one at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .limits import LARGEST_FILE, UnreadableError, too_large
 
 PIECE = 1 << 16
 QUOTED = re.compile(rb"^>(>*From )", re.M)
-"""A line that began like a message's first one, and was quoted for that."""
+"""Quoted line of a message that begins like the first line of one."""
 
 
 def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
-    r"""Messages, each without its first line; an error in the place of one that is too large.
+    r"""Yield messages without their first line, or an error for one that is too large.
 
     >>> from io import BytesIO
     >>> [*messages(BytesIO(b"From a Mon\nSubject: A\n\n>From b\n\nFrom b Tue\nSubject: B\n"))]

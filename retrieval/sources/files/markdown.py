@@ -1,4 +1,4 @@
-"""Markdown: what a reader sees of it, by markdown-it-py, and the headings above each part."""
+"""Markdown: visible text, by markdown-it-py, and the headings above each part."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from . import front_matter, html_pages
 from .outline import Extract, Outline
 
 ANCHOR = re.compile(r"\s*\{#([^\s}]+)[^}]*\}\s*$")
-"""An anchor that a heading names itself, as Pandoc and MyST have it."""
+"""Explicit anchor of a heading, in the syntax of Pandoc and MyST."""
 LINES = ("bullet_list_open", "ordered_list_open")
 
 
 def read(text: str) -> Extract:
-    r"""A text with front matter or without; its title is the front matter's or the first heading.
+    r"""Read a text with optional front matter; the title is from there or the first heading.
 
     >>> tea = read("---\ntags: [drinks, hot]\n---\n# Tea\n\nBoil *fresh* [water](tap.md).")
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
@@ -30,11 +30,11 @@ def read(text: str) -> Extract:
 
 
 def feed(outline: Outline, text: str, taken: Counter[str] | None = None) -> None:
-    """Read a text into an outline.
+    """Append a text to an outline.
 
     Parameters
     ----------
-    taken : anchors that were before, which those of the same words are told apart from.
+    taken : earlier anchors, to number duplicates.
     """
     from markdown_it import MarkdownIt
 
@@ -43,7 +43,7 @@ def feed(outline: Outline, text: str, taken: Counter[str] | None = None) -> None
 
 
 def slug(heading: str) -> str:
-    """The anchor that forges give a heading.
+    """Anchor that GitHub and others give a heading.
 
     >>> slug("What's new in 3.2?")
     'whats-new-in-32'
@@ -60,7 +60,7 @@ class _Reader:
         self._cells: list[str] | None = None
 
     def read(self, tokens: list[Any]) -> None:
-        """Blocks in their order."""
+        """Read blocks in order."""
         for token in tokens:
             kind = token.type
             if kind == "heading_open":
@@ -116,22 +116,22 @@ class _Reader:
 
 
 def _inline(tokens: list[Any]) -> str:
-    """What is seen of a line's pieces: a picture's description, and no tags."""
-    said = []
+    """Visible text of inline tokens: descriptions of pictures, no tags."""
+    pieces = []
     for token in tokens:
         if token.type == "image":
-            said.append(_inline(token.children or []))
+            pieces.append(_inline(token.children or []))
         elif token.type == "softbreak":
-            said.append(" ")
+            pieces.append(" ")
         elif token.type == "hardbreak" or token.content.lower() in ("<br>", "<br/>", "<br />"):
-            said.append("\n")
+            pieces.append("\n")
         elif token.type != "html_inline":
-            said.append(token.content)
-    return "".join(said)
+            pieces.append(token.content)
+    return "".join(pieces)
 
 
 def _without_tags(text: str) -> str:
-    """What is seen of HTML within a text."""
+    """Visible text of inline HTML."""
     if text.lstrip().startswith("<!--") and text.rstrip().endswith("-->"):
         return ""
     return html_pages.text_of(text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Office files: the text of DOCX and ODT, with headings, lists, tables and notes."""
+"""Office files: text of DOCX and ODT, with headings, lists, tables and notes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .limits import LARGEST_PACKED_TEXT, UnreadableError
 from .outline import Extract, Outline
 
 TITLE = 1
-"""Level of a DOCX paragraph in the style Title: its headings are below it."""
+"""Level of a DOCX paragraph with style Title, above all headings."""
 DELETED = ("del", "moveFrom", "Fallback", "instrText", "tracked-changes", "annotation")
-"""Elements of both formats that no reader sees; a Fallback says what was said before it."""
+"""Invisible elements of both formats; a Fallback repeats what precedes it."""
 
 
 def read_docx(data: bytes) -> Extract:
-    """A document of Word's."""
+    """Read a Word document."""
     archive = Archive(data)
     if "word/document.xml" not in archive:
-        raise UnreadableError("no DOCX file")
+        raise UnreadableError("not a DOCX file")
     outline = Outline(LARGEST_PACKED_TEXT)
     levels = _Styles(archive.read("word/styles.xml")).levels()
     for name in ("document", "footnotes", "endnotes"):
@@ -33,10 +33,10 @@ def read_docx(data: bytes) -> Extract:
 
 
 def read_odt(data: bytes) -> Extract:
-    """A text of LibreOffice's, or of others that write OpenDocument."""
+    """Read an OpenDocument text, as written by LibreOffice."""
     archive = Archive(data)
     if "content.xml" not in archive:
-        raise UnreadableError("no ODT file")
+        raise UnreadableError("not an ODT file")
     if b"manifest:encryption-data" in archive.read("META-INF/manifest.xml"):
         raise UnreadableError("encrypted")
     outline = Outline(LARGEST_PACKED_TEXT)
@@ -47,7 +47,7 @@ def read_odt(data: bytes) -> Extract:
 
 
 def facts(about: Fields) -> dict[str, Any]:
-    """What the fields of Dublin Core and its kin say of a document."""
+    """Metadata from Dublin Core and similar fields."""
     found: dict[str, Any] = {
         "author": about.text("creator", "initial-creator"),
         "date": about.text("created", "creation-date", "date"),
@@ -60,14 +60,14 @@ def facts(about: Fields) -> dict[str, Any]:
 
 
 class _Styles:
-    """DOCX styles: the level of those that are headings, also by what they are based on."""
+    """Parser of DOCX styles: levels of heading styles, including derived ones."""
 
     def __init__(self, data: bytes) -> None:
         self._id, self._own, self._based = "", dict[str, int](), dict[str, str]()
         events(data, self)
 
     def levels(self) -> dict[str, int]:
-        """Style -> level of a heading."""
+        """Style -> heading level."""
         found = dict(self._own)
         for style in self._based:
             above, seen = style, {""}
@@ -79,7 +79,7 @@ class _Styles:
         return found
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """A style, or what it says of itself."""
+        """Handle the start of a style or of one of its properties."""
         name, value = local(tag), _attribute(attributes, "val")
         if name == "style":
             self._id = _attribute(attributes, "styleId")
@@ -93,11 +93,11 @@ class _Styles:
             self._own.setdefault(self._id, TITLE + 1 + int(value))
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class _Blocks:
-    """Paragraphs, items and cells as both formats have them."""
+    """Paragraphs, list items and cells, common to both formats."""
 
     def __init__(self, outline: Outline) -> None:
         self._outline, self._line = outline, list[str]()
@@ -121,14 +121,14 @@ class _Blocks:
         self._line[:] = [f"{text}\t"]
 
     def _end_row(self) -> None:
-        if self._cells:  # of a table within a cell
+        if self._cells:  # a table within a cell
             return
         self._outline.add("".join(self._line).strip(), "\n" if self._rows else "\n\n")
         self._line.clear()
         self._rows += 1
 
     def close(self) -> None:
-        """The text ends."""
+        """Handle the end of the document."""
 
 
 class _Docx(_Blocks):
@@ -138,7 +138,7 @@ class _Docx(_Blocks):
         self._says = False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         name = local(tag)
         self._unseen += name in DELETED
         if name == "p" and not self._cells:
@@ -157,12 +157,12 @@ class _Docx(_Blocks):
             self._line.append("\t" if name == "tab" and not self._cells else " ")
 
     def data(self, text: str) -> None:
-        """Text within it."""
+        """Handle text."""
         if self._says:
             self._line.append(text)
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         name = local(tag)
         self._unseen -= name in DELETED
         if name == "t":
@@ -181,7 +181,7 @@ class _Odt(_Blocks):
         self._level, self._items, self._paragraphs = 0, 0, 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         name = local(tag)
         self._unseen += name in DELETED
         if name in ("p", "h"):
@@ -203,12 +203,12 @@ class _Odt(_Blocks):
             self._line.append(" ")
 
     def data(self, text: str) -> None:
-        """Text within it."""
+        """Handle text."""
         if self._paragraphs and not self._unseen:
             self._line.append(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         name = local(tag)
         self._unseen -= name in DELETED or name == "note-citation"
         if name in ("p", "h"):
@@ -227,5 +227,5 @@ class _Odt(_Blocks):
 
 
 def _attribute(attributes: Mapping[str, str], name: str) -> str:
-    """An attribute, whatever its namespace."""
+    """Value of an attribute in any namespace."""
     return next((value for key, value in attributes.items() if local(key) == name), "")

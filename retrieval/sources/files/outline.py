@@ -1,4 +1,4 @@
-"""Outline: a text put together block by block, and where its sections and pages begin."""
+"""Outline: a text built from blocks, with the start of its sections and pages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...documents import Part
 from .limits import LARGEST_TEXT, UnreadableError
 
 UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""Characters that no reader sees: controls, lone surrogates and what is no character."""
+"""Invisible characters: controls, lone surrogates and noncharacters."""
 
 
 @dataclass(frozen=True)
 class Extract:
-    """What is in a file.
+    """Content of a file.
 
     Attributes
     ----------
-    title : "" where the file has none.
-    parts : in order, the first at 0; none where the text is all one.
-    facts : the columns that it fills: author, date, tags, description, language, pages,
+    title : "" if the file has none.
+    parts : in order, the first at 0; empty if the text is undivided.
+    facts : columns that it fills: author, date, tags, description, language, pages,
         front_matter.
     """
 
@@ -33,7 +33,7 @@ class Extract:
 
 
 DEEPEST = 16
-"""Headings that a part may be below."""
+"""Largest number of headings above a part."""
 
 
 class _Heading(NamedTuple):
@@ -43,9 +43,9 @@ class _Heading(NamedTuple):
 
 
 class Outline:
-    r"""Blocks of text, one after the other, below headings of levels.
+    r"""Blocks of text below headings of several levels.
 
-    A heading's own text is the last of its part's headings.
+    The last of a part's headings is its own.
 
     >>> outline = Outline()
     >>> outline.heading(1, "Birds")
@@ -67,27 +67,27 @@ class Outline:
 
     @property
     def text(self) -> str:
-        """All blocks so far."""
+        """Text of all blocks so far."""
         return "".join(self._pieces)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Where they begin; none if nothing is known of any."""
+        """Parts by position; empty if none has a heading, anchor or page."""
         known = any(part.headings or part.page or part.anchor for part in self._parts)
         return tuple(self._parts) if known or len(self._parts) > 1 else ()
 
     @property
     def first_heading(self) -> str:
-        """The outermost heading that came first; "" if there is none."""
+        """First heading of the outermost level; "" if there is none."""
         return next((part.headings[0] for part in self._parts if part.headings), "")
 
     def add(self, text: str, separator: str = "\n\n") -> None:
-        """A block; one that is empty is passed over.
+        """Append a block, unless it is empty.
 
         Raises
         ------
         UnreadableError
-            If the whole becomes too long.
+            If the text becomes too long.
         """
         text = shown(text).strip("\n").rstrip()
         if not text.strip():
@@ -99,13 +99,19 @@ class Outline:
         self._append(text)
 
     def heading(
-        self, level: int, text: str, anchor: str = "", separator: str = "\n\n", *, said: bool = True
+        self,
+        level: int,
+        text: str,
+        anchor: str = "",
+        separator: str = "\n\n",
+        *,
+        visible: bool = True,
     ) -> None:
-        """A part begins, below the last heading of a lower level.
+        """Begin a part with a heading, below the last heading of a lower level.
 
         Parameters
         ----------
-        said : whether the heading stands in the text.
+        visible : include the heading in the text.
         """
         words = " ".join(shown(text).split())
         if not words:
@@ -114,17 +120,17 @@ class Outline:
         del self._stack[DEEPEST - 1 :]
         self._stack.append(_Heading(level, words, anchor))
         self._begins, self._anchor = True, None
-        if said:
+        if visible:
             self.add(words, separator)
 
     def leave(self, level: int) -> None:
-        """What follows is no longer below headings of this level or higher ones."""
+        """End the sections of this level and deeper ones."""
         while self._stack and self._stack[-1].level >= level:
             self._stack.pop()
             self._begins, self._anchor = True, None
 
     def part(self, anchor: str = "", page: int | None = None) -> None:
-        """A part begins below the same headings: a cell, or a page."""
+        """Begin a part below the same headings, such as a cell or a page."""
         self._begins, self._anchor = True, anchor
         self._page = page if page is not None else self._page
 
@@ -143,10 +149,10 @@ class Outline:
 
 
 def shown(text: str) -> str:
-    """A text without the characters that no reader sees."""
+    """Remove invisible characters."""
     return UNSHOWN.sub("", text) if UNSHOWN.search(text) else text
 
 
 def words(text: str | None) -> str:
-    """A short text on one line."""
+    """Normalise a short text to one line."""
     return " ".join(shown(text or "").split())

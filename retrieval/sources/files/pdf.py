@@ -1,4 +1,4 @@
-"""PDF: the text of each page, by PDFium, below what its table of contents says."""
+"""PDF: text of each page, by PDFium, with headings from the table of contents."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .limits import LARGEST_PACKED_TEXT, UnreadableError
 from .outline import Extract, Outline, words
 
 BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
-"""A hyphen at the end of a line that is none of the word's, and the line's end."""
+"""Hyphenation at the end of a line."""
 MOST_ENTRIES = 10_000
-"""Entries of a table of contents that are read."""
+"""Largest number of entries of a table of contents to read."""
 REASONS = {4: "encrypted", 5: "encrypted"}
-"""PDFium's errors -> why."""
+"""PDFium's error codes -> reason."""
 
 
 def read(data: bytes) -> Extract:
-    """A document; every page is a part, and so is each section that is found on it.
+    """Read a document; pages and the sections found on them are parts.
 
     Raises
     ------
     UnreadableError
-        If it wants a password or is broken.
+        If it requires a password or is broken.
     """
     import pypdfium2
 
@@ -33,7 +33,7 @@ def read(data: bytes) -> Extract:
         reason = REASONS.get(getattr(error, "err_code", None) or 0)
         if reason or "assword" in str(error):
             raise UnreadableError("encrypted") from error
-        raise UnreadableError("broken: no PDF that can be read") from error
+        raise UnreadableError("broken PDF") from error
     sections = _sections(document)
     outline = Outline(LARGEST_PACKED_TEXT)
     for index in range(len(document)):
@@ -51,7 +51,7 @@ def read(data: bytes) -> Extract:
 
 
 def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
-    """Page -> (level, title) of the sections that begin there."""
+    """Sections by page: page -> (level, title)."""
     found: dict[int, list[tuple[int, str]]] = {}
     for number, bookmark in enumerate(document.get_toc(max_depth=8)):
         if number == MOST_ENTRIES:
@@ -74,7 +74,7 @@ def _text(page: Any) -> str:
 
 
 def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int, str]]) -> None:
-    """A page, cut where the titles of its sections stand; one that is not found begins with it."""
+    """Add a page, split at its section titles; sections not found begin with the page."""
     anchor, done = f"page={number}", 0
     outline.part(anchor, number)
     for level, title in sections:
@@ -82,5 +82,5 @@ def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int
         if found is not None:
             outline.add(text[done : found.start()], "\n")
             done = found.start()
-        outline.heading(level, title, anchor, said=False)
+        outline.heading(level, title, anchor, visible=False)
     outline.add(text[done:], "\n\n" if done == 0 else "\n")

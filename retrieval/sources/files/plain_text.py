@@ -1,4 +1,4 @@
-"""Plain text: as it is; a page of it ends with a form feed."""
+"""Plain text, with pages separated by form feeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FORM_FEED = "\f"
 
 
 def read(text: str) -> Extract:
-    r"""A text, and where its pages begin if form feeds say so, as in RFCs.
+    r"""Read a text; form feeds separate pages, as in RFCs.
 
     >>> read("One.\n\fTwo.").parts
     (Part(start=0, headings=(), page=1, anchor=''), Part(start=6, headings=(), page=2, anchor=''))

@@ -1,4 +1,4 @@
-"""Readers: what reads each kind of file, and what to install where its library is missing."""
+"""Readers of each kind of file, and the libraries that they require."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIBRARIES = {
     "yaml": "PyYAML",
     "zstandard": "zstandard",
 }
-"""Modules of the extra, and what they are called where they come from."""
+"""Modules of the extra `files` -> names of their distributions."""
 
 OF_BYTES = {
     "pdf": pdf.read,
@@ -44,12 +44,12 @@ OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": note
 
 
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
-    """What is in a file of a kind; and its kind, which for a packed one is found out only here.
+    """Read a file's content; return it with the kind, which for compressed files is detected here.
 
     Raises
     ------
     UnreadableError
-        If it can't be read: it is broken, too large or needs a library that is missing.
+        If the file is broken or too large, or a required library is missing.
     """
     try:
         if kind == "packed":
@@ -60,7 +60,9 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         module = (error.name or "").partition(".")[0]
         if module not in LIBRARIES:
             raise
-        raise UnreadableError(f"needs {LIBRARIES[module]}: {install_command('files')}") from error
+        raise UnreadableError(
+            f"requires {LIBRARIES[module]}: {install_command('files')}"
+        ) from error
     except RecursionError as error:
         raise UnreadableError("nested too deep") from error
 

@@ -1,4 +1,4 @@
-"""reStructuredText: what a reader sees of it, by docutils; what only Sphinx knows is shown, too."""
+"""reStructuredText: visible text, by docutils, including directives and roles of Sphinx."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ ROLE = re.compile(r":([A-Za-z][\w:.+-]*):`|`:([A-Za-z][\w:.+-]*):")
 UNSEEN = frozenset(
     ["toctree", "index", "currentmodule", "module", "highlight", "only", "contents", "meta"]
 )
-"""Directives that show nothing of their own, or what stands elsewhere."""
+"""Directives without text of their own."""
 CODE = ("code", "code-block", "sourcecode", "doctest", "math", "graphviz")
-"""Directives that are shown as they are; Sphinx gives some of them more options than docutils."""
+"""Directives with literal content; Sphinx adds options to some of them."""
 OBJECTS = re.compile(
     r"(?:\w+:)?(?:function|class|method|attribute|data|module|exception|macro|type|option|"
     r"automodule|autoclass|autofunction|envvar|describe|property|classmethod|staticmethod|"
     r"decorator|member|var|struct|cmdoption|program|confval)$"
 )
-"""Directives whose argument names what they describe: it becomes a heading."""
+"""Directives whose argument becomes a heading."""
 ENTRY = 10
-"""Level of such a heading: below all sections."""
+"""Level of these headings: below all sections."""
 SETTINGS = {
-    "file_insertion_enabled": False,  # a text must not bring other files into the index
+    "file_insertion_enabled": False,  # a text must not include other files
     "raw_enabled": False,
     "report_level": 5,
     "halt_level": 5,
@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def read(text: str) -> Extract:
-    r"""A text; its title is the first heading.
+    r"""Read a text; its title is the first heading.
 
     >>> tea = read("Tea\n===\n\nBoil *fresh* water, see :ref:`taps`.\n")
     >>> tea.title, tea.text, tea.parts[0].anchor
@@ -45,15 +45,15 @@ def read(text: str) -> Extract:
     """
     from docutils.core import publish_doctree
 
-    _know_what_sphinx_knows(text)
+    _register_unknown(text)
     tree = publish_doctree(text, settings_overrides=SETTINGS)
     outline = Outline()
     _Reader(outline).read(tree)
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
-def _know_what_sphinx_knows(text: str) -> None:
-    """Have docutils read directives and roles that it does not know: it would leave them out."""
+def _register_unknown(text: str) -> None:
+    """Register unknown directives and roles with docutils, which would drop them."""
     from docutils.parsers.rst import directives, languages, roles
     from docutils.utils import Reporter, new_document
 
@@ -79,7 +79,7 @@ def _shown_role(
     options: Any = None,
     content: Any = (),
 ) -> tuple[list[Any], list[Any]]:
-    """What Sphinx would show: a title before its <target>, and of ~a.b.c the end."""
+    """Text that Sphinx shows: the title before <target>, and c for ~a.b.c."""
     from docutils import nodes
 
     found = re.fullmatch(r"(.*?)\s*<[^<>]*>", text, re.S)
@@ -100,13 +100,13 @@ def _shown_directive() -> Any:
             return directives.unchanged
 
     class Shown(Directive):  # type: ignore[misc]
-        """Its argument and what stands within it."""
+        """Directive that shows its argument and content."""
 
         has_content, optional_arguments, final_argument_whitespace = True, 1, True
         option_spec = AnyOption({"class": directives.unchanged})
 
         def run(self) -> list[Any]:
-            """Nodes: what it names, and what it says of it."""
+            """Return nodes of the argument and the content."""
             if self.name.lower() in UNSEEN:
                 return []
             box = nodes.container()
@@ -126,14 +126,14 @@ def _shown_directive() -> Any:
 
 
 class _Reader:
-    """Walks a tree of docutils; sections become headings."""
+    """Walker of a docutils tree; sections become headings."""
 
     def __init__(self, outline: Outline) -> None:
         self._outline, self._level = outline, 0
         self._bullet = ""
 
     def read(self, node: Any) -> None:
-        """One element and what is in it."""
+        """Read an element and its children."""
         from docutils import nodes
 
         unseen = (

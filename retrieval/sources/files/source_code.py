@@ -1,8 +1,8 @@
-"""Source code: as it is, cut at classes and functions.
+"""Source code, divided at classes and functions.
 
-Python's are found by its own `ast`. Of other languages a line is taken for a definition that begins
-with one of the words that most of them have for it, or, as in C, with a name and brackets at the
-line's very beginning; what is indented further is within it.
+Python is parsed by `ast`. In other languages, a line is a definition if it begins with a common
+keyword such as `class` or `fn`, or, as in C, with an unindented name and parentheses; deeper
+indented lines belong to it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ BRACKETED = re.compile(
 )
 SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
 BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
-"""Endings of languages whose functions have no word of their own."""
+"""Endings of languages without a keyword for functions."""
 SHELLS = frozenset([".sh", ".bash", ".zsh", ".ksh"])
 LONGEST_LINE = 2000
-"""Characters of a line that may be a definition: what is longer was made by a program."""
+"""Longest line that may be a definition; longer ones are generated code."""
 
 
 class Definition(NamedTuple):
-    """Where a class or function begins and ends, in lines from 1 on; 0 if that is not known."""
+    """First and last line of a class or function, from 1; 0 if unknown."""
 
     line: int
     end: int
@@ -49,7 +49,7 @@ class Definition(NamedTuple):
 
 
 def read(text: str, ending: str) -> Extract:
-    r"""A file of code; an anchor is the line, as forges have it.
+    r"""Read a file of code; anchors are line numbers, as on GitHub.
 
     >>> code = read("import os\n\ndef a():\n    pass\n\nprint(a())\n", ".py")
     >>> [(part.start, part.headings, part.anchor) for part in code.parts]
@@ -61,14 +61,14 @@ def read(text: str, ending: str) -> Extract:
     parts, open_ = list[Part](), list[Definition]()
 
     def begin(line: int) -> None:
-        """A part, unless only blank lines are left or one begins there already."""
+        """Begin a part, unless only blank lines remain or one begins here already."""
         start = starts[line - 1]
         if line <= len(lines) and text[start:].strip() and not (parts and parts[-1].start >= start):
             names = tuple(definition.name for definition in open_)[:DEEPEST]
             parts.append(Part(start, names, None, f"L{line}"))
 
     def go_on(after: int, before: int) -> None:
-        """What stands between the end of something and the next: a part of what is around it."""
+        """Begin a part of the enclosing definition after the end of an inner one."""
         filled = (n for n in range(after + 1, before) if lines[n - 1].strip())
         if (line := next(filled, None)) is not None:
             begin(line)
@@ -80,7 +80,7 @@ def read(text: str, ending: str) -> Extract:
                 go_on(end, found.line)
         if found.name:
             if parts and parts[-1].start == starts[found.line - 1]:
-                parts.pop()  # the file begins with it
+                parts.pop()  # at the beginning of the file
             open_.append(found)
             begin(found.line)
     return Extract("", text, parts if any(part.headings for part in parts) else ())
@@ -94,7 +94,7 @@ def _definitions(text: str, lines: list[str], ending: str) -> Iterator[Definitio
                 yield from _python(ast.parse(text), 1)
             return
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # for another Python, or unfinished
+            pass  # for another Python version, or incomplete
     yield from _by_words(lines, ending)
 
 

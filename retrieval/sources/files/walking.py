@@ -1,4 +1,4 @@
-"""Walking: the files below a folder, each once, in the order of their paths."""
+"""Walk of a folder: each file once, in the order of paths."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ODD = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""What is in folders and is no file; opening one could wait for ever."""
+"""Special files; opening one could block forever."""
 _WITHIN: ContextVar[Sequence[Path] | None] = ContextVar("within", default=None)
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file below a folder.
+    """File below a folder.
 
     Attributes
     ----------
-    path : what is opened.
-    relative : from the folder on, with "/", as Unicode: bytes that are no UTF-8 as ``\\xe9``.
+    path : path to open.
+    relative : path relative to the folder, with "/"; bytes that are not UTF-8 become ``\\xe9``.
     size, mtime_ns, ctime_ns : as the walk found them.
     """
 
@@ -44,20 +44,20 @@ class FoundFile:
 
     @classmethod
     def found(cls, path: Path, relative: str, stat: os.stat_result) -> FoundFile:
-        """A file as the system tells of it."""
+        """Create from a file's status."""
         return cls(path, relative, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 @dataclass
 class Walk:
-    """What is below a folder.
+    """Result of walking a folder.
 
     Attributes
     ----------
-    files : in the order of their paths.
-    hidden, ignored : how many files and folders were left out for their names, or by `.gitignore`.
-    indexes : how many folders are slimdex's own.
-    unreadable : (path, why).
+    files : in the order of paths.
+    hidden, ignored : numbers of files and folders skipped by name, and by `.gitignore`.
+    indexes : number of skipped slimdex indexes.
+    unreadable : (path, reason).
     """
 
     files: list[FoundFile] = field(default_factory=list)
@@ -68,17 +68,16 @@ class Walk:
 
 
 def walk(root: Path) -> Walk:
-    """Files below a folder, without hidden and ignored ones.
+    """Find files below a folder, except hidden and ignored ones.
 
-    Links are followed after everything else was seen, to what was not seen: so a folder that links
-    to itself, or to one around it, is walked once.
+    Links are followed last, and only to unvisited targets, so cycles are walked once.
     """
     walker = _Walker(root)
     walker.run()
     found = walker.found
     found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
     taken = Counter[str]()
-    for i, file in enumerate(found.files):  # bytes that are no UTF-8 may be written as others are
+    for i, file in enumerate(found.files):  # escaped bytes may clash with another name
         taken[file.relative] += 1
         if (count := taken[file.relative]) > 1:
             name = f"{file.relative}~{count}"
@@ -88,7 +87,7 @@ def walk(root: Path) -> Walk:
 
 @contextmanager
 def links_within(folders: Sequence[str] | None) -> Iterator[None]:
-    """Links that lead out of all of these folders are not followed meanwhile; None: all are."""
+    """Follow only links into these folders within the block; None follows all."""
     token = _WITHIN.set(None if folders is None else [Path(f).resolve() for f in folders])
     try:
         yield
@@ -97,7 +96,7 @@ def links_within(folders: Sequence[str] | None) -> Iterator[None]:
 
 
 def are_limited() -> bool:
-    """Whether `links_within` says which folders may be read."""
+    """Return whether `links_within` restricts the readable folders."""
     return _WITHIN.get() is not None
 
 
@@ -110,7 +109,7 @@ def _leads_out(path: str) -> bool:
 
 
 def as_unicode(path: str) -> str:
-    r"""A path as it can be stored.
+    r"""Convert a path to storable Unicode.
 
     >>> as_unicode("caf\udce9/menu.txt")
     'caf\\xe9/menu.txt'
@@ -182,7 +181,9 @@ class _Walker:
             self._unreadable(relative, error)
             return
         if _leads_out(entry.path):
-            self.found.unreadable.append((as_unicode(relative), "a link out of what may be read"))
+            self.found.unreadable.append(
+                (as_unicode(relative), "a link out of the allowed folders")
+            )
             return
         if stat.S_ISDIR(found.st_mode):
             if _identity(found) not in self._seen:
@@ -204,12 +205,12 @@ class _Walker:
 
 
 def _is_index(names: Sequence[str]) -> bool:
-    """Whether a folder that has such files is an index of slimdex."""
+    """Return whether a folder with these files is a slimdex index."""
     return CATALOG in names and any(OUR_FILES.fullmatch(name) for name in names)
 
 
 def why(error: OSError) -> str:
-    """An error of the system in small letters."""
+    """System error message in lower case."""
     return (error.strerror or str(error)).lower()
 
 

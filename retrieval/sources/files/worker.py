@@ -1,6 +1,7 @@
-"""The process that reads files: it may run out of memory or of time, and nothing else is lost.
+"""Worker process that reads files, so that only it may run out of memory or time.
 
-It is told a line of JSON and the bytes of a file, and answers the length of a JSON and that JSON.
+A request is a line of JSON and the bytes of a file; the answer is the length of a JSON text and the
+text.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from .readers import read
 
 
 def main() -> None:
-    """Read what comes in, until nothing does."""
+    """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks ends this, too
+    os.dup2(2, 1)  # keep libraries' output apart from the answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     limit_memory()
     while head := sys.stdin.buffer.readline():
         asked = json.loads(head)
@@ -43,8 +44,8 @@ def _answer(asked: dict[str, Any], data: bytes) -> dict[str, Any]:
     except UnreadableError as error:
         return {"error": str(error)}
     except MemoryError:
-        return {"error": f"takes over {size(MEMORY)} of memory"}
-    except Exception as error:  # whatever a parser stumbles over in a broken file
+        return {"error": f"needs over {size(MEMORY)} of memory"}
+    except Exception as error:  # a parser may raise anything for a broken file
         first = next(iter(str(error).splitlines()), "")
         return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
 
@@ -62,7 +63,7 @@ def _plain(kind: str, extract: Extract) -> dict[str, Any]:
 
 
 def limit_memory() -> None:
-    """Let this process have no more than `MEMORY`, where the system can tell it so."""
+    """Limit this process to `MEMORY`, where the system supports it."""
     with suppress(ImportError, ValueError, OSError):  # not on Windows
         import resource
 
@@ -71,6 +72,6 @@ def limit_memory() -> None:
 
 
 def limit_time(seconds: float) -> None:
-    """End this process after so long, even if the one that asked was killed; not on Windows."""
+    """End this process after a time, even if its parent was killed; not on Windows."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds + 1)

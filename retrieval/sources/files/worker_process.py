@@ -1,4 +1,4 @@
-"""A worker process as the reading side has it: asked a file at a time, started anew if it dies."""
+"""Client of the worker process: one file at a time, restarted if it dies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Worker:
-    """Reads files in another process, which has so much memory and time for each."""
+    """Reader of files in another process, with limited memory and time for each."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -35,7 +35,7 @@ class Worker:
     def read(
         self, name: str, kind: str, data: bytes, encoding: str | None = None
     ) -> tuple[str, Extract]:
-        """As `readers.read` does it; what takes too much is an `UnreadableError`, too."""
+        """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
         process = self._started()
         asked = {"name": name, "kind": kind, "encoding": encoding, "bytes": len(data)}
         late = Timer(self._seconds, process.kill)
@@ -43,13 +43,13 @@ class Worker:
         late.start()
         try:
             answer = _asked(process, json.dumps(asked).encode(), data)
-        except (OSError, ValueError) as error:  # a pipe broke, or no length came
+        except (OSError, ValueError) as error:  # a broken pipe, or an incomplete answer
             was_late = not late.is_alive()
             self.close()
             if was_late:
                 raise UnreadableError(f"takes over {self._seconds:.0f} s") from error
             raise UnreadableError(
-                f"its reader broke off; it may take over {size(MEMORY)} of memory"
+                f"its reader died; it may need over {size(MEMORY)} of memory"
             ) from error
         except BaseException:
             self.close()

@@ -235,8 +235,8 @@ def test_state_comes_back_as_it_was() -> None:
             InputError,
             f"format {FORMAT + 1}; expected {FORMAT} (a newer slimdex made it)",
         ),
-        ("0", CorruptError, "no slimdex catalog: format 0; expected 1 or more"),
-        ("NULL", CorruptError, "no slimdex catalog: format None; expected 1 or more"),
+        ("0", CorruptError, "not a slimdex catalog: format 0; expected 1 or more"),
+        ("NULL", CorruptError, "not a slimdex catalog: format None; expected 1 or more"),
     ],
 )
 def test_another_format_is_refused(
@@ -254,8 +254,8 @@ def test_another_format_is_refused(
 
 def test_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk" * 5000)
-    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "junk", read_only=True)
     duckdb.connect(str(tmp_path / "other")).close()
-    with pytest.raises(CorruptError, match="no slimdex catalog, or damaged"):
+    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other", read_only=True)

@@ -267,7 +267,7 @@ def test_candidates_of_one_search(slimdex: Runner) -> None:
     assert "candidates=-1; expected 0" in slimdex.refuses(*asked, "--candidates", "-1")
     slimdex("reduce", "x", "--candidates", "0")
     assert slimdex(*asked, "--candidates", "0").json["queries"][0]["hits"] == codes
-    assert "candidates=5: this index was made with candidates=0" in slimdex.refuses(
+    assert "candidates=5: this index was built with candidates=0" in slimdex.refuses(
         *asked, "--candidates", "5"
     )
 
@@ -360,16 +360,16 @@ def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
     assert result.json["settings"]["kind"] == "flat"
     assert result.json["settings"]["k"] == 3
     assert result.err == (
-        "note: a small index, which changes as it grows: the order is the model's own, whitened "
-        "from 32 vectors on; dimensions kept: 3, all that 3 vectors span; vectors are float32 "
-        "and searched exactly (kind flat): kind pq compresses from 624 vectors on\n"
+        "note: a small index, refitted as it grows: not whitened below 32 vectors; k=3, all "
+        "dimensions that 3 vectors span; float32 vectors, searched exactly (kind flat): kind pq "
+        "needs 624 vectors\n"
     )
 
 
 def test_a_k_that_few_documents_do_not_span_adapts_as_well(slimdex: Runner) -> None:
     built = slimdex("build", "pets.jsonl", "--out", "pets", "--k", "32", "--json")
     assert (built.json["settings"]["k"], built.json["requested"]["k"]) == (3, 32)
-    assert "dimensions kept: 3, all that 3 vectors span" in built.err
+    assert "k=3, all dimensions that 3 vectors span" in built.err
     assert slimdex("search", "pets", "cat", "--json").json["queries"][0]["hits"][0]["id"]
     reduced = slimdex("reduce", "pets", "--k", "16", "--json")
     assert (reduced.json["settings"]["k"], reduced.json["requested"]["k"]) == (3, 16)
@@ -561,7 +561,7 @@ def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) ->
     assert slimdex("build", "a.jsonl", "c.jsonl", "--out", "ac").code == 0
     found = slimdex("search", "ac", "cat", "--json").json["queries"][0]["hits"]
     assert {hit["id"]: hit["metadata"] for hit in found} == {"a": {"x": 1.5}, "c": {"x": "many"}}
-    assert "c.jsonl, row 1: 'many' in column 'x' is no DOUBLE" in slimdex.refuses(
+    assert "c.jsonl, row 1: 'many' in column 'x' is not DOUBLE" in slimdex.refuses(
         "add", "ab", "c.jsonl"
     )
 
@@ -593,7 +593,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
             "id '1' stands twice, in twice.jsonl (its document 1) and twice.jsonl (its document 2)",
         ),
         (("search", "pets", " "), "a query without words; expected some"),
-        (("build", "python:nosuchpackage", "--out", "new"), "no installed package"),
+        (("build", "python:nosuchpackage", "--out", "new"), "'nosuchpackage' is not installed"),
         ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),
         ((*BUILD, "--k", "7"), "k=7 does not suit kind pq; expected a multiple of 4"),
         ((*BUILD, "--kind", "bogus"), "kind 'bogus'"),
@@ -630,7 +630,7 @@ def test_a_build_that_is_refused_leaves_nothing(
         ),
         (("search", "none", "cat"), "none: no slimdex index there"),
         (("search", "folder", "cat"), "folder: no slimdex index there"),
-        (("search", "foreign", "cat"), "no slimdex catalog, or damaged"),
+        (("search", "foreign", "cat"), "not a slimdex catalog, or damaged"),
         (("search", "pets"), "search: no query; expected QUERY, --query, --queries or"),
         (("search", "pets", "cat", "--query", "dog"), "search: QUERY and --query; expected QUERY"),
         (("search", "pets", "--queries", "none.txt"), "none.txt: no such file"),

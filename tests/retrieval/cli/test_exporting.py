@@ -62,7 +62,7 @@ def test_it_says_what_it_wrote(run: Run) -> None:
         (("--to", "xml", "--out", "x"), "to='xml'; expected parquet, jsonl, csv, npz, faiss, sen"),
         (("--to", "npz", "--out", "i"), "i exists; expected a new file"),
         (("--to", "faiss", "--out", "i"), "i exists; expected a new folder"),
-        (("--to", "npz", "--out", "x", "--where", "year = 1"), "where 'year = 1' holds for none"),
+        (("--to", "npz", "--out", "x", "--where", "year = 1"), "no documents where 'year = 1'"),
         (("--to", "onnx", "--out", "x"), "encoder 'given'; expected a TransformerEncoder or"),
     ],
 )

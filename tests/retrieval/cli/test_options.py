@@ -237,10 +237,10 @@ def test_a_models_code_is_to_be_trusted_again(trusted: Runner, words: list[str])
     Path("asked.txt").write_text("the cat\nrain\n")
     said = trusted(*words)
     assert said.code == 2
-    assert "comes with code of its own; expected --trust-remote-code" in said.err
+    assert "has custom code; expected --trust-remote-code" in said.err
     done = trusted(*words, "--trust-remote-code")
     assert done.err.splitlines()[0] == TRUSTED
-    assert "comes with code of its own" not in done.err
+    assert "has custom code" not in done.err
 
 
 def test_reducers_have_the_names_that_help_lists() -> None:

@@ -146,7 +146,7 @@ def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, inde
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
         old._folder = Collection.open(index, ReadingEncoder(), read_only=True)
         (stale,) = pushed_faults(index, empty.uri)
-        assert stale.endswith("the index was reduced anew since; push it again")
+        assert stale.endswith("the index has been reduced again; push it again")
         done = pushed(index, own)
         assert done.is_new
         assert done.collection != first.collection
@@ -377,7 +377,7 @@ def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
     part = f"{done.collection.removeprefix('notes_index_')}:reducer/000000"
     empty.put(NAMES.settings, [{"part": part, "body": "AAAA", "vector": [1.0, 0.0]}])
     assert table.read("nothing") is None
-    with pytest.raises(CorruptError, match="another checksum; push it again"):
+    with pytest.raises(CorruptError, match="wrong checksum; push it again"):
         MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder())
     again = pushed(index, empty)  # nothing is known of the rows that were there: all go over
     assert (again.sent, again.collection) == (done.sent, done.collection)

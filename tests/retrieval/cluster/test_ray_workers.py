@@ -101,7 +101,7 @@ def test_a_worker_that_dies_costs_its_part_only(cluster: RayWorkers, tmp_path: P
 
 
 def test_a_part_over_which_all_die_is_given_up(cluster: RayWorkers, tmp_path: Path) -> None:
-    with pytest.raises(PartError, match=f"{RETRIES + 1} processes died over it") as caught:
+    with pytest.raises(PartError, match=f"{RETRIES + 1} processes died on it") as caught:
         list(cluster.map(Deadly(tmp_path, 1, 10**6), range(3)))
     assert caught.value.part == 1
     assert len(list(tmp_path.iterdir())) == RETRIES + 1

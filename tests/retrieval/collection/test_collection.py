@@ -572,7 +572,7 @@ class WrongDim(WithoutDim):
     [
         ("all-MiniLM-L6-v2", "encoder 'all-MiniLM-L6-v2', a str; expected TransformerEncoder("),
         (WithoutDim(), "encoder WithoutDim has no dim and no spec; expected dim, encode(texts),"),
-        (WrongDim(), "encoder WrongDim: dim='many'; expected a whole number from 1 on"),
+        (WrongDim(), "encoder WrongDim: dim='many'; expected a positive integer"),
     ],
 )
 def test_what_is_no_encoder(path: Path, encoder: Any, message: str) -> None:

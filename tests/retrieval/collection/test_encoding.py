@@ -54,7 +54,7 @@ class Failing(ThroughPickle):
     def map(self, function, parts):  # type: ignore[no-untyped-def]
         for part in parts:
             if self.computed:
-                raise PartError(part, "6 processes died over it")
+                raise PartError(part, "6 processes died on it")
             yield from super().map(function, [part])
 
 

@@ -152,7 +152,7 @@ def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path, stored: str
     ]
     digests = dict(file.blocks())
     (tmp_path / "v").unlink()
-    again = VectorFile.made_whole(tmp_path / "v", X.shape[1], 5, dtype)
+    again = VectorFile.preallocated(tmp_path / "v", X.shape[1], 5, dtype)
     for block in (1, 0, 2):
         rows = again.rows_of_block(block)
         assert again.overwrite(block, X[rows.start : rows.stop]) == digests[block]

@@ -437,9 +437,7 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
     change_state(path, put("encoder", value=spec))
     with (
         Collection.open(path, read_only=True) as collection,
-        pytest.raises(
-            InputError, match="comes with code of its own; expected trust_remote_code=True"
-        ),
+        pytest.raises(InputError, match="has custom code; expected trust_remote_code=True"),
     ):
         collection.search_many("a")
 

@@ -42,11 +42,11 @@ def test_the_error_says_how_to_go_on(moved: Path) -> None:
     for words in (["search", str(moved / "i"), QUERY], ["add", str(moved / "i"), "python:json"]):
         error = CliRunner().invoke(app, words).exception
         assert f"model '{moved / 'old'}': no such folder; if it has moved" in str(error)
-        assert "by model=PATH (for good by `move_model`)" in str(error)
+        assert "pass model=PATH (or record it with `move_model`)" in str(error)
         assert isinstance(error, InputError)
         said = explained(error)
         assert said is not None
-        assert "by --model PATH (for good: `slimdex repair DIR --model PATH`)" in said
+        assert "pass --model PATH (or record it with `slimdex repair DIR --model PATH`)" in said
 
 
 @pytest.mark.slow

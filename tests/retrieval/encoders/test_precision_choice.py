@@ -228,5 +228,5 @@ def test_a_precision_that_the_processor_has_not_is_told() -> None:
     assert precision_note("fp32") is precision_note("int8") is precision_note("None") is None
     if "BF16" not in has and not Path("/dev/nvidia0").exists():
         assert precision_note("bf16") == (
-            "encoded in bf16, which this processor has not: queries are encoded in fp32"
+            "encoded in bf16, which this processor lacks: queries are encoded in fp32"
         )

@@ -153,11 +153,14 @@ def test_a_bias_of_another_length(write: Write) -> None:
     [
         ({"modules.json": "{"}, "expected JSON"),
         ({"modules.json": {"a": 1}}, "expected a JSON list"),
-        ({"modules.json": [{"idx": 0}]}, "expected sentence_transformers'"),
-        ({"modules.json": [{"type": "own_code.Transformer"}]}, "expected sentence_transformers'"),
+        ({"modules.json": [{"idx": 0}]}, "one of sentence_transformers"),
+        (
+            {"modules.json": [{"type": "own_code.Transformer"}]},
+            "one of sentence_transformers",
+        ),
         ({"1_Pooling/config.json": []}, "expected a JSON dict"),
-        ({"config_sentence_transformers.json": {"prompts": ["x"]}}, "expected texts by name"),
-        ({"config_sentence_transformers.json": {"prompts": {"query": 1}}}, "expected texts"),
+        ({"config_sentence_transformers.json": {"prompts": ["x"]}}, "expected strings by name"),
+        ({"config_sentence_transformers.json": {"prompts": {"query": 1}}}, "expected strings"),
         (
             {"0_Transformer/sentence_bert_config.json": {"max_seq_length": "256"}},
             "max_seq_length '256'; expected a number",
@@ -180,7 +183,7 @@ def test_a_bias_of_another_length(write: Write) -> None:
         ),
         (
             {"modules.json": [{"type": TRANSFORMER, "path": "../elsewhere"}]},
-            "expected one in the folder",
+            "expected a path inside the folder",
         ),
         (
             {"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": True}},
@@ -189,13 +192,13 @@ def test_a_bias_of_another_length(write: Write) -> None:
         ({"1_Pooling/config.json": {"pooling_mode": ["cls", "mean"]}}, r"pooling cls\+mean"),
         (
             {"2_Dense/config.json": {"activation_function": "os.system"}},
-            "activation 'os.system'; expected torch.nn's",
+            "activation 'os.system'; expected one of torch.nn's",
         ),
         (
             {"2_Dense/config.json": {"activation_function": "torch.nn.Module.load"}},
             "activation 'torch.nn.Module.load'",
         ),
-        ({"2_Dense/config.json": {"use_residual": True}}, "expected a Dense without it"),
+        ({"2_Dense/config.json": {"use_residual": True}}, "use_residual is not supported"),
     ],
 )
 def test_folders_that_are_refused(write: Write, changes: dict[str, Any], message: str) -> None:

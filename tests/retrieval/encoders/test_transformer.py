@@ -196,7 +196,7 @@ def test_the_model_s_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
     without = transformers.BertModel.from_pretrained(tiny_bert, add_pooling_layer=False)
     without.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="'pooler': the model has none"):
+    with pytest.raises(InputError, match="'pooler': the model has no pooler"):
         TransformerEncoder(str(tmp_path), pooling="pooler")  # its own would be random
     assert TransformerEncoder(str(tmp_path)).dim == 32
 

@@ -118,6 +118,8 @@ def test_what_is_not_linear_is_refused_by_name(
 ) -> None:
     with Collection.open(copied(tmp_path / "i", 40), WordEncoder()) as collection:
         collection.reduce(Settings(2, kind="flat", reducer=reducer))
-        with pytest.raises(InputError, match=f"reducer '{reducer}': FAISS maps vectors linearly"):
+        with pytest.raises(
+            InputError, match=f"reducer '{reducer}': FAISS supports linear maps only"
+        ):
             export(collection, tmp_path / "x", "faiss")
     assert [path.name for path in tmp_path.iterdir()] == ["i"]

@@ -106,6 +106,6 @@ def test_a_file_that_gives_other_vectors_is_refused(
             with pytest.raises(InputError, match=r"vectors of 1 texts differ by .* from torch's"):
                 export(collection, tmp_path / "x", "onnx")
         monkeypatch.setattr(onnx_folder, "MOST_BYTES", 1000)
-        with pytest.raises(InputError, match=r"bytes of weights; expected at most 1,000, which"):
+        with pytest.raises(InputError, match=r"bytes of weights; expected at most 1,000, the"):
             export(collection, tmp_path / "x", "onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["i"]

@@ -24,7 +24,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.extras import install_command
-from slimdex.retrieval.sources.tables import ColumnNames
+from slimdex.retrieval.sources.column_names import ColumnNames
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.test_vector_index import limited_files
 
@@ -204,7 +204,9 @@ def test_vectors_of_other_documents_are_refused(collection: Collection, tmp_path
     )
     opened = Sources.open(str(tmp_path / "a.jsonl"), vectors=str(tmp_path / "x.npz"))
     assert isinstance(opened.vectors.rows(0, 1), np.ndarray)  # type: ignore[union-attr]
-    with pytest.raises(InputError, match=r"row 1 is of '.+', document 1 is '0'; expected rows in"):
+    with pytest.raises(
+        InputError, match=r"row 1 has id '.+', document 1 has id '0'; expected rows in"
+    ):
         build(tmp_path / "i", opened, lambda: GivenEncoder(48), SETTINGS)
     assert not (tmp_path / "i").exists()
 
@@ -320,7 +322,7 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
             "x",
             "npz",
             {"where": "number > 999"},
-            "where 'number > 999' holds for none with text; exp",
+            "no documents where 'number > 999' with text; exp",
         ),
         ("x", "parquet", {"where": "numbr > 9"}, "expected a condition on the columns"),
     ]:
@@ -337,4 +339,4 @@ def test_a_library_that_is_missing_is_named(
     monkeypatch.setattr(libraries, "find_spec", lambda module: None)
     with pytest.raises(InputError) as error:
         export(collection, tmp_path / "x", "parquet")
-    assert str(error.value).endswith(f"needs pyarrow: {install_command('export')}")
+    assert str(error.value).endswith(f"requires pyarrow: {install_command('export')}")

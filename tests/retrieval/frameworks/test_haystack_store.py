@@ -45,7 +45,7 @@ class TestHaystack(
         """Without a policy one that is there already is refused, and stays."""
         document = Document(content="a cat")
         assert document_store.write_documents([document]) == 1
-        with pytest.raises(DuplicateDocumentError, match="is there already"):
+        with pytest.raises(DuplicateDocumentError, match="exists already"):
             document_store.write_documents([document])
         assert document_store.count_documents() == 1
 

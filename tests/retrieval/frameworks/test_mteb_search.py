@@ -159,7 +159,7 @@ def test_one_search_takes_many_tasks_and_leaves_nothing(
     assert [*tmp_path.glob("slimdex-mteb-*")] == []
     small = search.sizes[Place("few", "test", "default")]
     assert small.settings["kind"] == "flat"
-    assert "kind pq compresses from 624 vectors on" in small.notes[0]
+    assert "kind pq needs 624 vectors" in small.notes[0]
 
 
 @pytest.mark.slow

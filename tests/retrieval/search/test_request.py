@@ -25,7 +25,7 @@ TWO = np.eye(2, 48, dtype=np.float32)
         ({"texts": ["a", None]}, r"query None; expected texts or vectors \(q, dim\)"),
         ({"texts": ["a"], "vectors": TWO}, "1 texts of 2 queries; expected one of each"),
         ({"texts": "a", "limit": 2.5}, "limit=2.5; expected 1 or more"),
-        ({"texts": "a", "candidates": -1}, r"candidates=-1; expected 0 \(the codes' order\)"),
+        ({"texts": "a", "candidates": -1}, r"candidates=-1; expected 0 \(rank by codes alone\)"),
         ({"texts": "a", "per": "line"}, "per='line'; expected document or passage"),
         ({"texts": "a", "hybrid": 1.5}, "hybrid=1.5; expected off, auto, rrf, or a weight"),
         ({"vectors": TWO, "hybrid": "rrf"}, "hybrid='rrf' with vectors; expected texts"),

@@ -125,7 +125,7 @@ def spoil(collection: Collection, catalog: Path) -> None:
 
 def test_it_is_not_ready_until_the_catalog_is_open_again(tmp_path: Path) -> None:
     gone, ready, back = found(give_up, tmp_path)
-    line = "the index can't be read at the moment; expected to be asked later"
+    line = "the index can't be read at the moment; try again later"
     assert gone == [503, line, 503, {"status": "recovering"}]
     assert (ready, back) == ({"status": "ready"}, [200, None, 200, {"status": "ready"}])
 

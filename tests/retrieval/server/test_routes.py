@@ -527,7 +527,7 @@ def test_a_fault_of_ours_is_told_to_the_log_alone(
     answer = asked(notes, ask)
     assert (answer.status_code, answer.json()) == (
         500,
-        {"error": "an error of the server's own; its log says more"},
+        {"error": "internal error; see the server's log"},
     )
     assert "RuntimeError: at " in caplog.text
 

@@ -147,7 +147,7 @@ def test_files_of_different_kinds() -> None:
     c, d = csv("c.csv", "2024-01-02"), jsonl("d.jsonl", 5)
     assert built(c, d) == built(d, c) == {"c0": "2024-01-02", "d0": "5"}
     notes = opened(c, d).notes
-    assert notes == ["column 'v' is BIGINT, DATE in different files; it is kept as VARCHAR"]
+    assert notes == ["column 'v' is BIGINT, DATE in different files; it is stored as VARCHAR"]
 
 
 def indexed(*values: str) -> Collection:
@@ -167,7 +167,7 @@ def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str
     collection = indexed(old)
     with pytest.raises(InputError) as raised:
         add(collection, opened(csv("b.csv", old, new)))
-    assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is no {type_}: ")
+    assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is not {type_}: ")
     assert collection._store.columns.committed["v"] == type_
     assert list(held(collection)) == ["a0"]
 
@@ -184,9 +184,9 @@ def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -
     with pytest.raises(InputError) as raised:
         add(collection, opened(source))
     assert str(raised.value) == (
-        "b.csv, row 2: 'many' in column 'v' is no BIGINT: column 'v' holds BIGINT; the new values "
-        "are VARCHAR (types=v=VARCHAR makes the whole column text, types=v=BIGINT reads what "
-        "is so)"
+        "b.csv, row 2: 'many' in column 'v' is not BIGINT: column 'v' holds BIGINT; the new values "
+        "are VARCHAR (types=v=VARCHAR makes the whole column text, types=v=BIGINT reads "
+        "matching values)"
     )
     with pytest.raises(InputError, match=r"b\.csv, row 2: 'many' in column 'v'; expected BIGINT"):
         add(collection, opened(source, types="v=BIGINT"))
@@ -196,7 +196,7 @@ def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -
 
 def test_zeros_before_a_number_are_not_lost_in_a_column_of_numbers() -> None:
     collection = indexed("12345")
-    with pytest.raises(InputError, match=r"b\.csv, row 2: '01234' in column 'v' is no BIGINT"):
+    with pytest.raises(InputError, match=r"b\.csv, row 2: '01234' in column 'v' is not BIGINT"):
         add(collection, opened(csv("b.csv", "5", "01234")))
     add(collection, opened("b.csv", types="v=VARCHAR"))
     assert held(collection) == {"a0": "12345", "b0": "5", "b1": "01234"}
@@ -205,7 +205,7 @@ def test_zeros_before_a_number_are_not_lost_in_a_column_of_numbers() -> None:
 def test_numbers_written_otherwise_are_numbers_in_a_column_of_numbers() -> None:
     collection = indexed("1.5")
     added = add(collection, opened(csv("b.csv", "1.10")))
-    assert added.notes == ["b.csv: column 'v' holds DOUBLE: kept as numbers, not as written"]
+    assert added.notes == ["b.csv: column 'v' holds DOUBLE: stored as numbers, not as written"]
     assert held(collection) == {"a0": 1.5, "b0": 1.1}
 
 

@@ -80,7 +80,7 @@ def test_a_view_without_an_end(
         connection.commit()
     monkeypatch.setattr(databases, "SECONDS", 0.6)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(InputError, match=f"{name}: its rows take over 1 s; expected at most 1 s, "):
+    with pytest.raises(InputError, match=f"{name}: reading takes over 1 s; expected at most 1 s, "):
         read(str(path))
     gc.collect()
     assert [each.name for each in tmp_path.iterdir()] == [name]
@@ -93,7 +93,7 @@ def test_a_view_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         connection.commit()
     monkeypatch.setattr(table_worker, "LARGEST_ROWS", 3 << 20)
     error = table_worker._error(path, "", tmp_path)
-    assert error == f"{path}: rows of over 3 MiB; expected at most that, written as JSON"
+    assert error == f"{path}: its rows take over 3 MiB as JSON; expected at most that"
     assert (tmp_path / table_worker.ROWS).stat().st_size == 3 * len('{"text": ""}\n' + "0" * 10**6)
 
 
@@ -218,7 +218,7 @@ def test_a_database_that_makes_texts_larger_than_memory_is_refused(tmp_path: Pat
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE VIEW a AS SELECT hex(zeroblob(450000000)) AS text")
         connection.commit()
-    with pytest.raises(InputError, match=r"a\.db: takes over 2,048 MiB of memory"):
+    with pytest.raises(InputError, match=r"a\.db: needs over 2,048 MiB of memory"):
         read(str(path))
 
 

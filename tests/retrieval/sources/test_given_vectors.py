@@ -70,7 +70,7 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
             "row 8, value 1 is nan; .*counted from 1",
         ),
         (lambda X: X * 1e6, "expected finite numbers up to 65504"),
-        (lambda X: X * 1e-30, "row 1 has no value beyond .*; expected some from 6.10352e-05 on"),
+        (lambda X: X * 1e-30, "row 1 has no value above .*; expected some of at least 6.10352e-05"),
         (lambda X: X[0], "expected numbers"),
         (lambda X: X.astype(str), "expected numbers"),
     ],
@@ -274,7 +274,9 @@ def test_an_archive_of_arrays(X: Matrix, tmp_path: Path, save: Any) -> None:
         assert isinstance(given._array, np.memmap) == (save is np.savez)
         np.testing.assert_array_equal(given.rows(3, N), X[3:])
         given.check_id(7, "d7")
-    with pytest.raises(InputError, match=r"a\.npz: row 8 is of 'd7', document 8 is 'x'; expected"):
+    with pytest.raises(
+        InputError, match=r"a\.npz: row 8 has id 'd7', document 8 has id 'x'; expected"
+    ):
         open_vectors(str(tmp_path / "a.npz"), []).check_id(7, "x")  # type: ignore[attr-defined]
 
 
@@ -286,7 +288,7 @@ def test_what_is_no_such_archive(X: Matrix, tmp_path: Path) -> None:
     (tmp_path / "d.npz").write_bytes((tmp_path / "b.npz").read_bytes()[:900])
     for name, message in [
         ("a", "no item named 'vectors.npy' .*; expected a .npz file with 'vectors'"),
-        ("b", r"'ids' is int64 \(50,\); expected texts"),
+        ("b", r"'ids' is int64 \(50,\); expected strings"),
         ("c", "not a zip file; expected a .npz file with 'vectors'"),
         ("d", "expected a .npz file with 'vectors'"),
         ("none", "no such file"),

@@ -100,8 +100,8 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
     found, said = read(tmp_path)
     assert found["fine.pdf"].text == "Fine."
     assert said == [
-        "3 files could not be read: broken.pdf (broken: no PDF that can be read), locked.pdf "
-        "(encrypted), scan.pdf (no text in it: pictures of pages?)"
+        "3 files could not be read: broken.pdf (broken PDF), locked.pdf "
+        "(encrypted), scan.pdf (no text: scanned pages?)"
     ]
 
 
@@ -111,7 +111,9 @@ def test_pdf_bomb() -> None:
     bomb = pdf_file([text + b"ET"] * 3)
     assert len(bomb) < 8 << 20
     with Worker(seconds=20) as worker:
-        with pytest.raises(UnreadableError, match=r"takes over|broke off|over 10,485,760 char"):
+        with pytest.raises(
+            UnreadableError, match=r"takes over|needs over|reader died|over 10,485,760 char"
+        ):
             worker.read("bomb.pdf", "pdf", bomb)
         fine = pdf_file([lines(b"Fine.")])
         assert worker.read("fine.pdf", "pdf", fine)[1].text == "Fine."
@@ -195,7 +197,7 @@ def test_archives_that_are_bombs_or_broken(kind: str) -> None:
     name = {"docx": "word/document.xml", "odt": "content.xml", "epub": "META-INF/container.xml"}
     bomb = archive(**{name[kind]: b"<a>" + b"a" * (64 << 20) + b"</a>"})
     assert len(bomb) < 1 << 17
-    with pytest.raises(UnreadableError, match="over 64 MiB when unpacked"):
+    with pytest.raises(UnreadableError, match="over 64 MiB when decompressed"):
         read_any("a", kind, bomb)
     declared = bytearray(bomb)  # one that says it is small
     directory = declared.rindex(b"PK\x01\x02")

@@ -40,7 +40,7 @@ def test_an_encoding_that_is_named_is_for_what_is_no_utf_8() -> None:
     assert decoded("Größe".encode(), "latin-1") == "Größe"
     assert decoded("Größe".encode("latin-1"), "latin-1") == "Größe"
     assert decoded("tea".encode("utf-16-le"), "utf-16-le") == "tea"
-    with pytest.raises(UnreadableError, match="byte 3 is no ASCII"):
+    with pytest.raises(UnreadableError, match="byte 3 is not valid ASCII"):
         decoded("Größe".encode("latin-1"), "ascii")
 
 
@@ -49,7 +49,7 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("crème")
     found, said = read(tmp_path)
     assert [document.text for document in found.values()] == ["crème", "crème"]
-    assert said == ["no UTF-8, and read as was guessed (encoding=latin-1 would name it): a.txt"]
+    assert said == ["not UTF-8, encoding guessed (set it with encoding=latin-1 or another): a.txt"]
     source = FileSource.of_folder(str(tmp_path), "cp1252")
     assert len([d for batch in source.batches() for d in batch]) == 2
     assert source.left_out() == []

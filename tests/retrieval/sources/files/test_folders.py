@@ -13,6 +13,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.building import add as add_sources
+from slimdex.retrieval.sources.column_names import ColumnNames
 from slimdex.retrieval.sources.files import worker_process
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.limits import (
@@ -21,7 +22,6 @@ from slimdex.retrieval.sources.files.limits import (
     UnreadableError,
 )
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.sources.tables import ColumnNames
 from slimdex.retrieval.sources.text_files import FileFormat
 
 from ....encoders import WordEncoder
@@ -157,7 +157,7 @@ def test_a_file_that_vanishes_or_grows_too_large(notes: Path) -> None:
     found = [document.id for batch in source.batches() for document in batch]
     assert found == ["code/a.py", "work/LICENSE"]
     assert source.left_out()[-1] == (
-        "2 files could not be read: tea.md (is gone), work/plan.txt (64 MiB; expected at most "
+        "2 files could not be read: tea.md (was removed), work/plan.txt (64 MiB; expected at most "
         "64 MiB)"
     )
 
@@ -211,7 +211,7 @@ def test_a_page_nested_a_hundred_thousand_deep(tmp_path: Path) -> None:
     found, said = read(tmp_path)
     assert found["deep.html"].text == "up\n\ndown\n\nend"
     assert found["deep.py"].text == "(" * n + ")" * n
-    assert said[-1].startswith("1 file could not be read: deep.ipynb (no notebook: ")
+    assert said[-1].startswith("1 file could not be read: deep.ipynb (not a notebook: ")
 
 
 def test_packed_texts(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_packed_texts(tmp_path: Path) -> None:
     }
     assert found["a.md.gz"].metadata["kind"] == "markdown"
     assert said[0] == "left out: 1 binary"
-    assert "bomb.txt.gz (over 64 MiB when unpacked), bomb.txt.zst (over 64 MiB" in said[1]
+    assert "bomb.txt.gz (over 64 MiB when decompressed), bomb.txt.zst (over 64 MiB" in said[1]
     assert "broken.txt.gz (broken: " in said[1]
 
 
@@ -258,7 +258,7 @@ def test_a_file_of_its_own(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InputError, match=r"picture\.png: ending '\.png'; expected \.jsonl"):
         open_source("picture.png")
     (notes / "bad.ipynb").write_text("{")
-    with pytest.raises(InputError, match=r"bad\.ipynb: can't be read \(no notebook"):
+    with pytest.raises(InputError, match=r"bad\.ipynb: can't be read \(not a notebook"):
         next(iter(open_source("bad.ipynb").batches()))
     (notes / "nothing").mkdir()
     with pytest.raises(InputError, match="nothing: no files to read"):
@@ -279,7 +279,7 @@ def test_a_reader_that_dies_is_started_anew() -> None:
         assert worker.read("a.txt", "text", b"a")[1].text == "a"
         assert worker._process is not None
         worker._process.kill()
-        with pytest.raises(UnreadableError, match="broke off"):
+        with pytest.raises(UnreadableError, match="reader died"):
             worker.read("a.txt", "text", b"b")
         assert worker.read("a.txt", "text", b"c")[1].text == "c"
 
@@ -290,7 +290,7 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
     collection, added = build(out, Sources.open(str(notes)), WordEncoder, Settings())
     with collection:
         assert len(collection) == 4
-        assert "bad.ipynb (no notebook" in added.notes[-1]
+        assert "bad.ipynb (not a notebook" in added.notes[-1]
         assert collection.count("kind = 'markdown' AND list_contains(tags, 'hot')") == 1
         assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
         (notes / "tea.md").write_text("# Tea\n\nBoil less water.")

@@ -283,16 +283,16 @@ def test_a_notebook() -> None:
         ("[]", "expected a JSON object"),
         ("[" * 100_000, "nested too deep; expected at most 200 brackets inside each other"),
         ('{"cells": ' + "9" * 5000 + "}", "a number of too many digits"),
-        ('{"cells": {"a": 1}}', "'cells' is no list of objects"),
-        ('{"worksheets": [{"cells": [1]}]}', "'cells' is no list of objects"),
-        ('{"cells": [{"outputs": [{"data": 1}]}]}', "'data' is no object"),
-        ('{"metadata": []}', "'metadata' is no object"),
+        ('{"cells": {"a": 1}}', "'cells' is not a list of objects"),
+        ('{"worksheets": [{"cells": [1]}]}', "'cells' is not a list of objects"),
+        ('{"cells": [{"outputs": [{"data": 1}]}]}', "'data' is not an object"),
+        ('{"metadata": []}', "'metadata' is not an object"),
     ],
 )
 def test_no_notebook(text: str, why: str) -> None:
     with pytest.raises(UnreadableError) as error:
         notebooks.read(text)
-    assert str(error.value).startswith(f"no notebook: {why}")
+    assert str(error.value).startswith(f"not a notebook: {why}")
 
 
 def test_mail_in_parts() -> None:

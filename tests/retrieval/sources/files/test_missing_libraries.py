@@ -82,10 +82,10 @@ def test_what_needs_a_missing_library_is_told(module: str, folder: Path, tmp_pat
     found, said = json.loads(without(module, READ_A_FOLDER, folder, folder=tmp_path / "site"))
     there = sorted(path.name for path in folder.iterdir())
     assert found == [name for name in there if name not in NEEDS[module]]
-    why = f"needs {LIBRARIES[module]}: {install_command('files')}"
+    why = f"requires {LIBRARIES[module]}: {install_command('files')}"
     told = ", ".join(f"{name} ({why})" for name in NEEDS[module])
     files = "1 file" if len(NEEDS[module]) == 1 else f"{len(NEEDS[module])} files"
-    guessed = "no UTF-8, and read as was guessed (encoding=latin-1 would name it): latin.txt"
+    guessed = "not UTF-8, encoding guessed (set it with encoding=latin-1 or another): latin.txt"
     assert said == [
         *([guessed] if "latin.txt" in found else []),
         *([f"{files} could not be read: {told}"] if told else []),
@@ -109,4 +109,4 @@ def test_a_file_that_is_named_by_itself(
     found, said = json.loads(without(module, READ_A_FOLDER, path, folder=tmp_path / "site"))
     assert (found, len(said)) == ([], 1)
     assert said[0].startswith(str(path))
-    assert f"needs {library}: {install_command('files')}" in said[0]
+    assert f"requires {library}: {install_command('files')}" in said[0]
