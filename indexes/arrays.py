@@ -29,11 +29,8 @@ def as_matrix(
 ) -> Matrix:
     """Check and convert to a C-contiguous float32 matrix.
 
-    Raises
-    ------
-    InputError
-        If `X` is not two-dimensional, does not have `dim` columns, or holds NaN, infinity or a
-        number whose magnitude exceeds `largest`.
+    Raises `InputError` if `X` is not two-dimensional, does not have `dim` columns, or holds NaN,
+    infinity or a number whose magnitude exceeds `largest`.
 
     >>> as_matrix([[1, 2], [3, 4]]).dtype
     dtype('float32')

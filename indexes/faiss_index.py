@@ -103,10 +103,7 @@ class FaissIndex:
     def set_parameters(self, parameters: str) -> None:
         """Set FAISS search parameters, such as ``"efSearch=64"`` or ``"nprobe=8,quantizer_ef=32"``.
 
-        Raises
-        ------
-        InputError
-            If this kind of index has no such parameter.
+        Raises `InputError` if this kind of index has no such parameter.
         """
         with faiss_errors(f"parameters {parameters!r}"), self._lock.exclusive():
             space: Any = faiss.ParameterSpace()  # FAISS's stub has the wrong overload
@@ -181,10 +178,7 @@ class FaissIndex:
     def decoded(self, X: Matrix) -> Matrix:
         """Encode and decode rows (n, k), without adding them.
 
-        Raises
-        ------
-        InputError
-            If codes of this kind can't be decoded.
+        Raises `InputError` if codes of this kind can't be decoded.
         """
         other = self.copy(empty=True)
         other.add(X)

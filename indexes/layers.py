@@ -44,10 +44,7 @@ Layer = Dense | Normalize
 def layers_of(reducer: Reducer) -> list[Layer]:
     """Layers equivalent to `reduced`: k dimensions, unit length.
 
-    Raises
-    ------
-    InputError
-        For a reducer that is not such a network: a flow.
+    Raises `InputError` for a reducer that is not such a network: a flow.
 
     >>> from slimdex.indexes.linear import Truncate
     >>> dense, last = layers_of(Truncate(2).fit(np.eye(3, dtype=np.float32)))

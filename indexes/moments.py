@@ -64,10 +64,7 @@ class Moments:
     def subtract(self, other: Moments) -> Self:
         """Remove rows added before, given by their own moments.
 
-        Raises
-        ------
-        InputError
-            If `other` has more rows than these moments.
+        Raises `InputError` if `other` has more rows than these moments.
         """
         if other.n > self.n:
             raise InputError(f"subtract: {other.n} rows; expected at most the {self.n} seen")

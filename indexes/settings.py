@@ -37,10 +37,7 @@ class Settings(Choices):
     def checked(self, dim: int) -> Self:
         """Return these settings after validating them for vectors of `dim` dimensions.
 
-        Raises
-        ------
-        InputError
-            For an invalid k, kind, reducer, beta, gamma or candidates.
+        Raises `InputError` for an invalid k, kind, reducer, beta, gamma or candidates.
         """
         if self.reducer not in REDUCERS:
             raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
@@ -67,10 +64,7 @@ class Settings(Choices):
 
         If the present k does not suit the new reducer or kind, it becomes None unless given.
 
-        Raises
-        ------
-        InputError
-            As `checked` does.
+        Raises `InputError` as `checked` does.
         """
         settings = replace(self, **changes)
         try:
@@ -95,10 +89,7 @@ class Settings(Choices):
         fewer vectors than dimensions. An explicit k is kept if there are as many vectors as
         dimensions; the dimensions that the data do not span do no harm.
 
-        Raises
-        ------
-        InputError
-            If there are no data.
+        Raises `InputError` if there are no data.
         """
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")

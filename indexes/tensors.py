@@ -41,10 +41,7 @@ def _ordered(data: bytes) -> bytes:
 def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
     """Load a file written by `save_tensors`: ``(kind, params, arrays)``.
 
-    Raises
-    ------
-    CorruptError
-        If it is not such a file.
+    Raises `CorruptError` if it is not such a file.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -62,10 +59,8 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
 def load_fitted(path: Path, cls: Any, names: set[str] | None = None) -> tuple[Any, Arrays]:
     """Construct a reducer with its saved parameters; return it and its arrays.
 
-    Raises
-    ------
-    CorruptError
-        If the file holds another class, other arrays than `names`, or unknown parameters.
+    Raises `CorruptError` if the file holds another class, other arrays than `names`, or unknown
+    parameters.
     """
     kind, params, arrays = load_tensors(path)
     if kind != cls.name or names not in (None, set(arrays)):

@@ -45,10 +45,7 @@ class TrainedReducer:
     def fit(self, X: Matrix) -> Self:
         """Fit to a sample of rows (n, d); `X` may be memory-mapped.
 
-        Raises
-        ------
-        InputError
-            For fewer than 2 rows, n_components above d, or invalid parameters.
+        Raises `InputError` for fewer than 2 rows, n_components above d, or invalid parameters.
         """
         return self._fit(sample_of(X, self.random_state))
 

@@ -144,7 +144,7 @@ def check_new(path: Path, kind: str = "folder") -> None:
     if path.exists() or path.is_symlink():
         raise InputError(f"{path} exists; expected a new {kind}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{path}: no folder {path.absolute().parent}; expected it to be there")
+        raise InputError(f"{path}: no folder {path.absolute().parent}; expected an existing one")
 
 
 def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
@@ -152,10 +152,7 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
 
     Returns the result of `write`. Leftovers of killed processes are removed.
 
-    Raises
-    ------
-    InputError
-        If the name exists.
+    Raises `InputError` if the name exists.
     """
     with _beside(folder, Path.mkdir) as new:
         found = write(new)

@@ -37,10 +37,7 @@ WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
     """A document's metadata by case-insensitive name, like DuckDB's: (name, value).
 
-    Raises
-    ------
-    InputError
-        If a name is invalid, reserved, or differs from another only in case.
+    Raises `InputError` if a name is invalid, reserved, or differs from another only in case.
     """
     out = dict[str, tuple[str, Any]]()
     for name, value in document.metadata.items():
@@ -68,10 +65,7 @@ def plain(value: Any) -> Any:
 
     Missing values (NaT, NA, NaN) become None. Other values are unchanged.
 
-    Raises
-    ------
-    InputError
-        For infinity, which JSON can't express.
+    Raises `InputError` for infinity, which JSON can't express.
 
     >>> import numpy as np
     >>> plain({"a": np.array([1, 2]), "b": np.datetime64("NaT")})
@@ -183,10 +177,7 @@ def _is_unicode(text: str) -> bool:
 def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:
     """Convert the columns of one document, as DuckDB returned them, to name -> value.
 
-    Raises
-    ------
-    InputError
-        If JSON can't be read, for example because it is nested too deeply.
+    Raises `InputError` if JSON can't be read, for example because it is nested too deeply.
     """
     return {
         name: _from_json(name, value) if type_ == "JSON" and value is not None else value

@@ -74,10 +74,7 @@ class UnsupportedError(Exception):
 def as_sql(condition: Condition) -> str:
     """Render a condition as an expression for `where`.
 
-    Raises
-    ------
-    InputError
-        If a value is no constant of SQL.
+    Raises `InputError` if a value is no constant of SQL.
 
     >>> as_sql(And((Compare("author", "=", "O'Brien"), Compare("year", "IN", [1990, 2001]))))
     '("author" = \\'O\\'\\'Brien\\' AND "year" IN (1990, 2001))'

@@ -49,10 +49,8 @@ _READ = {kind.name: kind.read for kind in _KINDS.values()}
 def line_of(values: Sequence[Any]) -> bytes:
     """Serialise values as a line of JSON in UTF-8, with its end.
 
-    Raises
-    ------
-    UnwritableError
-        If `values_of` could not restore a value: a time with a zone, for example.
+    Raises `UnwritableError` if `values_of` could not restore a value: a time with a zone, for
+    example.
 
     >>> line_of([7, None, date(2024, 12, 31)])
     b'[7,null,{"date":"2024-12-31"}]\\n'
@@ -62,12 +60,7 @@ def line_of(values: Sequence[Any]) -> bytes:
 
 
 def values_of(line: bytes) -> list[Any]:
-    """Parse a line of `line_of`.
-
-    Raises
-    ------
-    ValueError
-        If it is invalid.
+    """Parse a line of `line_of`; raises `ValueError` if it is invalid.
 
     >>> values_of(line_of([7, None, date(2024, 12, 31)]))
     [7, None, datetime.date(2024, 12, 31)]

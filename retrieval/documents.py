@@ -21,10 +21,7 @@ SHOWN = 60
 def id_text(id: Any) -> str:
     """Convert an id to text; whole numbers and UUIDs are accepted everywhere.
 
-    Raises
-    ------
-    InputError
-        If it has another type.
+    Raises `InputError` if it has another type.
 
     >>> id_text("7"), id_text(7)
     ('7', '7')

@@ -44,12 +44,8 @@ class MisfitError(ValueError):
 def as_stored(value: Any, type_: str) -> Any:
     """Convert a value for a column of this type.
 
-    Raises
-    ------
-    MisfitError
-        If it does not fit the type.
-    InputError
-        If no column type can hold it.
+    Raises `MisfitError` if it does not fit the type, and `InputError` if no column type can hold
+    it.
 
     >>> as_stored("2024-12-31", "TIMESTAMP"), as_stored(["7", 8], "BIGINT[]")
     (datetime.datetime(2024, 12, 31, 0, 0), [7, 8])

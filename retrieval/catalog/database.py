@@ -153,10 +153,8 @@ class Database:
     def ensure_open(self) -> None:
         """Reopen the file after a disk failure; raises `OSError` if the disk still fails.
 
-        Raises
-        ------
-        InputError
-            If it was closed, or belongs to a writer in the process that this one was forked from.
+        Raises `InputError` if it was closed, or belongs to a writer in the process that this one
+        was forked from.
         """
         if self._is_forked_writer:
             raise InputError(

@@ -69,12 +69,7 @@ class DocumentIds:
     def row_by_id(self, ids: Sequence[str], epoch: int | None = None) -> dict[str, int]:
         """Map ids to their live rows.
 
-        Raises
-        ------
-        InputError
-            If an id is unknown.
-        RenumberedError
-            If the epoch has passed.
+        Raises `InputError` if an id is unknown, and `RenumberedError` if the epoch has passed.
         """
         known = dict(self._live(ids, epoch))
         if unknown := [id for id in ids if id not in known]:

@@ -122,12 +122,8 @@ class DocumentsTable:
     def read(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
         """Read documents by their rows.
 
-        Raises
-        ------
-        RenumberedError
-            If the epoch has passed.
-        CorruptError
-            If a JSON column holds invalid JSON, or two documents have the same row.
+        Raises `RenumberedError` if the epoch has passed, and `CorruptError` if a JSON column holds
+        invalid JSON, or two documents have the same row.
         """
         columns = self._columns.committed
         found = self._values(["id", "title", "text", *columns], rows, epoch)
@@ -152,7 +148,7 @@ class DocumentsTable:
             for row, *values in self._database.fetch(sql, [wanted], epoch):
                 found[row] += values
         if any(len(values) != len(columns) for values in found.values()):
-            raise CorruptError(f"{self._database.path}: documents that have the same row")
+            raise CorruptError(f"{self._database.path}: several documents have the same row")
         return found
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
@@ -180,10 +176,7 @@ class DocumentsTable:
         Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
         text.
 
-        Raises
-        ------
-        RenumberedError
-            If the epoch has passed.
+        Raises `RenumberedError` if the epoch has passed.
         """
         types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | self._columns.committed
         read = [
@@ -196,7 +189,7 @@ class DocumentsTable:
             sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
             parts.append(self._database.fetch_table(sql, values, epoch))
             if len(parts[-1]) != len(rows):
-                raise CorruptError(f"{self._database.path}: documents that have the same row")
+                raise CorruptError(f"{self._database.path}: several documents have the same row")
         whole = parts[0]
         for part in parts[1:]:
             for name in part.column_names:
@@ -296,10 +289,7 @@ class DocumentsTable:
 
         Only an expression over the columns is allowed: see `where.checked`.
 
-        Raises
-        ------
-        RenumberedError
-            If the epoch has passed.
+        Raises `RenumberedError` if the epoch has passed.
         """
         names = (*OWN_COLUMNS[1:4], *self._columns.committed)
         where = checked(where, names)

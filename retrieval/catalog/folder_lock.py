@@ -42,13 +42,7 @@ class FolderLock:
         return self.release.alive
 
     def acquire(self) -> None:
-        """Lock for reading or writing.
-
-        Raises
-        ------
-        InUseError
-            If another process holds the lock.
-        """
+        """Lock for reading or writing; raises `InUseError` if another process holds the lock."""
         if not self._takes(fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX):
             raise self.in_use()
         if not self._is_shared and not self._written:
@@ -103,12 +97,7 @@ class FolderLock:
 def waiting(seconds: float, take: Callable[[], T]) -> T:
     """Call `take`, retrying for some seconds while others hold the folder.
 
-    Raises
-    ------
-    InUseError
-        If they still hold it.
-    InputError
-        If `seconds` is negative or NaN.
+    Raises `InUseError` if they still hold it, and `InputError` if `seconds` is negative or NaN.
     """
     if not seconds >= 0:  # also refuses NaN
         raise InputError(f"wait={seconds:g}; expected 0 or more seconds")

@@ -107,10 +107,7 @@ class Journal:
         If the headers equal those saved, the last checkpoint did not end. Otherwise it ended, or
         was interrupted while writing them: see `restore_headers`.
 
-        Raises
-        ------
-        CorruptError
-            If the journal or the log is not the committed one.
+        Raises `CorruptError` if the journal or the log is not the committed one.
         """
         self._last = None
         saved = self._saved()
@@ -175,10 +172,7 @@ class Journal:
     def _saved(self) -> Saved | None:
         """Read the journal; None if missing or obsolete.
 
-        Raises
-        ------
-        CorruptError
-            If it is damaged and a log exists.
+        Raises `CorruptError` if it is damaged and a log exists.
         """
         most = self._database.stat().st_size
         try:

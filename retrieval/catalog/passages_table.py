@@ -246,13 +246,7 @@ def parts_written(parts: Iterable[Part]) -> str | None:
 
 
 def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
-    """Convert parsed JSON of `parts_written` to parts.
-
-    Raises
-    ------
-    ValueError
-        If it is invalid.
-    """
+    """Convert parsed JSON of `parts_written` to parts; raises `ValueError` if it is invalid."""
     parts = list[Part]()
     for start, headings, page, anchor in values:
         found = Part(start, tuple(headings), page, anchor)

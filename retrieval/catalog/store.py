@@ -110,12 +110,8 @@ class DocumentStore:
     def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
         """Open an existing catalog.
 
-        Raises
-        ------
-        InputError
-            If another process is writing, or the catalog is of a newer format.
-        CorruptError
-            If it is damaged or not a slimdex catalog.
+        Raises `InputError` if another process is writing, or the catalog is of a newer format, and
+        `CorruptError` if it is damaged or not a slimdex catalog.
         """
         database = Database(path, read_only=read_only)
         try:
@@ -254,4 +250,4 @@ def _check_format(path: Path, found: Sequence[int | None]) -> None:
     if found[0] is None or found[0] < 1:
         raise CorruptError(f"format {found[0]}; expected 1 or more")
     if found[0] > FORMAT:
-        raise InputError(f"{path}: format {found[0]}; expected {FORMAT} (a newer slimdex made it)")
+        raise InputError(f"{path}: format {found[0]}; expected {FORMAT} (made by a newer slimdex)")

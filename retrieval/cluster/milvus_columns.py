@@ -129,10 +129,7 @@ def fields_of(columns: Mapping[str, str], left_out: Iterable[str] = ()) -> list[
 
     Names that Milvus accepts are kept; the others become column_1, column_2, ...
 
-    Raises
-    ------
-    InputError
-        If a column in `left_out` does not exist.
+    Raises `InputError` if a column in `left_out` does not exist.
     """
     absent = {name.lower() for name in left_out}
     if unknown := sorted(absent - {name.lower() for name in columns}):
@@ -163,10 +160,7 @@ _RESERVED = {
 def stored_values(fields: Sequence[Field], document: Document) -> dict[str, Any]:
     """Return the values of a document's fields.
 
-    Raises
-    ------
-    InputError
-        If a text is too long for Milvus.
+    Raises `InputError` if a text is too long for Milvus.
     """
     values: dict[str, Any] = {ID: _short(document, "id", document.id)}
     for field in fields:

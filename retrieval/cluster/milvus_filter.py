@@ -121,7 +121,7 @@ def _of_values(field: Field, operator: str, value: Any, truth: bool) -> str:
     sign = _SIGNS[operator][not truth]
     if field.form == BOOL:
         if operator != "=":
-            raise UnsupportedError(f"{operator} of truths")
+            raise UnsupportedError(f"{operator} of booleans")
         return f"{field.name} {sign} {str(value).lower()}"
     if field.form == TEXT:
         return f"{field.name} {sign} {quoted(str(value))}"

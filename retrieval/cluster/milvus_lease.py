@@ -45,7 +45,7 @@ class Lease:
         if holder and _is_held(holder):
             raise InUseError(
                 f"milvus {table.name}: process {holder['process']} on {holder['host']} is pushing; "
-                f"expected no other (a push that broke off ends after {HELD_SECONDS:.0f} s)"
+                f"expected no other (an interrupted push expires after {HELD_SECONDS:.0f} s)"
             )
         _OURS.add(self._token)
         try:

@@ -130,10 +130,7 @@ def described(
 ) -> tuple[Pushed, Fitted]:
     """Describe an index as it should be in Milvus.
 
-    Raises
-    ------
-    InputError
-        If the server lacks a requested feature.
+    Raises `InputError` if the server lacks a requested feature.
     """
     _check(options, server, snapshot)
     state, index = snapshot.state, snapshot.index
@@ -206,7 +203,7 @@ def _current(server: Server, names: Names) -> str | None:
     found = server.collection_of(names.alias)
     if found is not None and not names.is_rows(found):
         raise InputError(
-            f"milvus {server.uri}: {names.alias!r} is a collection that slimdex has not made; "
+            f"milvus {server.uri}: {names.alias!r} is a collection not made by slimdex; "
             "expected another name"
         )
     return found

@@ -61,10 +61,7 @@ class LiveRows:
     def of(cls, collection: Collection, snapshot: Snapshot) -> LiveRows:
         """Live rows of a collection.
 
-        Raises
-        ------
-        InputError
-            If two passages have the same key, which is extremely improbable.
+        Raises `InputError` if two passages have the same key, which is extremely improbable.
         """
         ids = collection._store.ids.by_row(snapshot.state.rows)
         rows = without(np.arange(snapshot.state.rows), snapshot.hidden)
@@ -210,13 +207,7 @@ def _hit_text(document: Document, number: int) -> str:
 
 
 def hit_from(id: str, score: float, text: str) -> Hit:
-    """Parse a hit from its pushed text.
-
-    Raises
-    ------
-    CorruptError
-        If the text is invalid.
-    """
+    """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
     try:
         (said,) = values_of(text.encode())
         return hit_from_json(said | {"score": score})

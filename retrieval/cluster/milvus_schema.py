@@ -53,16 +53,10 @@ class IndexKind:
 
     @classmethod
     def asked(cls, name: str, can: Abilities, dim: int, rows: int) -> IndexKind:
-        """A kind that the server supports.
-
-        Raises
-        ------
-        InputError
-            If it does not.
-        """
+        """A kind that the server supports; raises `InputError` if it does not."""
         if name.upper() not in can.kinds:
             raise InputError(
-                f"kind {name!r}; expected what Milvus {can.version} has: {', '.join(can.kinds)}"
+                f"kind {name!r}; expected one of Milvus {can.version}: {', '.join(can.kinds)}"
             )
         return cls(name.upper(), dim, rows)
 

@@ -114,7 +114,7 @@ class MilvusCollection(Searchable):
         self._pushed, self._fitted = found
         if self._folder is None and self._pushed.rescored == HERE:
             raise InputError(
-                f"{self._names.alias!r} was pushed to be rescored here; expected index=DIR, or a "
+                f"{self._names.alias!r} was pushed for rescoring here; expected index=DIR, or a "
                 "push with --rescore there"
             )
         self._server.load(self._target)
@@ -164,19 +164,16 @@ class MilvusCollection(Searchable):
     def _found(self, request: SearchRequest) -> Hits:
         """Search like `Collection`.
 
-        Raises
-        ------
-        InputError
-            As `Collection.search_many`; for lexical search, which is not pushed; if the server does
-            not answer; or if the condition can't be translated and matches more than `MOST_IDS`
-            documents.
+        Raises `InputError` as `Collection.search_many`; for lexical search, which is not pushed; if
+        the server does not answer; or if the condition can't be translated and matches more than
+        `MOST_IDS` documents.
         """
         if request.limit > MOST_HITS:
-            raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, as Milvus gives")
+            raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
         if request.candidates is not None and request.candidates > MOST_HITS:
             raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
         if request.fusion(auto=None) is not None:
-            raise InputError(f"hybrid={request.hybrid!r}: Milvus has no words' index; expected off")
+            raise InputError(f"hybrid={request.hybrid!r}: not supported in Milvus; expected off")
         request = request.encoded(lambda: self.encoder)
         dim = self._pushed.dim
         vectors = as_matrix(request.vectors, dim=dim, name="queries", largest=LARGEST)
@@ -316,7 +313,7 @@ class MilvusCollection(Searchable):
         keys = live.keys[np.isin(live.rows, rows)]
         if len(keys) > MOST_IDS:
             raise UntranslatedError(
-                f"{why}; or one that holds for {MOST_IDS:,} passages at most, not {len(keys):,}"
+                f"{why}; or one that matches at most {MOST_IDS:,} passages, not {len(keys):,}"
             )
         return f"{KEY} in [{', '.join(map(str, keys.tolist()))}]"
 

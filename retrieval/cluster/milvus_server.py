@@ -76,10 +76,7 @@ class Abilities:
         >>> Abilities.of("2.6.1").float16, Abilities.of("milvus_lite-3.2.2").float16
         (True, False)
 
-        Raises
-        ------
-        InputError
-            If it is older than 2.3 or not a version.
+        Raises `InputError` if it is older than 2.3 or not a version.
         """
         if version.startswith(LITE):
             return cls(version, _OF_LITE, float16=False, second_vector=True)

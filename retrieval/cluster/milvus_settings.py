@@ -172,10 +172,7 @@ class SettingsTable:
     def read(self, name: str) -> bytes | None:
         """Read a file; None if it does not exist.
 
-        Raises
-        ------
-        CorruptError
-            If a part is missing or damaged.
+        Raises `CorruptError` if a part is missing or damaged.
         """
         found = self._bodies([name])
         if name not in found:
@@ -251,10 +248,7 @@ def keep(table: SettingsTable, pushed: Pushed, fitted: Fitted) -> None:
 def kept(table: SettingsTable, fingerprint: str) -> tuple[Pushed, Fitted] | None:
     """Read the files of a collection of rows; None if incomplete.
 
-    Raises
-    ------
-    CorruptError
-        If a file is missing or damaged.
+    Raises `CorruptError` if a file is missing or damaged.
     """
     data = table.read(f"{fingerprint}:pushed")
     if data is None:

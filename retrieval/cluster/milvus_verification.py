@@ -32,10 +32,7 @@ def pushed_faults(
 ) -> list[str]:
     """Differences between an index and its copy in Milvus, one line each.
 
-    Raises
-    ------
-    InputError
-        If the server does not answer, or has no such index.
+    Raises `InputError` if the server does not answer, or has no such index.
     """
     with MilvusCollection(uri, name, folder, token=token, insecure=insecure) as pushed:
         pushed._server.consistency = STRONG

@@ -90,10 +90,7 @@ class RayWorkers:
     ) -> Iterator[tuple[Part, Result]]:
         """Yield each part with the function's result, in order; parts are taken as needed.
 
-        Raises
-        ------
-        PartError
-            If the function fails for a part, or too many processes die on it.
+        Raises `PartError` if the function fails for a part, or too many processes die on it.
         """
         # In a list, since Ray would otherwise deserialise it for every part.
         sent = [self._ray.put(function)]

@@ -44,10 +44,7 @@ class Current:
     def read(self, read: Callable[[Snapshot], T]) -> T:
         """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
 
-        Raises
-        ------
-        InputError
-            If there are no documents yet.
+        Raises `InputError` if there are no documents yet.
         """
         while True:
             snapshot = self.snapshot
@@ -80,11 +77,8 @@ class Current:
     def change(self) -> Iterator[None]:
         """Context of a change; if it fails, reload the committed state.
 
-        Raises
-        ------
-        InputError
-            If the ledger is read-only, the folder was moved or replaced, or this thread is already
-            making a change.
+        Raises `InputError` if the ledger is read-only, the folder was moved or replaced, or this
+        thread is already making a change.
         """
         path, store = self._ledger.path, self._ledger.store
         if store.database.read_only:

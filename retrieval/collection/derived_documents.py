@@ -26,10 +26,7 @@ def with_documents(ledger: Ledger, state: State) -> tuple[State, list[Grown]]:
 
     If the type of a column has changed, all are rewritten, since its older values changed too.
 
-    Raises
-    ------
-    CorruptError
-        If the block that an append changes is damaged.
+    Raises `CorruptError` if the block that an append changes is damaged.
     """
     lines, there = ledger.state.lines, ledger.state.rows
     if lines is None or not lines.fit(ledger.store.columns.committed):

@@ -52,10 +52,7 @@ def encode_pending(
 
     Texts of replaced documents, and of those in `gone`, keep their vectors.
 
-    Raises
-    ------
-    EncodingError
-        If other processes fail to encode some.
+    Raises `EncodingError` if other processes fail to encode some.
     """
     state, store = ledger.state, ledger.store
     _check_given(ledger, given)
@@ -264,10 +261,7 @@ def encoded_steps(
 def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
     """Vectors (n, dim), and tokens of texts with those read (n, 2); (0, 2) if unknown.
 
-    Raises
-    ------
-    InputError
-        If the encoder does not return one finite vector per text.
+    Raises `InputError` if the encoder does not return one finite vector per text.
     """
     lengths: Lengths = np.empty((0, 2), dtype=np.int64)
     if isinstance(encoder, LimitedEncoder):

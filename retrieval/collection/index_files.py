@@ -80,10 +80,7 @@ def encode_rows(
 def load_index(folder: Path, state: State) -> ReducedIndex:
     """Load the index of a committed state, checking its files; `extend` adds rows not coded yet.
 
-    Raises
-    ------
-    CorruptError
-        If a file is missing or damaged; `slimdex repair` rebuilds it.
+    Raises `CorruptError` if a file is missing or damaged; `slimdex repair` rebuilds it.
     """
     assert state.settings is not None
     for record in state.files.values():

@@ -120,10 +120,7 @@ class Ledger:
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones.
 
-        Raises
-        ------
-        CorruptError
-            If two documents share a committed row, or one has rows beyond.
+        Raises `CorruptError` if two documents share a committed row, or one has rows beyond.
         """
         if stop is not None:
             return self.store.passages.rows(stop)

@@ -97,10 +97,7 @@ def certify(
 ) -> Certificate:
     """Certify the current settings, which must rescore, by queries made from the documents.
 
-    Raises
-    ------
-    InputError
-        If the index does not rescore, or there are too few documents.
+    Raises `InputError` if the index does not rescore, or there are too few documents.
     """
     pool = document_pool(snapshot, ledger.store, encoder, CERTIFIED, np.random.default_rng(seed))
     return certified(snapshot, ledger.moments(), pool)
@@ -180,10 +177,7 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
 
     With labels they choose the metric and the fusion, which requires no proof.
 
-    Raises
-    ------
-    InputError
-        If they have no labels, or no queries can prove the target.
+    Raises `InputError` if they have no labels, or no queries can prove the target.
     """
     target.checked()
     if asked is None:

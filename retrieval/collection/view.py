@@ -37,10 +37,7 @@ class View:
     def fusion(self, request: SearchRequest) -> Fusion | None:
         """The fusion with lexical search for a request; None without it.
 
-        Raises
-        ------
-        InputError
-            If it is requested and there is no lexical index.
+        Raises `InputError` if it is requested and there is no lexical index.
         """
         fusion = request.fusion(self.snapshot.state.hybrid)
         if fusion is not None and self.snapshot.state.words is None:
@@ -54,10 +51,7 @@ class View:
     def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of the nearest to encoded queries, padded with -inf and -1.
 
-        Raises
-        ------
-        InputError
-            If `where` is invalid.
+        Raises `InputError` if `where` is invalid.
         """
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
         dense = DenseSearch(
@@ -116,13 +110,7 @@ class View:
         return file.documents(rows, self.snapshot.columns)
 
     def by_id(self, ids: Sequence[str]) -> list[Document]:
-        """Documents of these ids, in their order.
-
-        Raises
-        ------
-        InputError
-            If an id is unknown.
-        """
+        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
         rows = self.store.ids.row_by_id(ids, self.snapshot.epoch)
         if max(rows.values(), default=-1) >= self.snapshot.state.rows:
             raise RenumberedError  # added since: a newer snapshot has them

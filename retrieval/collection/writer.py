@@ -148,10 +148,8 @@ def compact(ledger: Ledger, snapshot: Snapshot) -> Snapshot:
 
     The reducer, the metric and the codebooks are kept, so rows keep their codes.
 
-    Raises
-    ------
-    CorruptError
-        If a block of vectors or norms is damaged: its copy would get a valid checksum.
+    Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
+    checksum.
     """
     try:
         state, files, loaded = _compacted(ledger, snapshot)

@@ -78,10 +78,7 @@ class SentenceTransformersEncoder:
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text, including special ones, without truncation.
 
-        Raises
-        ------
-        InputError
-            If the model's tokenizer is not callable.
+        Raises `InputError` if the model's tokenizer is not callable.
         """
         if not callable(self._model.tokenizer):
             raise InputError(
@@ -118,10 +115,7 @@ class SentenceTransformersEncoder:
 def as_encoder(given: Any) -> Encoder:
     """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
 
-    Raises
-    ------
-    InputError
-        If it is none of these.
+    Raises `InputError` if it is none of these.
 
     >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
     >>> lengths.dim, lengths.encode(["four"]).tolist()

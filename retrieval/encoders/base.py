@@ -114,10 +114,7 @@ def several(texts: str | Sequence[str]) -> Sequence[str]:
 def checked_encoder(encoder: Any) -> Encoder:
     """Return a caller's encoder after checking its interface.
 
-    Raises
-    ------
-    InputError
-        If a part of the interface is missing.
+    Raises `InputError` if a part of the interface is missing.
     """
     if isinstance(encoder, str):
         raise InputError(f"encoder {encoder!r}, a str; expected TransformerEncoder({encoder!r})")

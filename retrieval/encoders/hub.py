@@ -95,10 +95,7 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
 def weights_sha256(folder: Path) -> str:
     """SHA-256 of a folder's weights, or of the SHA-256s of its files if there are several.
 
-    Raises
-    ------
-    InputError
-        If there are no safetensors; pickled weights could run code.
+    Raises `InputError` if there are no safetensors; pickled weights could run code.
     """
     check_model_folder(folder)
     files = sorted(folder.glob("*.safetensors"))

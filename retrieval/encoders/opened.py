@@ -19,10 +19,7 @@ OpenedEncoder = TransformerEncoder | StaticEncoder
 def is_static(model: str) -> bool:
     """Return whether a model name refers to word vectors: a file, or a folder of static vectors.
 
-    Raises
-    ------
-    InputError
-        If the model is not found.
+    Raises `InputError` if the model is not found.
     """
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
@@ -30,10 +27,7 @@ def is_static(model: str) -> bool:
 def model_place(model: str) -> tuple[str, Path]:
     """Return a model's canonical name and its file or folder.
 
-    Raises
-    ------
-    InputError
-        If the model is not found.
+    Raises `InputError` if the model is not found.
     """
     if Path(model).is_file():
         path = Path(model).resolve()
@@ -54,10 +48,7 @@ def open_encoder(
 ) -> OpenedEncoder:
     """Open a model's encoder, with the options of `TransformerEncoder` or `StaticEncoder`.
 
-    Raises
-    ------
-    InputError
-        If the model is not found, or an option does not apply to its kind.
+    Raises `InputError` if the model is not found, or an option does not apply to its kind.
     """
     if not is_static(model):
         return TransformerEncoder(

@@ -196,10 +196,7 @@ class _Unit(nn.Module):
 def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool) -> Transformer:
     """Load tokenizer and model from safetensors.
 
-    Raises
-    ------
-    InputError
-        If it is not a transformer, or some of its weights are missing.
+    Raises `InputError` if it is not a transformer, or some of its weights are missing.
     """
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
@@ -245,10 +242,7 @@ def build_network(
 ) -> SentenceNetwork:
     """Build the network of transformer, pooling and head.
 
-    Raises
-    ------
-    InputError
-        If the model lacks the layer or the pooler, or a Dense does not fit.
+    Raises `InputError` if the model lacks the layer or the pooler, or a Dense does not fit.
     """
     pooling.check_layers(transformer.layers)
     if pooling.mode == POOLER and not transformer.has_pooler:
@@ -274,10 +268,7 @@ def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
 def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
     """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
 
-    Raises
-    ------
-    InputError
-        For int8, which requires OpenVINO, if it can't convert the network.
+    Raises `InputError` for int8, which requires OpenVINO, if it can't convert the network.
     """
     if torch.cuda.is_available() and precision != "int8":
         return None
@@ -294,10 +285,8 @@ def openvino_model(network: nn.Module, precision: str, transformer: Transformer)
 def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
     """Convert the network to an `openvino.Model`, in float32.
 
-    Raises
-    ------
-    ConversionError
-        If OpenVINO is missing, can't convert the network, or computes different vectors.
+    Raises `ConversionError` if OpenVINO is missing, can't convert the network, or computes
+    different vectors.
     """
     try:
         openvino = openvino_library()

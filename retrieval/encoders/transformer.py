@@ -236,10 +236,7 @@ class TransformerEncoder:
     def in_precision(self, precision: str) -> TransformerEncoder:
         """Return the encoder in another precision except auto.
 
-        Raises
-        ------
-        InputError
-            For int8 if OpenVINO can't convert the network.
+        Raises `InputError` for int8 if OpenVINO can't convert the network.
         """
         if precision == self.precision:
             return self
@@ -292,10 +289,7 @@ class TransformerEncoder:
 
         Layer 0 is the embedding output. The folder's pooling and head are not applied.
 
-        Raises
-        ------
-        InputError
-            If `mode` is not a pooling mode, or is pooler or wk.
+        Raises `InputError` if `mode` is not a pooling mode, or is pooler or wk.
         """
         pooling = parse_pooling(mode)
         if pooling != Pooling(mode) or mode in (POOLER, WK):

@@ -25,10 +25,7 @@ def write(selection: Selection, folder: Path) -> list[str]:
     ``search(candidates=0)`` does; full vectors are stored as float32 of unit length. The index is
     built in memory. Returns no notes.
 
-    Raises
-    ------
-    InputError
-        For reduced vectors of a reducer that is not linear.
+    Raises `InputError` for reduced vectors of a reducer that is not linear.
     """
     is_full = selection.vectors == FULL
     front = None if is_full else _front(selection)

@@ -39,11 +39,8 @@ def write(model: ReducedModel, folder: Path) -> list[str]:
     The tokenizer truncates and pads. The settings hold the maximum length and the prompts.
     Vectors from onnxruntime are compared with torch's. Returns no notes.
 
-    Raises
-    ------
-    InputError
-        If onnx or onnxruntime is missing, the tokenizer is written in Python, or the network is too
-        large for a file or gives different vectors in onnxruntime.
+    Raises `InputError` if onnx or onnxruntime is missing, the tokenizer is written in Python, or
+    the network is too large for a file or gives different vectors in onnxruntime.
     """
     require("onnx", "onnx", "onnxruntime")
     _write_tokenizer(model, folder)

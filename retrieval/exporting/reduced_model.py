@@ -31,11 +31,8 @@ class ReducedModel:
     def of(cls, collection: Collection, vectors: str) -> ReducedModel:
         """Create the model of an index.
 
-        Raises
-        ------
-        InputError
-            If the index is empty, its vectors were supplied by the user, its encoder is not one of
-            slimdex, or its reducer can't be expressed as layers.
+        Raises `InputError` if the index is empty, its vectors were supplied by the user, its
+        encoder is not one of slimdex, or its reducer can't be expressed as layers.
         """
         layers = [] if vectors == FULL else layers_of(collection._index.reducer)
         encoder: Any = collection.encoder

@@ -49,10 +49,7 @@ class Selection:
     ) -> Selection:
         """Select the rows of all documents with text, or of those that match a condition.
 
-        Raises
-        ------
-        InputError
-            If there are none, or `where` is not a valid condition.
+        Raises `InputError` if there are none, or `where` is not a valid condition.
         """
         documents = (
             snapshot.live_documents()

@@ -72,12 +72,9 @@ class _Folder:
 def write(model: ReducedModel, folder: Path) -> list[str]:
     """Write a folder that `SentenceTransformer(folder)` loads; return notes for the user.
 
-    Raises
-    ------
-    InputError
-        For an encoder that the library can't represent: pooling over several layers, by a pooler or
-        SBERT-WK; custom model code; prompts that it would lower-case; word vectors whose unknown
-        words would change the mean.
+    Raises `InputError` for an encoder that the library can't represent: pooling over several
+    layers, by a pooler or SBERT-WK; custom model code; prompts that it would lower-case; word
+    vectors whose unknown words would change the mean.
     """
     made, encoder, prompts = _Folder(folder), model.encoder, dict[str, str]()
     if isinstance(encoder, StaticEncoder):

@@ -74,10 +74,7 @@ class SlimdexDocumentStore:
     ) -> int:
         """Write documents; return their number.
 
-        Raises
-        ------
-        DuplicateDocumentError
-            If one exists and the policy is to fail, as by default.
+        Raises `DuplicateDocumentError` if one exists and the policy is to fail, as by default.
         """
         if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
             raise ValueError(f"{documents!r:.100}; expected a list of Haystack's documents")
@@ -128,13 +125,7 @@ class SlimdexDocumentStore:
 
 
 def condition(filters: Mapping[str, Any], columns: Any) -> Condition:
-    """Translate Haystack's filters.
-
-    Raises
-    ------
-    FilterError
-        If they are invalid.
-    """
+    """Translate Haystack's filters; raises `FilterError` if they are invalid."""
     operator = filters.get("operator")
     if operator is None:
         raise FilterError(f"{filters!r:.200}: no operator; expected one")

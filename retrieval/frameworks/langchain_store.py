@@ -109,7 +109,7 @@ class SlimdexVectorStore(VectorStore):
         rows = metadatas if metadatas is not None else [{} for _ in texts]
         if not len(texts) == len(told) == len(rows):
             raise InputError(
-                f"{len(texts)} texts, {len(told)} ids and {len(rows)} metadata; expected as many"
+                f"{len(texts)} texts, {len(told)} ids, {len(rows)} metadata; expected equal numbers"
             )
         names = [str(uuid4()) if id in (None, "") else id_text(id) for id in told]
         documents = {

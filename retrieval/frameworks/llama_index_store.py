@@ -157,10 +157,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 def condition(filters: MetadataFilters, columns: Any) -> Condition:
     """Translate filters; a column that no document has is missing everywhere.
 
-    Raises
-    ------
-    InputError
-        For an unsupported operator.
+    Raises `InputError` for an unsupported operator.
     """
     parts = tuple(
         condition(one, columns) if isinstance(one, MetadataFilters) else _compared(one, columns)

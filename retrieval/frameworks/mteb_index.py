@@ -85,7 +85,7 @@ class SlimdexIndex:
         """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
         given = as_given(_on_cpu(embeddings))
         if len(given) != len(idxs):
-            raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected as many")
+            raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected equal numbers")
         if self._state is not None and given.dim != self._state.dim:
             raise InputError(
                 f"vectors of {given.dim} dimensions; expected {self._state.dim}, as those before"
@@ -231,6 +231,6 @@ def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix
         is_nearer = cosine[:, None] - cosine[None] > GAP
         if (is_nearer & (own[:, None] < own[None] - least)).any():
             raise InputError(
-                "similarity: the model's ranks these vectors otherwise than their cosine; expected "
-                "a model that compares by cosine, or vectors of unit length"
+                "similarity: the model's ranks these vectors differently from their cosine; "
+                "expected a model that compares by cosine, or vectors of unit length"
             )

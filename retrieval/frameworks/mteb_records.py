@@ -131,10 +131,7 @@ def as_experiment(
 ) -> ModelMeta:
     """Copy a model's metadata so that results with these settings are stored separately.
 
-    Raises
-    ------
-    InputError
-        If the model is already such an experiment.
+    Raises `InputError` if the model is already such an experiment.
     """
     before = dict(meta.experiment_kwargs or {})
     own = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}

@@ -128,10 +128,7 @@ class SlimdexSearch:
     ) -> None:
         """Index a corpus: rows with "id", "text" and optionally "title".
 
-        Raises
-        ------
-        InputError
-            If the corpus has no texts, or its folder exists.
+        Raises `InputError` if the corpus has no texts, or its folder exists.
         """
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
@@ -162,10 +159,7 @@ class SlimdexSearch:
     ) -> Found:
         """Find the documents closest to each query, or rank those listed for it.
 
-        Raises
-        ------
-        InputError
-            If no corpus was indexed, or a query is not text.
+        Raises `InputError` if no corpus was indexed, or a query is not text.
         """
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
@@ -236,7 +230,9 @@ def _texts(queries: Any) -> list[str]:
     found = []
     for row in queries:
         if not isinstance(row.get("text"), str):
-            raise InputError(f"query {row.get('id')!r} is no text; expected one, no conversation")
+            raise InputError(
+                f"query {row.get('id')!r} is not text; expected a text, not a conversation"
+            )
         instruction = row.get("instruction")
         found.append(f"{row['text']} {instruction}" if instruction is not None else row["text"])
     return found

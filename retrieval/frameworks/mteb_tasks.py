@@ -69,7 +69,7 @@ def folder_task(
     """
     source = Path(folder)
     if not (source / "corpus.jsonl").is_file():
-        raise InputError(f"{folder}: no corpus.jsonl there; expected a folder as BEIR has it")
+        raise InputError(f"{folder}: no corpus.jsonl there; expected a folder in BEIR's layout")
     metadata = TaskMetadata(
         name=name or source.resolve().name,
         description=f"Retrieval in the folder {source.resolve().name}",

@@ -73,10 +73,7 @@ class Fusion:
 def fusion_of(asked: str | float) -> Fusion | None:
     """Parse `--hybrid`: "rrf" or a weight; None for "off" and for weight 0.
 
-    Raises
-    ------
-    InputError
-        For anything else, including "auto", which only an index can resolve.
+    Raises `InputError` for anything else, including "auto", which only an index can resolve.
 
     >>> fusion_of("rrf"), fusion_of("0.3"), fusion_of("off")
     (Fusion(weight=None), Fusion(weight=0.3), None)

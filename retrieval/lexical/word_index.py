@@ -90,10 +90,7 @@ class WordIndex:
 
         The files are durable when this returns; the caller syncs the parent folder.
 
-        Raises
-        ------
-        OSError
-            If it can't be written; partial files are removed.
+        Raises `OSError` if it can't be written; partial files are removed.
         """
         tantivy = _tantivy()
         schema = (

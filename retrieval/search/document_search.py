@@ -69,10 +69,7 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
 def hit_of(document: Document, number: int, score: float) -> Hit:
     """The hit of a document found by one of its passages, counted from 0.
 
-    Raises
-    ------
-    CorruptError
-        If the passage does not exist.
+    Raises `CorruptError` if the passage does not exist.
     """
     passages = document.passages or [(0, len(document.text))]
     if number >= len(passages):

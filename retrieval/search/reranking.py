@@ -62,7 +62,7 @@ class CrossEncoder:
             SafetensorError,
         ) as error:
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"--rerank {self.name}: no cross-encoder there ({reason})") from error
+            raise InputError(f"--rerank {self.name}: no cross-encoder found ({reason})") from error
         self._model.eval()
         self._check(loaded["missing_keys"])
 
@@ -75,8 +75,8 @@ class CrossEncoder:
             )
         if labels != 1:
             raise InputError(
-                f"--rerank {self.name}: {labels} scores for a pair of texts; expected 1, as "
-                "cross-encoders for search have"
+                f"--rerank {self.name}: {labels} scores for a pair of texts; expected 1, like "
+                "cross-encoders for search"
             )
         limit = getattr(self._model.config, "max_position_embeddings", LONGEST)
         self._length = min(int(self._tokenizer.model_max_length), int(limit), LONGEST)

@@ -74,10 +74,7 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
 async def commit(index: ServedIndex, body: Any) -> Durable:
     """Commit the documents of a JSON value, an object or a list of them.
 
-    Raises
-    ------
-    InputError
-        For an invalid document, with its number.
+    Raises `InputError` for an invalid document, with its number.
     """
     documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
     if not documents:
@@ -151,5 +148,5 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
         raise LimitError(413, f"line {number:,}: {size:,} bytes; expected {limits.line:,} or fewer")
     if seconds > limits.idle:
         raise LimitError(
-            408, f"line {number:,}: not whole after {limits.idle:g} s; expected the rest of it"
+            408, f"line {number:,}: incomplete after {limits.idle:g} s; expected the rest of it"
         )

@@ -33,10 +33,7 @@ class Conditional:
     async def run(self, work: Callable[[], T], seconds: float) -> T:
         """Return the result of the work, which may run twice; interrupt it after some seconds.
 
-        Raises
-        ------
-        SlowConditionError
-            If it was interrupted.
+        Raises `SlowConditionError` if it was interrupted.
         """
         loop, end = asyncio.get_running_loop(), monotonic() + seconds + GRACE_S
 

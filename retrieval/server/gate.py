@@ -158,7 +158,9 @@ class Gate:
                 async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"no whole body within {idle:g} s; expected one") from None
+                raise HTTPException(
+                    408, f"body incomplete after {idle:g} s; expected all of it"
+                ) from None
             reading.is_whole = not message.get("more_body", False)
             if reading.is_bounded:
                 self._count(reading, len(message.get("body", b"")))

@@ -38,11 +38,13 @@ class Hosts:
         for name in self.names:
             if not _NAME.fullmatch(name) and not _is_address(name):
                 raise InputError(
-                    f"host {name!r}; expected a name as search.example.org, without a port"
+                    f"host {name!r}; expected a name such as search.example.org, without a port"
                 )
         for page in self.pages:
             if page != "*" and not _is_origin(page):
-                raise InputError(f"page {page!r}; expected an origin as https://example.org, or *")
+                raise InputError(
+                    f"page {page!r}; expected an origin such as https://example.org, or *"
+                )
 
     def knows(self, host: str) -> bool:
         """True if a Host header refers to this service.

@@ -36,12 +36,7 @@ def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str 
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
-    """Translate a filter.
-
-    Raises
-    ------
-    InputError
-        If it is invalid, or refers to an unknown column.
+    """Translate a filter; raises `InputError` if it is invalid, or refers to an unknown column.
 
     >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
     Compare(column='author', operator='=', value='Woolf', truth=False)

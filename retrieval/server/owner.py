@@ -105,7 +105,7 @@ class _Running:
     def progress(self, name: str, done: int, total: int) -> None:
         """Send progress; raises `StoppedError` if the caller has disconnected."""
         if self.stopped.is_set():
-            raise StoppedError("stopped; run the same command again to go on")
+            raise StoppedError("stopped; run the same command again to continue")
         now = monotonic()
         if now >= self._next or done == total:
             self._next = now + TOLD_EVERY

@@ -37,10 +37,7 @@ async def index_of(name: str, request: Request) -> ServedIndex:
     """The index that a request names. (FastAPI would run a function that is not `async` in a
     thread.)
 
-    Raises
-    ------
-    InputError
-        If its path is not UTF-8: different bytes would become the same id.
+    Raises `InputError` if its path is not UTF-8: different bytes would become the same id.
     """
     raw = unquote_to_bytes(request.scope.get("raw_path") or b"")
     try:
@@ -93,7 +90,7 @@ def _request(body: SearchBody, where: str | None) -> SearchRequest:
         raise InputError(ONE_OF)
     rows = body.vectors if body.vector is None else [body.vector]
     if len(lengths := {len(row) for row in rows or ()}) > 1:
-        raise InputError(f"vectors of {sorted(lengths)} dimensions; expected as many in each")
+        raise InputError(f"vectors of {sorted(lengths)} dimensions; expected equal ones")
     return SearchRequest(
         body.queries if body.query is None else [body.query],
         None if rows is None else as_matrix(rows),

@@ -61,12 +61,12 @@ class Listening:
         if self.tokens is None and not is_loopback(self.host):
             raise InputError(
                 f"--host {self.host}: other machines could read and write; expected --token-file, "
-                "or a host of this machine's own, as 127.0.0.1"
+                "or a local host such as 127.0.0.1"
             )
         if self.certificate is None and not self.insecure and not is_loopback(self.host):
             raise InputError(
-                f"--host {self.host}: tokens of other machines would come unencrypted; expected "
-                "--tls-certificate, or --insecure where a proxy in front of it encrypts"
+                f"--host {self.host}: tokens from other machines would be unencrypted; expected "
+                "--tls-certificate, or --insecure behind a proxy that encrypts"
             )
         if not 0 <= self.port <= 65535:
             raise InputError(f"--port {self.port}; expected 0 to 65535")
@@ -86,13 +86,7 @@ class Listening:
             ) from error
 
     def listen(self) -> socket.socket:
-        """Open a listening socket.
-
-        Raises
-        ------
-        InputError
-            If that fails.
-        """
+        """Open a listening socket; raises `InputError` if that fails."""
         try:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -101,7 +95,7 @@ class Listening:
         except OSError as error:
             raise InputError(
                 f"{self.host}, port {self.port}: {error.strerror or error}; expected an address of "
-                "this machine and a port that is free"
+                "this machine and a free port"
             ) from error
         # Connections inherit it. asyncio sets it only if a socket states its protocol, unlike
         # this one; without it, each answer waits 40 ms for an acknowledgement.

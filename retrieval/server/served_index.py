@@ -101,12 +101,7 @@ class ServedIndex:
     async def search(self, request: SearchRequest) -> Found:
         """Search the documents closest to each query.
 
-        Raises
-        ------
-        InputError
-            As `Collection.search` does.
-        LimitError
-            If a limit is exceeded.
+        Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
         """
         limits = self.limits
         if request.limit > limits.hits:
@@ -158,12 +153,7 @@ class ServedIndex:
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Encode texts, like documents, to vectors (n, dim).
 
-        Raises
-        ------
-        InputError
-            If the index has no encoder.
-        LimitError
-            If a limit is exceeded.
+        Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
         self._check(texts)
         found: Matrix = await self._texts.ask(texts, len(texts))
@@ -250,7 +240,7 @@ class ServedIndex:
         if isinstance(queries, np.ndarray):
             return
         if any(not text.strip() for text in queries):
-            raise InputError("a text without words; expected some")
+            raise InputError("a blank text; expected words")
         if (longest := max(map(len, queries))) > limits.text:
             raise LimitError(
                 413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"

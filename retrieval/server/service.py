@@ -65,7 +65,7 @@ class Service:
         """
         for folder in folders:
             if not folder.is_dir():
-                raise InputError(f"--files {folder}: no folder there; expected one that exists")
+                raise InputError(f"--files {folder}: no such folder; expected an existing one")
         service = cls(limits or Limits(), [folder.resolve() for folder in folders])
         conditional = Conditional()
         with ExitStack() as undo:
@@ -75,7 +75,7 @@ class Service:
                 if collection.lacks_encoder:
                     raise InputError(
                         f"{place}: its encoder is {collection._state.encoder}, which only Python "
-                        "can pass; expected an index that was built with a model"
+                        "can pass; expected an index built with a model"
                     )
                 service.indexes[name] = ServedIndex(
                     name, collection, service.limits, service.metrics, conditional
@@ -148,10 +148,7 @@ class Service:
 def named_places(words: Sequence[str]) -> dict[str, Path]:
     """Map names to folders, given as NAME=DIR, or as DIR, named like the folder.
 
-    Raises
-    ------
-    InputError
-        If a name is not valid in a URL, or occurs twice.
+    Raises `InputError` if a name is not valid in a URL, or occurs twice.
 
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}

@@ -140,12 +140,8 @@ def limited(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
     DuckDB reacts after each 2,048 rows, but not while planning.
 
-    Raises
-    ------
-    SlowConditionError
-        If it was interrupted.
-    InputError
-        If the environment variable `SECONDS` is not a number of seconds.
+    Raises `SlowConditionError` if it was interrupted, and `InputError` if the environment variable
+    `SECONDS` is not a number of seconds.
     """
     seconds, over = seconds_allowed(), Event()
 
@@ -211,7 +207,7 @@ def _check_text(where: str) -> None:
     try:
         text = where.encode()
     except UnicodeEncodeError as error:
-        raise _Refused(f"no Unicode text ({error.reason})") from error
+        raise _Refused(f"not Unicode text ({error.reason})") from error
     if 0 in text:
         raise _Refused("it has a NUL character")
     depth = 0
@@ -353,7 +349,7 @@ def _check_pattern(places: Sequence[dict[str, Any]], is_regex: bool) -> None:
         if (constant := place.get("literal")) is None or len(constant["text"]) > LONGEST_PATTERN:
             raise _Refused(f"a pattern is a constant of at most {LONGEST_PATTERN} characters")
         if is_regex and len(constant["text"]) * _repeats(constant["text"]) > REPEATED:
-            raise _Refused("a pattern that repeats too much in braces")
+            raise _Refused("a pattern with too many repetitions in braces")
 
 
 def _repeats(pattern: str) -> int:
@@ -380,7 +376,7 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
                 raise _Refused(f'more than {DESCENTS} ".." in a path in JSON')
         elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & LISTS:
             raise _Refused(
-                "a path in JSON that is no constant, column or list (are there brackets around the "
+                "a JSON path that is not a constant, column or list (are there brackets around the "
                 "arrow and what is before and after it?)"
             )
 

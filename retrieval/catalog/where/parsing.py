@@ -95,7 +95,7 @@ class _Parser:
     def _flag(self, node: Mapping[str, Any], truth: bool) -> Condition:
         column, type_ = self._column(node)
         if type_ != "BOOLEAN":
-            raise UnsupportedError(f"column {column!r} ({type_}) as a truth")
+            raise UnsupportedError(f"column {column!r} ({type_}) as a boolean")
         return Compare(column, "=", True, truth)
 
     def _comparison(self, node: Mapping[str, Any], truth: bool) -> Condition:

@@ -110,7 +110,7 @@ def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
     assert store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
     with store.transaction():
         store.database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
-    with pytest.raises(CorruptError, match="documents that have the same row"):
+    with pytest.raises(CorruptError, match="several documents have the same row"):
         store.documents.read([0, 1])
 
 
@@ -233,7 +233,7 @@ def test_state_comes_back_as_it_was() -> None:
         (
             str(FORMAT + 1),
             InputError,
-            f"format {FORMAT + 1}; expected {FORMAT} (a newer slimdex made it)",
+            f"format {FORMAT + 1}; expected {FORMAT} (made by a newer slimdex)",
         ),
         ("0", CorruptError, "not a slimdex catalog: format 0; expected 1 or more"),
         ("NULL", CorruptError, "not a slimdex catalog: format None; expected 1 or more"),

@@ -988,6 +988,6 @@ def test_hits_are_ordered_anew_by_a_cross_encoder(pets: Runner, tmp_path: Path) 
     assert pets("search", "pets", "cat", "-n", "1").out.splitlines()[1].split()[1] in alone.out
     wrong = pets("search", "pets", "cat", "--rerank", "nowhere")
     assert (wrong.code, wrong.out) == (2, "")
-    assert wrong.err.startswith("error: --rerank nowhere: no cross-encoder there (")
+    assert wrong.err.startswith("error: --rerank nowhere: no cross-encoder found (")
     assert wrong.err.count("\n") == 1  # of a hub that can't be reached, no retries are told
     assert pets("search", "pets", "cat", "--rerank", model, "--rerank-depth", "0").code == 2

@@ -321,7 +321,7 @@ def test_a_text_that_is_too_long_is_refused_by_name(empty: Server, index: Path) 
 def test_a_collection_of_others_is_left_alone(empty: Server, index: Path) -> None:
     milvus_settings.SettingsTable(empty, Names.asked("notes_index")).ensure()
     empty.create("notes_index", *_others())
-    with pytest.raises(InputError, match="is a collection that slimdex has not made"):
+    with pytest.raises(InputError, match="is a collection not made by slimdex"):
         pushed(index, empty)
     empty.drop("notes_index")
 

@@ -315,7 +315,7 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
     (tmp_path / "there").touch()
     for path, to, options, message in [
         ("there", "npz", {}, "there exists; expected a new file"),
-        ("no/x", "npz", {}, "no folder .*no; expected it to be there"),
+        ("no/x", "npz", {}, "no folder .*no; expected an existing one"),
         ("x", "xml", {}, "to='xml'; expected parquet, jsonl, csv, npz"),
         ("x", "npz", {"vectors": "half"}, "vectors='half'; expected reduced or full"),
         (

@@ -126,7 +126,7 @@ def test_a_model_that_compares_otherwise_is_refused(vectors: Matrix) -> None:
     index = SlimdexIndex()
     index.add_documents(vectors, IDS)
     for similarity in (dot_score, euclidean_sim):
-        with pytest.raises(InputError, match="ranks these vectors otherwise than their cosine"):
+        with pytest.raises(InputError, match="ranks these vectors differently from their cosine"):
             index.search(vectors[:9], 5, similarity)
     first = index.search(vectors[:9], 5, cos_sim)
     unit = SlimdexIndex()
@@ -142,7 +142,7 @@ def test_what_are_no_vectors(vectors: Matrix, tmp_path: Path) -> None:
     wrong[2, 4] = np.nan
     with pytest.raises(InputError, match="vectors: row 3, value 5 is nan; expected finite"):
         index.add_documents(wrong, IDS)
-    with pytest.raises(InputError, match="1500 vectors for 2 ids; expected as many"):
+    with pytest.raises(InputError, match="1500 vectors for 2 ids; expected equal numbers"):
         index.add_documents(vectors, IDS[:2])
     with pytest.raises(InputError, match=r"vectors: .*; expected numbers \(documents, dim\)"):
         index.add_documents([vectors[:2], vectors[:3]], IDS[:2])

@@ -188,7 +188,9 @@ def test_what_is_no_corpus_of_texts(own_set: Path, tmp_path: Path) -> None:
     assert search.search(query, top_k=3) == {"7": {}}
     corpus = Dataset.from_dict({"id": ["1", "2"], "text": ["a cat", "a dog"]})
     search.index(corpus, **asked)
-    with pytest.raises(InputError, match="query '7' is no text; expected one, no conversation"):
+    with pytest.raises(
+        InputError, match="query '7' is not text; expected a text, not a conversation"
+    ):
         search.search(Dataset.from_dict({"id": ["7"], "text": [["a", "b"]]}), top_k=3)
     asking = Dataset.from_dict({"id": ["7"], "text": ["a"], "instruction": ["cat"]})
     (found,) = search.search(asking, top_k=3).values()

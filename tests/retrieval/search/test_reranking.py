@@ -54,8 +54,8 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     damaged = make_cross_encoder(tmp_path / "damaged")
     weights = damaged / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:200])
-    with pytest.raises(InputError, match="damaged: no cross-encoder there"):
+    with pytest.raises(InputError, match="damaged: no cross-encoder found"):
         CrossEncoder(damaged)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="empty: no cross-encoder there"):
+    with pytest.raises(InputError, match="empty: no cross-encoder found"):
         CrossEncoder(tmp_path / "empty")

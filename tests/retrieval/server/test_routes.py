@@ -186,7 +186,7 @@ def test_what_is_told_of_an_index(notes: dict[str, Path], tmp_path: Path) -> Non
     [
         ({}, 400, "expected one of query, queries, vector and vectors"),
         ({"query": "a", "vector": [1.0]}, 400, "expected one of query"),
-        ({"query": " "}, 400, "a text without words; expected some"),
+        ({"query": " "}, 400, "a blank text; expected words"),
         ({"query": "a", "limit": 0}, 422, "limit=0: Input should be greater than or equal to 1"),
         ({"query": "a", "limit": 2000}, 413, "limit=2,000; expected 1,000 or less"),
         ({"query": "a", "limit": "3"}, 422, "limit='3': "),

@@ -174,7 +174,7 @@ def test_what_is_saved_gives_the_same_vectors(
     assert is_same_encoder(again.spec(), saved.spec())
     with pytest.raises(InputError, match="out exists; expected a new folder"):
         saved.save(tmp_path / "out")
-    with pytest.raises(InputError, match=r"no folder .*none; expected it to be there"):
+    with pytest.raises(InputError, match=r"no folder .*none; expected an existing one"):
         saved.save(tmp_path / "none" / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "glove.txt", "out"]
 
