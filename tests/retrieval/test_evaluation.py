@@ -18,7 +18,6 @@ from slimdex.retrieval.collection.view import View
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.evaluation import (
     LABELS,
-    ExactSearch,
     drop_rows,
     evaluate,
     evaluate_self,
@@ -27,6 +26,7 @@ from slimdex.retrieval.evaluation import (
     per_query,
     read_qrels,
 )
+from slimdex.retrieval.exact_search import ExactSearch
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

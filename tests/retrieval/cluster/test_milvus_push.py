@@ -27,6 +27,7 @@ from slimdex.retrieval.cluster.milvus_server import SECONDS, Server
 from slimdex.retrieval.cluster.milvus_settings import Names, SettingsTable
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
 from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection.open_index import OpenIndex
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
@@ -144,7 +145,7 @@ def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, inde
         old.folder.close()
         with Collection.open(index, ReadingEncoder()) as collection:
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
-        old.folder = Collection.open(index, ReadingEncoder(), read_only=True)
+        old.folder = OpenIndex.open(index, ReadingEncoder(), read_only=True)
         (stale,) = pushed_faults(index, empty.uri)
         assert stale.endswith("the index was reduced anew since; push it again")
         done = pushed(index, own)
