@@ -34,12 +34,7 @@ COMMON = ["pyproject.toml", "setup.py", "tests/conftest.py"]
 MAIN = ["origin/main", "main"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--affected", action="store_true", help="leave out tests that nothing affects")
-
-
-def left_out(config: pytest.Config) -> list[str]:
-    """A line for the run's report that names the folders left out, if any."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
     folders = sorted({*OPTIONAL} - affected()) if config.getoption("affected") else []
     return [f"not affected by changes since main: {', '.join(folders)}"] if folders else []
 

@@ -28,9 +28,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
-from .affected import left_out
-from .affected import pytest_addoption as pytest_addoption
-from .affected import pytest_ignore_collect as pytest_ignore_collect
+from . import affected
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
 from .once import once
@@ -41,8 +39,16 @@ settings.load_profile(CHANCE.profile)
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    return [str(CHANCE), *left_out(config)]
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--affected", action="store_true", help="leave out tests that nothing affects")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(affected)  # for doctests, too, which are not below this folder
+
+
+def pytest_report_header() -> str:
+    return str(CHANCE)
 
 
 LONGEST = (
