@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from slimdex.retrieval.cli.options.flat_signature import flat
+
 from .commands.encode import encode
 from .commands.hybrid import hybrid
 from .commands.peers import peers
@@ -16,11 +18,7 @@ from .commands.tables import tables
 from .commands.tune import tune
 
 COMMANDS = (retrieval, search, peers, encode, serve, tune, hybrid, sts, report, tables)
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -29,4 +27,4 @@ def main() -> None:
 
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(flat(command))

@@ -1,4 +1,4 @@
-"""The whole command line: what is done with an index; `slimdex bench` and `plan` beside it."""
+"""The whole command line: commands on indexes, `slimdex plan` and `slimdex bench`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from .bench.cli import app as bench
 from .bench.commands.planning import plan
 from .retrieval.cli.app import app as app
 from .retrieval.cli.errors import one_line_errors
+from .retrieval.cli.options.flat_signature import flat
 from .retrieval.extras import missing_ones_told
 
-app.command()(plan)
+app.command()(flat(plan))
 app.add_typer(bench, name="bench")
 
 

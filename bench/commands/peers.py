@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ..options import SetOptions, chosen, over_sets
+from ..options import SetOptions, chosen
 
 QUERIES = 1000
 """Some peers take 30 ms for one, and each is asked by every effort it has."""
 
 
-@over_sets
 def peers(
-    options: SetOptions,
-    only: Annotated[str, typer.Option(help="Peers to measure, separated by commas.")] = "",
+    *, only: Annotated[str, "Peers to measure, separated by commas."] = "", options: SetOptions
 ) -> None:
     """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..options import Results
 from ..rows import MEASURED
 
 
 def report(
     results: Results = MEASURED,
-    out: Annotated[Path, typer.Option(help="Folder for the page and pictures.")] = Path(
-        "bench-report"
-    ),
+    out: Annotated[Path, "Folder for the page and pictures."] = Path("bench-report"),
 ) -> None:
     """Write one self-contained page of charts and tables, and the charts as PNG."""
     from slimdex.retrieval.cli import console

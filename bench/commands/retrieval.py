@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..options import SetOptions, over_sets
+from ..options import SetOptions
 
 
-@over_sets
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
     from ..engines.engine_specs import missing_peers, packages_of

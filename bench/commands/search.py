@@ -8,41 +8,29 @@ from typing import Annotated
 import typer
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.options.opening import Json
 
-from ..options import SetOptions, chosen, over_sets
+from ..options import SetOptions, chosen
 
 
-@over_sets
 def search(
-    options: SetOptions,
+    *,
     index: Annotated[
         Path | None,
         typer.Argument(metavar="DIR", help="An index of yours, to be measured instead of sets."),
     ] = None,
-    only: Annotated[str, typer.Option(help="Stores to measure, separated by commas.")] = "",
-    cold: Annotated[
-        bool,
-        typer.Option("--cold", help="slimdex alone, its files read from disk (Linux only)."),
-    ] = False,
+    only: Annotated[str, "Stores to measure, separated by commas."] = "",
+    cold: Annotated[bool, "slimdex alone, its files read from disk (Linux only)."] = False,
     limit: Annotated[
         int,
-        typer.Option(
-            help="With --cold: memory limit of a second process, in MB, if the system has such; "
-            "0: none."
-        ),
+        "With --cold: memory limit of a second process, in MB, if the system has such; 0: none.",
     ] = 512,
     candidates: Annotated[
-        str,
-        typer.Option(
-            help="With DIR: numbers of candidates, separated by commas; auto: the index's own."
-        ),
+        str, "With DIR: numbers of candidates, separated by commas; auto: the index's own."
     ] = "200,400,auto",
-    queries: Annotated[
-        int, typer.Option(help="With DIR: how many queries to make of its documents.")
-    ] = 500,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With DIR: print one JSON object.")
-    ] = False,
+    queries: Annotated[int, "With DIR: how many queries to make of its documents."] = 500,
+    as_json: Json = False,
+    options: SetOptions,
 ) -> None:
     """Time searches from text to documents: in sets, beside other stores, or in an index of yours.
 
@@ -120,12 +108,12 @@ def _cold(options: SetOptions, limit: int) -> None:
 
 def _index(path: Path, candidates: str, queries: int, *, as_json: bool) -> None:
     from slimdex.retrieval.cli import console
-    from slimdex.retrieval.cli.options import candidates_asked
+    from slimdex.retrieval.cli.options.settings import parsed_candidates
 
     from ..experiments.index_study import heads_and_lines, measure_path
     from ..machine import provenance
 
-    numbers = [candidates_asked(word) for word in candidates.split(",")]
+    numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     if queries < 1:

@@ -16,11 +16,9 @@ from ..rows import MEASURED
 
 def serve(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
-    queries: Annotated[Path, typer.Option(help="A file of queries, as for `slimdex search`.")],
-    callers: Annotated[
-        str, typer.Option(help="Numbers of concurrent callers, separated by commas.")
-    ] = "1,8,64",
-    seconds: Annotated[float, typer.Option(help="How long each number of callers asks.")] = 10,
+    queries: Annotated[Path, "A file of queries, as for `slimdex search`."],
+    callers: Annotated[str, "Numbers of concurrent callers, separated by commas."] = "1,8,64",
+    seconds: Annotated[float, "How long each number of callers asks."] = 10,
     out: Out = MEASURED,
 ) -> None:
     """Measure a service under load (by wrk), and the same index in process."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
 
 from ..rows import FOLDER
@@ -15,9 +13,7 @@ PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-best", "sts-surface"
 """Those that pages of docs show."""
 
 
-def tables(
-    results: Annotated[Path, typer.Option(help="Folder with the rows of results.")] = FOLDER,
-) -> None:
+def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER) -> None:
     """Write results into README.md and docs of this checkout, between marks, and pictures."""
     from slimdex.retrieval.cli import console
 

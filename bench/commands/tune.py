@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ..options import SetOptions, chosen, over_sets
+from ..options import SetOptions, chosen
 
 
-@over_sets
 def tune(
+    *,
+    only: Annotated[str, "Parts, separated by commas: metric, target, coverage."] = "",
     options: SetOptions,
-    only: Annotated[
-        str, typer.Option(help="Parts, separated by commas: metric, target, coverage.")
-    ] = "",
 ) -> None:
     """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
     from ..experiments.tuning_study import PARTS, measure_tuning

@@ -1,7 +1,6 @@
-"""The command line: `slimdex`. Words in, one line or table out, an exit code.
+"""The command line: `slimdex`, its commands, their options, and what it prints.
 
-`app` has the commands; heavy modules are imported by the commands that need them.
-Files import only what is above them: safe_text, errors, links, demo, console, queries, answers,
-sizes, tuned, reports, options, performing, asked_sources, reading, measuring, changing, exporting,
-pushing, serving, app.
+`app` lists the commands; heavy modules are imported by the commands that need them.
+Files import only what is above them: safe_text, errors, links, console, answers, reports, options,
+performing, commands, app.
 """

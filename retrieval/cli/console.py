@@ -1,4 +1,4 @@
-"""What people see: progress on stderr, tables on stdout."""
+"""Output for people: progress and notes on stderr, answers and tables on stdout."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .errors import in_options
 from .safe_text import json_escaped, visible
 
 UNLIMITED = 1 << 20
-"""Columns of what is no terminal: nothing is cut or wrapped in a file."""
+"""Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
-"""Columns that a text is wrapped to; with fewer it is left to the terminal."""
+"""Columns below which a text is not wrapped here, but by the terminal."""
 out = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 err = Console(stderr=True, highlight=False)
 QUIET_SECONDS = 10
-"""Without a terminal, progress is one line every so many seconds."""
+"""Without a terminal, progress is one line in this interval."""
 
 
 class _Rate(ProgressColumn):
@@ -49,7 +49,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress() -> Iterator[None]:
-    """Show the progress of what is done meanwhile: a bar a stage, or lines without a terminal."""
+    """Show progress: a bar for each stage, or lines without a terminal."""
     if not err.is_terminal:
         with listening(_Lines()):
             yield
@@ -68,10 +68,10 @@ def progress() -> Iterator[None]:
     last: dict[str, int] = {}
 
     def report(stage: str, done: int, total: int) -> None:
-        bars.start()  # what has nothing to report leaves the terminal alone
-        if stage not in tasks:  # what an earlier run did counts as done, not towards the rate
+        bars.start()  # only now: without progress, nothing is drawn
+        if stage not in tasks:  # an earlier run's part is done, but not in the rate
             tasks[stage] = bars.add_task(stage, total=total, completed=done)
-        elif done < last[stage]:  # it begins again, for something else
+        elif done < last[stage]:  # the stage starts again, for something else
             bars.reset(tasks[stage])
         bars.update(tasks[stage], completed=done, total=total)
         last[stage] = done
@@ -112,22 +112,22 @@ class _Lines:
 
 
 def note(text: str) -> None:
-    """One line beside the answer."""
+    """Print one line on stderr."""
     err.print(Text(f"note: {visible(in_options(text))}"), soft_wrap=True)
 
 
 def line(text: str, style: str = "") -> None:
-    """One line of the answer, whatever it holds; a terminal wraps it."""
+    """Print one line of the answer, made safe; a terminal wraps it."""
     out.print(Text(visible(text), style=style), soft_wrap=True)
 
 
 def prose(text: str) -> None:
-    """Some sentences of ours, wrapped at words."""
+    """Print sentences of our own, wrapped between words."""
     out.print(Text(text))
 
 
 def hanging(lead: Text, body: Text) -> None:
-    """A text after its lead, and what does not fit into the first line below its beginning."""
+    """Print a lead and a text beside it, with a hanging indent."""
     width = out.width - lead.cell_len
     lines = body.wrap(out, width) if width >= LEAST_WIDTH else [body]
     for text in lines:
@@ -137,7 +137,7 @@ def hanging(lead: Text, body: Text) -> None:
 
 
 def show_pairs(pairs: Mapping[str, Any]) -> None:
-    """Facts, one a line."""
+    """Print names and values, one pair a line."""
     room = max(map(len, pairs)) + 2
     for name, value in pairs.items():
         shown = f"{value:,}" if isinstance(value, int) else str(value)
@@ -147,11 +147,11 @@ def show_pairs(pairs: Mapping[str, Any]) -> None:
 def show_measures(
     columns: Mapping[str, Mapping[str, float | None]], labels: Mapping[str, str] | None = None
 ) -> None:
-    """Measures as rows, one column for each thing measured; what one has not is blank.
+    """Print a row for each measure and a column for each thing measured; None is blank.
 
     Parameters
     ----------
-    labels : measure -> what it is called here.
+    labels : measure -> its label in the table.
     """
     table = Table(box=None)
     table.add_column("")
@@ -164,10 +164,10 @@ def show_measures(
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows of words, all columns but the first to the right."""
+    """Print a table: numbers to the right, the first column and one without a head to the left."""
     table = Table(box=None)
     for i, head in enumerate(heads):
-        table.add_column(head, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(head, justify="right" if i and head else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(visible(word)) for word in row))
     out.print(table)
@@ -182,11 +182,11 @@ def _number(measure: str, value: float | None) -> str:
 
 
 def show_index(facts: dict[str, Any], as_json: bool) -> None:
-    """What an index holds after a change to it, and what it costs.
+    """Print what an index holds after a change, and what it costs.
 
     Parameters
     ----------
-    facts : of `Collection.info`, and where documents were added, of that.
+    facts : of `Collection.info`; after an addition also of `commands.with_addition`.
     """
     if as_json:
         print_json(facts)
@@ -210,10 +210,10 @@ def _from_here(path: Path) -> Path:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object, and nothing else, on stdout."""
+    """Print one JSON object on stdout."""
     text = json_escaped(json_of(value))
     try:
         text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:  # what is written for a letter that is not there is no JSON
+    except UnicodeEncodeError:  # `backslashreplace` would write invalid JSON
         text = json_of(value, ensure_ascii=True)
     print(text)

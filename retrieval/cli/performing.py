@@ -1,4 +1,4 @@
-"""Performing: a command is done by this process, or by the service that holds the index."""
+"""Do a command with an index: in this process, or by the service that holds the index."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from slimdex.indexes.progress import Note, listening
 
 from ..address import socket_of
 from . import console
+from .options.opening import OpenOptions
 
 if TYPE_CHECKING:
+    from ..collection.collection import Collection
     from ..commands import Command
     from ..encoders.base import Encoder
 
@@ -24,49 +26,48 @@ if TYPE_CHECKING:
 class Index:
     """An index that commands are done with; it is open no longer than each of them takes.
 
-    Parameters
-    ----------
-    wait : seconds to wait while others have it.
-    model, trust_remote_code : as for `Collection.open`; a service has its own.
+    A service that holds the index does them with the options it was started with.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        wait: float = 0.0,
-        *,
-        model: str | None = None,
-        trust_remote_code: bool = False,
-    ) -> None:
-        self.path, self.wait = path, wait
+    def __init__(self, path: Path, opening: OpenOptions) -> None:
+        self.path, self.opening = path, opening
         self._encoder: Encoder | None = None
-        self._at: dict[str, Any] = {"model": model, "trust_remote_code": trust_remote_code}
 
     def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
-        """What the command gives; how far it is and its notes are shown meanwhile."""
-        from ..collection.collection import Collection
+        """Do a command, show its progress and its notes, and return its result."""
         from ..holder import done_by_holder
 
         with _own_input(self.path, command) as sent, console.progress(), listening(note=note):
             found = done_by_holder(self.path, sent)
             if found is not None:
                 return found
-            opened = Collection.open(
-                self.path,
-                self._encoder,
-                read_only=not sent.changes,
-                wait=self.wait,
-                **self._at,
-            )
-            with opened as collection:
+            with self.opened(read_only=not sent.changes) as collection:
                 found = sent.run(collection)
                 self._encoder = collection.core.loaded_encoder
                 return found
 
+    def opened(self, *, read_only: bool = True) -> Collection:
+        """Open the index in this process."""
+        from ..collection.collection import Collection
+
+        return Collection.open(
+            self.path,
+            self._encoder,
+            read_only=read_only,
+            wait=self.opening.wait,
+            model=self.opening.model,
+            trust_remote_code=self.opening.trust_remote_code,
+        )
+
+
+def do(command: Command, index: Path, wait: float) -> dict[str, Any]:
+    """Do a command that needs no encoder."""
+    return Index(index, OpenOptions(wait=wait)).do(command)
+
 
 @contextmanager
 def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
-    """The command; where a service may do it, with a copy of what is piped into this process."""
+    """The command; if a service may do it, with a copy of this process's standard input."""
     from ..commands import Add, Sync
 
     is_piped = isinstance(command, Add | Sync) and command.sources.is_piped

@@ -1,14 +1,18 @@
-"""Reports: what `info`, `health` and `info --losses` have found, as people read it."""
+"""Reports of `info`, `health`, `info --losses` and `tune`, as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.ablation import CODES, CUT, ENCODER, INDEX, WHITENED
 from slimdex.indexes.choices import AUTO
 
 from ..losses import SAID
+from . import console
+
+if TYPE_CHECKING:
+    from ..collection.targets import Tuning
 
 UNKNOWN = "not known"
 VERDICTS = {
@@ -17,11 +21,11 @@ VERDICTS = {
     "broken": "which no longer holds: agreement@10 is below it",
     None: "by queries that were given, which can't be compared with these",
 }
-"""What became of the certified agreement."""
+"""State of the certified agreement."""
 
 
 def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of `Collection.info` that there are, one a line.
+    """Name -> value in words, for the facts of `Collection.info` that have a value.
 
     >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
     {'settings': 'k=192, beta=0, candidates=auto'}
@@ -38,7 +42,7 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
-    """A value as people write it.
+    """Write a value in words.
 
     >>> _plain({"model": "m", "revision": None, "cut": True, "head": ["Dense", "Norm"], "n": 1800})
     'model=m, cut=yes, head=Dense Norm, n=1,800'
@@ -59,9 +63,9 @@ def _plain(value: Any) -> str:
 
 
 def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
-    """The report of `Collection.health`, a fact for each line.
+    """Name -> value in words, for the report of `Collection.health`.
 
-    Where texts are cut, the noun is passages: these are what it counts.
+    The noun is what it counts: passages, if texts are cut.
 
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
@@ -95,12 +99,12 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
 
 def loss_heads(report: Mapping[str, Any]) -> list[str]:
-    """Above the columns of `loss_rows`."""
+    """Heads of the columns of `loss_rows`."""
     return ["search by", report["measure"], *(["with"] if _has_others(report) else []), "change"]
 
 
 def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Each step of `losses`: what it finds, of which search, and the change by it."""
+    """A row for each step of `losses`: its value, the search compared with, and its change."""
     rows = []
     for step in report["steps"]:
         if step["value"] is None:
@@ -119,12 +123,12 @@ def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _has_others(report: Mapping[str, Any]) -> bool:
-    """Whether steps are compared with another search, and not with labels."""
+    """Whether steps are compared with another search instead of labels."""
     return any("of" in step for step in report["steps"])
 
 
 def loss_explanations(report: Mapping[str, Any]) -> list[str]:
-    """The steps that the report has, a line for each."""
+    """A line about each step of the report."""
     there = {step["step"] for step in report["steps"]}
     said = {
         ENCODER: "float32, float16: exact search by the encoder's vectors; float32 is not stored, "
@@ -149,3 +153,31 @@ def _now_and_then(now: float | None, then: float | None) -> str:
     if now is None:
         return UNKNOWN
     return f"{now:.3f}, and {_figure(then)} at the fit"
+
+
+def show_tuning(tuning: Tuning) -> None:
+    """Print a row for each measured setting, then the choice and its reason."""
+    if tuning.tried:
+        heads = ["kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms"]
+        rows = [
+            (
+                tried.settings.kind,
+                str(tried.settings.k),
+                _candidates(tried.settings.candidates),
+                f"{tried.ram:,}",
+                f"{tried.estimate:.4f}",
+                f"{tried.bound:.4f}",
+                f"{tried.p50_ms:.2f}",
+                f"{tried.p99_ms:.2f}",
+                tried.verdict,
+            )
+            for tried in tuning.tried
+        ]
+        console.show_table([*heads, ""], rows)
+        console.out.print()
+    for text in tuning.said:
+        console.line(text)
+
+
+def _candidates(number: int | None) -> str:
+    return AUTO if number is None else f"{number:,}"

@@ -11,8 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("indexes", "retrieval", "bench", "slimdex")
-COMMANDS = ("retrieval/cli/", "bench/commands/")
-"""Where public functions are Typer's commands, with a parameter for each option."""
 MOST = 10
 
 
@@ -47,5 +45,4 @@ def test_a_parameter_is_in_few_signatures(name: str, most: int) -> None:
 
 def test_no_function_has_many_parameters() -> None:
     for place, name, parameters in signatures():
-        is_command = place.startswith(COMMANDS) and not name.startswith("_")
-        assert len(parameters) <= MOST or is_command, f"{place}: {name} has {len(parameters)}"
+        assert len(parameters) <= MOST, f"{place}: {name} has {len(parameters)}"

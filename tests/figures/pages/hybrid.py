@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 
-from slimdex.retrieval.cli.app import search
+from slimdex.retrieval.cli.options.searching import SearchOptions
 from slimdex.retrieval.collection.metric_choice import FEWEST_LABELLED
 from slimdex.retrieval.search.fused import WORDED
 
@@ -38,10 +37,7 @@ FIGURES = [
     Figure("The 200 rows with the best BM25", lambda: [WORDED]),
     Figure("lose 1.1 to 2.5 points", lambda: range_of(losses())),
     Figure("From 100 queries with labels", lambda: [FEWEST_LABELLED]),
-    Figure(
-        "each of the first 50 hits",
-        lambda: [inspect.signature(search).parameters["rerank_depth"].default],
-    ),
+    Figure("each of the first 50 hits", lambda: [SearchOptions.rerank_depth]),
     Figure("it gains 1.7 to 10.7 points", lambda: range_of(gains())),
     Figure("by meaning alone 21% to 35% do", lambda: range_of(names("meaning"))),
 ]

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slimdex import Collection, GivenEncoder, Settings
-from slimdex.__main__ import main
 
-Run = Callable[..., tuple[int, str, str]]
+from .running import Runner
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command in a folder with an index, and gives its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+def run(bare: Runner) -> Runner:
+    """`slimdex` beside an index "i"."""
     with Collection.create("i", GivenEncoder(3), Settings(2, kind="flat")) as collection:
         documents = [{"id": str(i), "text": "x", "year": 2000 + i} for i in range(9)]
         collection.add(documents, vectors=np.eye(9, 3) + 0.1)
-
-    def ran(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["slimdex", "export", "i", *words])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return ran
+    return bare
 
 
-def test_it_says_what_it_wrote(run: Run) -> None:
-    code, out, _ = run("--to", "npz", "--out", "a.npz", "--vectors", "reduced")
+def test_it_says_what_it_wrote(run: Runner) -> None:
+    code, out, _ = run("export", "i", "--to", "npz", "--out", "a.npz", "--vectors", "reduced")
     assert (code, out) == (0, "9 documents with reduced vectors of 2 dimensions in a.npz\n")
     words = ("--to", "parquet", "--out", "b", "--where", "year > 2006")
-    code, out, err = run(*words, "--json")
+    code, out, err = run("export", "i", *words, "--json")
     assert json.loads(out) == {
         "to": "parquet",
         "path": "b",
@@ -66,8 +51,6 @@ def test_it_says_what_it_wrote(run: Run) -> None:
         (("--to", "onnx", "--out", "x"), "encoder 'given'; expected a TransformerEncoder or"),
     ],
 )
-def test_bad_input_is_one_line(run: Run, words: tuple[str, ...], line: str) -> None:
-    code, out, err = run(*words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert line in err
+def test_bad_input_is_one_line(run: Runner, words: tuple[str, ...], line: str) -> None:
+    assert line in run.refuses("export", "i", *words)
     assert [path.name for path in Path().iterdir()] == ["i"]

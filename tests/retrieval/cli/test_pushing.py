@@ -13,10 +13,10 @@ import pytest
 
 from slimdex.retrieval.cluster.milvus_server import SECONDS
 
-from .test_app import Runner, first_pets, pets, slimdex  # noqa: F401  fixtures
+from .running import Runner
 
 
-def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:  # noqa: F811
+def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:
     first = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there", "--json").json
     assert {name: first[name] for name in ("rows", "sent", "removed", "is_new")} == {
         "rows": 3,
@@ -62,7 +62,7 @@ def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:  # noqa: F811
     ],
 )
 def test_what_is_refused_is_one_line(
-    pets: Runner,  # noqa: F811
+    pets: Runner,
     words: list[str],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -71,12 +71,12 @@ def test_what_is_refused_is_one_line(
     assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
 
 
-def test_verify_sends_no_token_in_the_clear(pets: Runner) -> None:  # noqa: F811
+def test_verify_sends_no_token_in_the_clear(pets: Runner) -> None:
     said = pets.refuses("verify", "pets", "--milvus", "http://10.0.0.1:19530", "--token", "a:b")
     assert said.startswith("error: milvus http://10.0.0.1: the token would be sent unencrypted")
 
 
-def test_verify_of_what_was_never_pushed(pets: Runner) -> None:  # noqa: F811
+def test_verify_of_what_was_never_pushed(pets: Runner) -> None:
     said = pets.refuses("verify", "pets", "--milvus", "empty.db")
     assert said.endswith("no index 'pets'; expected one that `slimdex push` has made\n")
     assert Path("pets").exists()
@@ -109,7 +109,7 @@ def guarded() -> Iterator[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize("command", ["push", "verify"])
 def test_the_token_is_shown_to_the_server(
-    pets: Runner,  # noqa: F811
+    pets: Runner,
     command: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,62 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from slimdex.__main__ import main
 from slimdex.retrieval.collection import targets, tuning
 from slimdex.retrieval.collection.collection import Collection
 
-Run = Callable[..., tuple[int, str, str]]
+from .running import Runner, write
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs `slimdex` in this process, in a folder with 900 documents and their vectors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+def run(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """`slimdex` beside 900 documents and their vectors."""
     monkeypatch.setattr(tuning, "CHOOSING", 100)
     monkeypatch.setattr(targets, "PROVING", 400)
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(30, 16))
     vectors = centres[rng.integers(30, size=900)] + 0.6 * rng.normal(size=(900, 16))
     np.save("v.npy", vectors.astype(np.float32))
-    Path("d.jsonl").write_text(
-        "".join(json.dumps({"id": i, "text": "a"}) + "\n" for i in range(900))
-    )
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["slimdex", *words])
-        capsys.readouterr()
-        code: Any = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        return (code, *capsys.readouterr())
-
-    return run
+    write("d.jsonl", [{"id": i, "text": "a"} for i in range(900)])
+    return bare
 
 
 BUILD = ("build", "d.jsonl", "--vectors", "v.npy", "--out", "x")
 
 
-def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Run) -> None:
+def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Runner) -> None:
     code, _, err = run(*BUILD)
     assert code == 0
     assert "at least 0.9" in err
     assert "holds if real queries are no harder than these" in err
-    facts = json.loads(run("info", "x", "--json")[1])
+    facts = run("info", "x", "--json").json
     assert facts["certificate"]["pool"].startswith("vectors of two documents")
-    shown = run("info", "x")[1]
+    shown = run("info", "x").out
     assert f"certificate       {facts['certificate']['said']}\n" in shown
     assert "candidates=auto" in shown
     assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
@@ -65,35 +45,24 @@ def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Run) -> None:
     code, out, _ = run("tune", "x", "--agreement", "0.9")
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].split() == [
-        "kind",
-        "k",
-        "candidates",
-        "bytes",
-        "agreement",
-        "at",
-        "least",
-        "p50",
-        "ms",
-        "p99",
-        "ms",
-    ]
+    heads = "kind k candidates bytes agreement at least p50 ms p99 ms"
+    assert lines[0].split() == heads.split()
     assert any(line.rstrip().endswith("chosen") for line in lines)
     assert "with 95% confidence, by 400 queries" in out
-    assert lines[-1] == "the same with --apply puts it in force"
-    assert json.loads(run("info", "x", "--json")[1])["settings"] == facts["settings"]
+    assert lines[-1] == "--apply gives the index these settings"
+    assert run("info", "x", "--json").json["settings"] == facts["settings"]
 
-    report = json.loads(run("tune", "x", "--agreement", "0.9", "--apply", "--json")[1])
+    report = run("tune", "x", "--agreement", "0.9", "--apply", "--json").json
     assert report["applied"] is True
-    now = json.loads(run("info", "x", "--json")[1])
+    now = run("info", "x", "--json").json
     assert now["settings"] == report["chosen"]["settings"]
     assert now["certificate"]["target"] == 0.9
     assert now["certificate"]["bound"] == report["certificate"]["bound"] >= 0.9
-    assert run("verify", "x")[0] == 0
-    assert "puts it in force" not in run("tune", "x", "--agreement", "0.9", "--apply")[1]
+    assert run("verify", "x").code == 0
+    assert "--apply" not in run("tune", "x", "--agreement", "0.9", "--apply").out
 
 
-def test_a_build_for_a_target(run: Run) -> None:
+def test_a_build_for_a_target(run: Runner) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.9", "--ram", "1MB")
     assert code == 0
     assert "chosen: " in err
@@ -103,20 +72,20 @@ def test_a_build_for_a_target(run: Run) -> None:
     assert certificate.target == 0.9
 
 
-def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Run) -> None:
+def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Runner) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
     assert code == 0
     assert "100 bytes: nothing within that was found to reach an agreement of 0.95; the near" in err
     assert "; the settings stay as they are" in err
-    assert json.loads(run("info", "x", "--json")[1])["certificate"]["target"] is None
+    assert run("info", "x", "--json").json["certificate"]["target"] is None
 
 
-def test_eval_by_itself_has_a_bound(run: Run) -> None:
+def test_eval_by_itself_has_a_bound(run: Runner) -> None:
     run(*BUILD)
-    report = json.loads(run("eval", "x", "--self", "--sample", "80", "--json")[1])
+    report = run("eval", "x", "--self", "--sample", "80", "--json").json
     proved = report["proved"]
     assert proved["bound"] < proved["estimate"] == report["index"]["agreement@10"]
-    shown = " ".join(run("eval", "x", "--self", "--sample", "80")[1].split())
+    shown = " ".join(run("eval", "x", "--self", "--sample", "80").out.split())
     assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
 
 
@@ -133,31 +102,28 @@ def test_eval_by_itself_has_a_bound(run: Run) -> None:
         (("--agreement", "0.9999"), "400 queries prove 0.99"),
     ],
 )
-def test_bad_input(run: Run, words: tuple[str, ...], expected: str) -> None:
+def test_bad_input(run: Runner, words: tuple[str, ...], expected: str) -> None:
     if expected.startswith("nothing"):
         run(*BUILD)
-    code, out, err = run("tune", "x", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert expected in err
+    assert expected in run.refuses("tune", "x", *words)
 
 
-def test_words_for_an_index_of_given_vectors(run: Run) -> None:
+def test_texts_for_an_index_of_given_vectors(run: Runner) -> None:
     run(*BUILD)
     Path("q.txt").write_text("a\nb\nc\n")
-    code, _, err = run("tune", "x", "--queries", "q.txt")
-    assert code == 2
-    assert "vectors were given for this index; expected no queries in words" in err
+    said = run.refuses("tune", "x", "--queries", "q.txt")
+    assert "vectors were given for this index; expected no queries in words" in said
 
 
-def test_what_no_queries_can_prove_is_refused_before_anything_is_built(run: Run) -> None:
-    code, out, err = run(*BUILD, "--agreement", "0.999")
-    assert (code, out) == (2, "")
-    assert "agreement=0.999: 400 queries prove 0.9901 at most; expected no more than that" in err
-    assert not Path("x").exists()
-
-
-def test_settings_beside_a_target(run: Run) -> None:
-    code, _, err = run(*BUILD, "--k", "8", "--agreement", "0.9")
-    assert code == 2
-    assert "settings beside --agreement" in err
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--agreement", "0.999"], "agreement=0.999: 400 queries prove 0.9901 at most; expected"),
+        (["--agreement", "0.9", "--k", "8"], "settings beside --agreement"),
+    ],
+)
+def test_a_target_that_is_refused_before_anything_is_built(
+    run: Runner, words: list[str], expected: str
+) -> None:
+    assert expected in run.refuses(*BUILD, *words)
     assert not Path("x").exists()

@@ -1,4 +1,4 @@
-"""Reading: a document as a whole, as a person reads it."""
+"""`slimdex open`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from . import console
-from .options import Dir, Json, Wait
-from .performing import Index
+from ... import console
+from ...options.opening import Dir, Json, Wait
+from ...performing import do
 
 
 def open_document(
@@ -18,9 +18,9 @@ def open_document(
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
-    from ..commands import Fetch
+    from ....commands import Fetch
 
-    document = Index(index, wait).do(Fetch(id))
+    document = do(Fetch(id), index, wait)
     if as_json:
         console.print_json(document)
         return

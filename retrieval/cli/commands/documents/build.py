@@ -1,0 +1,77 @@
+"""`slimdex build`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.progress import listening
+
+from ... import console
+from ...options.encoding import EncoderOptions, RayOptions
+from ...options.opening import Json, Wait
+from ...options.quality import TargetOptions
+from ...options.settings import SettingsOptions, StorageOptions
+from ...options.sources import SourceOptions, Vectors
+
+if TYPE_CHECKING:
+    from slimdex.indexes.settings import Settings
+
+    from ....collection.targets import Target
+    from ....encoders.base import Encoder
+
+
+def build(
+    out: Annotated[Path, "A new folder for the index."],
+    sources: SourceOptions,
+    encoder: EncoderOptions,
+    settings: SettingsOptions,
+    storage: StorageOptions,
+    cluster: RayOptions,
+    target: TargetOptions,
+    vectors: Vectors = None,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Build an index. After an interruption, the same command goes on where it stopped."""
+    from ....building import build as build_index
+    from ....building import prove
+    from ....commands import with_addition
+    from ....sources.given_vectors import GivenEncoder
+
+    wanted = settings.settings()
+    aim = _target_beside(wanted, target)
+    with listening(note=console.note):
+        opened = sources.asked(vectors).opened()
+
+    def make_encoder() -> Encoder:
+        given = opened.vectors if encoder.model is None else None
+        return encoder.opened() if given is None else GivenEncoder(given.dim)
+
+    with cluster.started() as workers, console.progress():
+        collection, added = build_index(
+            out,
+            opened,
+            make_encoder,
+            wanted,
+            wait=wait,
+            stored=storage.stored,
+            passages=storage.passage_tokens,
+            workers=workers,
+        )
+    with collection:
+        with console.progress(), listening(note=console.note):
+            added.notes.extend(prove(collection.core, aim))
+            facts = with_addition(collection, added)
+        console.show_index(facts, as_json)
+
+
+def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
+    if not target.is_given:
+        return None
+    if settings != type(settings)():
+        raise InputError(
+            "build: settings beside --agreement, --ram, --disk or --p99-ms; expected either"
+        )
+    return target.target()

@@ -1,0 +1,17 @@
+"""`slimdex reduce`."""
+
+from __future__ import annotations
+
+from ... import console
+from ...options.opening import Dir, Json, Wait
+from ...options.settings import UNCHANGED, SettingsOptions
+from ...performing import do
+
+
+def reduce(
+    index: Dir, settings: SettingsOptions = UNCHANGED, wait: Wait = 0, as_json: Json = False
+) -> None:
+    """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
+    from ....commands import Reduce
+
+    console.show_index(do(Reduce(settings.changes()), index, wait), as_json)

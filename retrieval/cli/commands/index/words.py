@@ -1,0 +1,28 @@
+"""`slimdex words`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ... import console
+from ...options.opening import Dir, Json, Wait
+from ...performing import do
+
+
+def words(
+    index: Dir,
+    off: Annotated[bool, "Remove it; searches are semantic only."] = False,
+    wait: Wait = 0,
+    as_json: Json = False,
+) -> None:
+    """Build a lexical index (BM25) for `search --hybrid`; changes keep it up to date."""
+    from ....commands import IndexWords
+
+    found = do(IndexWords(not off), index, wait)
+    if as_json:
+        console.print_json(found)
+    elif found["words"] is None:
+        console.line("no words' index any more")
+    else:
+        each = found["words"]["disk_bytes_per_vector"]
+        console.line(f"words of {found['documents']:,} documents, {each:,.0f} bytes a vector")

@@ -1,0 +1,24 @@
+"""Options of an index in Milvus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True)
+class MilvusOptions:
+    """What an index is called in Milvus, and how its server is reached."""
+
+    name: Annotated[
+        str | None, "Name of the index in Milvus; default: its folder's, with underscores."
+    ] = None
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="MILVUS_TOKEN", help="Credentials for the server: USER:PASSWORD, or an API key."
+        ),
+    ] = ""
+    insecure: Annotated[bool, "Send the token to another machine without TLS."] = False

@@ -1,0 +1,51 @@
+"""Options of most commands: which index, how it is opened, and the form of the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
+Dirs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DIR", help="Folders of indexes; NAME=DIR serves one under another name."
+    ),
+]
+Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
+Wait = Annotated[float, "SECONDS", "How long to wait for other processes that are using the index."]
+Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
+Model = Annotated[
+    str | None,
+    "The new place of the encoder's model, if it has moved: a folder, a file or a hub id.",
+]
+
+
+def _warned(trusted: bool) -> bool:
+    if trusted:
+        from .. import console
+
+        console.note("code that comes with the model is run, with your rights")
+    return trusted
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run Python code that comes with the model; only for authors you trust.",
+        callback=_warned,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """How an existing index is opened."""
+
+    model: Model = None
+    trust_remote_code: Trust = False
+    wait: Wait = 0

@@ -1,0 +1,71 @@
+"""Options of what quality is to reach, and of what it is measured by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    from ...collection.targets import Target
+    from ...evaluation import Qrels
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """What settings have to reach, and within what."""
+
+    agreement: Annotated[
+        float | None,
+        "SHARE",
+        "Agreement with exact search: the share of its ten nearest, in the index's own "
+        "metric, that a search is to find; proved with 95% confidence.",
+    ] = None
+    ram: Annotated[str | None, "SIZE", "Most memory that the index may take: 200MB."] = None
+    disk: Annotated[str | None, "SIZE", "Most space that its folder may take on disk: 1.5GiB."] = (
+        None
+    )
+    p99_ms: Annotated[
+        float | None,
+        "MS",
+        "Longest that 99 of 100 searches may take on this machine, from a vector to rows.",
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave any of them."""
+        return self != TargetOptions()
+
+    def target(self) -> Target:
+        """The target, checked."""
+        from ...collection.targets import Target
+        from .sizes import parsed_size
+
+        return Target(
+            Target.agreement if self.agreement is None else self.agreement,
+            None if self.ram is None else parsed_size(self.ram, "--ram"),
+            None if self.disk is None else parsed_size(self.disk, "--disk"),
+            self.p99_ms,
+        ).checked()
+
+
+Labels = Annotated[Path | None, "Labels of the queries: query, document, score (BEIR or TREC)."]
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Queries that quality is measured by: with labels, or made of the documents."""
+
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None
+    qrels: Labels = None
+    drop_self: Annotated[bool, "Leave out the document that has the query's own id."] = False
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = 500
+
+    def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
+        """The queries, and the labels of each; None without --queries or without --qrels."""
+        from ...evaluation import read_qrels
+        from ...sources.source import read_pairs
+
+        if self.queries is None or self.qrels is None:
+            return None
+        return read_pairs(str(self.queries)), read_qrels(self.qrels)

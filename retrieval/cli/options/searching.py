@@ -1,0 +1,126 @@
+"""Options of a search: the queries, and what is asked of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slimdex.indexes.errors import InputError
+
+from .opening import Where
+
+if TYPE_CHECKING:
+    from slimdex.indexes.arrays import Matrix
+
+    from ...search.request import SearchRequest
+
+WAYS = "QUERY, --query, --queries or --query-vector"
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Texts, or vectors in place of them; those from a file have ids."""
+
+    texts: Sequence[str] | None = None
+    vectors: Matrix | None = None
+    ids: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Queries, given in one of four ways."""
+
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="QUERY", help="What to search for; all words are one query."),
+    ] = None
+    query: Annotated[list[str] | None, "A query; can be repeated."] = None
+    queries: Annotated[Path | None, "A file of queries: .txt with one per line, or any source."] = (
+        None
+    )
+    query_vector: Annotated[
+        str | None, "A vector in place of QUERY: a .npy file with one or more, or a JSON array."
+    ] = None
+
+    def read(self) -> Queries:
+        """The queries.
+
+        Raises
+        ------
+        InputError
+            If there are none, or they come in several ways; if the file can't be read.
+        """
+        from ...sources.given_vectors import read_query_vectors
+        from ...sources.source import read_pairs
+
+        values = (self.words, self.query, self.queries, self.query_vector)
+        names = ("QUERY", "--query", "--queries", "--query-vector")
+        ways = [name for name, value in zip(names, values, strict=True) if value]
+        if len(ways) != 1:
+            raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
+        if self.query_vector:
+            return Queries(vectors=read_query_vectors(self.query_vector))
+        if self.queries:
+            pairs = read_pairs(str(self.queries))
+            if not pairs:
+                raise InputError(f"{self.queries}: no queries; expected at least one")
+            return Queries([text for _, text in pairs], ids=[id for id, _ in pairs])
+        texts = [" ".join(self.words)] if self.words else list(self.query or ())
+        if any(not text.strip() for text in texts):
+            raise InputError("search: a query without words; expected some to look for")
+        return Queries(texts)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is asked of the answers: fields of a `SearchRequest`."""
+
+    n: Annotated[int, "-n", "Hits per query."] = 10
+    where: Where = None
+    per: Annotated[
+        str,
+        "What a hit is: a document with its nearest passage, or a passage; one document "
+        "may then have several hits.",
+    ] = "document"
+    min_score: Annotated[
+        float | None, "SCORE", "Leave out hits that score less: a cosine, -1 to 1."
+    ] = None
+    candidates: Annotated[
+        int | None,
+        "How many candidates to rescore with their full vectors in this search, in place "
+        "of the index's own number; 0: none.",
+    ] = None
+    hybrid: Annotated[
+        str,
+        "off|auto|rrf|WEIGHT",
+        "Combine with lexical search (`slimdex words`): rrf, by ranks; by a lexical "
+        "weight from 0 to 1; or auto, as `tune` chose.",
+    ] = "off"
+    rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
+    rerank_depth: Annotated[int, "N", "Hits to rerank; more if -n asks for more."] = 50
+
+    def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
+        """The request for these queries; a cross-encoder is loaded once all else is checked."""
+        from ...search.request import SearchRequest
+        from ...search.reranking import CrossEncoder
+
+        request = SearchRequest(
+            queries.texts,
+            queries.vectors,
+            limit=self.n,
+            where=self.where,
+            candidates=self.candidates,
+            per=self.per,
+            hybrid=self.hybrid,
+            min_score=self.min_score,
+            rerank_depth=self.rerank_depth,
+        )
+        if self.rerank is None:
+            return request
+        return replace(
+            request, rerank=CrossEncoder(self.rerank, trust_remote_code=trust_remote_code)
+        )

@@ -1,0 +1,98 @@
+"""Running `slimdex` as a user does: its exit code, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from slimdex.__main__ import main
+from slimdex.retrieval.collection.collection import Collection
+from tests import forked
+
+PETS = [
+    {"id": "cat", "text": "the cat sat on the mat", "year": 2001, "kind": "pet"},
+    {"id": "dog", "text": "the dog chased the cat", "year": 2002, "kind": "pet"},
+    {"id": "rain", "text": "rain fell on the roof", "year": 2003, "kind": None},
+]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.out.count("\n") == 1, (self.out, self.err)
+        return json.loads(self.out)
+
+
+class Runner:
+    """Runs `slimdex` in this process; a build has a small model if it names none."""
+
+    model: str | None = None
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> Result:
+        if words[0] == "build" and self.model is not None:
+            for option, value in (("--model", self.model), ("--max-length", "32")):
+                words = words if option in words else (*words, option, value)
+        self._capsys.readouterr()
+        code: Any = 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["slimdex", *words])
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code or 0
+        return Result(code, *self._capsys.readouterr())
+
+    def refuses(self, *words: str) -> str:
+        """The one line on stderr of a command that exits with 2."""
+        code, out, err = self(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), (code, out, err)
+        assert "Traceback" not in err
+        return err
+
+    def found(self, *words: str) -> list[dict[str, Any]]:
+        """The hits of the first query of a search."""
+        result = self("search", *words, "--json")
+        assert result.code == 0, result.err
+        hits: list[dict[str, Any]] = result.json["queries"][0]["hits"]
+        return hits
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> None:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def hold(how: str, seconds: float, opened: Connection) -> None:
+    with Collection.open("pets", read_only=how == "read"):
+        opened.send("open")
+        time.sleep(seconds)
+
+
+@contextmanager
+def held(how: str, seconds: float) -> Iterator[ForkServerProcess]:
+    """A second process that reads the index or writes to it for some time."""
+    here, there = multiprocessing.Pipe(duplex=False)
+    process = forked.process(hold, how, seconds, there)
+    there.close()
+    try:
+        assert here.recv() == "open"
+        yield process
+    finally:
+        process.kill()
+        process.join()
