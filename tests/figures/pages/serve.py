@@ -13,17 +13,17 @@ LIMITS = Limits()
 
 FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),
-    Figure("and 30 seconds, after", lambda: [LIMITS.seconds]),
+    Figure("for at most 30 seconds", lambda: [LIMITS.seconds]),
     Figure(
-        "at most 262,144 characters, names columns 500 times and calls functions 200 times",
+        "may have 262,144 characters, refer to columns 500 times and call functions 200 times",
         lambda: [LONGEST, MENTIONS, CALLS],
     ),
-    Figure("has at most 8 MiB", lambda: [LIMITS.body / MIB]),
-    Figure("under way 512 MiB", lambda: [LIMITS.bodies / MIB]),
+    Figure("may have 8 MiB", lambda: [LIMITS.body / MIB]),
+    Figure("requests together 512 MiB", lambda: [LIMITS.bodies / MIB]),
     Figure(
         "a search 256 queries of 100,000 characters and 1,000 hits; when 2,048 queries wait",
         lambda: [LIMITS.queries, LIMITS.text, LIMITS.hits, LIMITS.waiting],
     ),
-    Figure("36,824 questions of Quora's", lambda: [*{row["documents"] for row in rows("serve")}]),
+    Figure("36,824 questions of Quora", lambda: [*{row["documents"] for row in rows("serve")}]),
     Figure("32 readers search", lambda: [READERS]),
 ]
