@@ -57,10 +57,8 @@ def _opened(path: Path) -> io.BufferedReader:
         start = file.read(4)
     if said := OTHERS.get(start):
         raise InputError(f"{path}: {said}")
-    if start[:2] == b"\x1f\x8b":
-        unpacked: Any = gzip.GzipFile(path)
-        return io.BufferedReader(unpacked, CHUNK)
-    return io.BufferedReader(path.open("rb", buffering=0), CHUNK)
+    raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
+    return io.BufferedReader(raw, CHUNK)
 
 
 def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:

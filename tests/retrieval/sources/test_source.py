@@ -223,21 +223,6 @@ def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
     assert [found[row].metadata["v"] for row in range(len(values))] == values
 
 
-def test_json_nested_too_deep(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    for depth, match in ((150, "maximum recursion depth of 128"), (900, "line 2: JSON nested too")):
-        nested = "[" * depth + "]" * depth
-        path.write_text(f'{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {nested}}}\n')
-        with pytest.raises(InputError, match=match):
-            read(path)
-
-
-def test_a_number_of_too_many_digits_before_a_broken_line(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(f'{{"text": "x", "n": {"1" * 5000}}}\n{{"text": \n')
-    with pytest.raises(InputError, match="line 1: Exceeds the limit"):
-        read(tmp_path / "a.jsonl")
-
-
 def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
     nested = "[" * 9000 + "]" * 9000
     duckdb.connect().sql(
@@ -486,6 +471,9 @@ def test_an_installed_package_is_read_and_not_imported() -> None:
     assert all(d.id.startswith("typer") for d in documents)
 
 
+NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -514,6 +502,13 @@ def test_an_installed_package_is_read_and_not_imported() -> None:
         ("a.csv", 'id,text\n1,"' + "x" * 200_000 + '"\n2\n', "line 3: 1 columns; expected 2"),
         ("a.jsonl", '{"id": 1, "text": "x", "s": {"X": 1, "x": 2}}\n', 'Duplicate name ""x""'),
         ("a.jsonl", b'{"text": "\xff\xfe"}\n', "a.jsonl"),
+        ("a.jsonl", NESTED.format("[" * 150 + "]" * 150), "maximum recursion depth of 128"),
+        ("a.jsonl", NESTED.format("[" * 900 + "]" * 900), "line 2: JSON nested too"),
+        (
+            "a.jsonl",
+            f'{{"text": "x", "n": {"1" * 5000}}}\n{{"text": \n',
+            "line 1: Exceeds the limit",
+        ),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
