@@ -20,6 +20,7 @@ from slimdex.retrieval.conditions import (
     UnsupportedError,
     as_sql,
 )
+from tests.chance import CHANCE
 from tests.retrieval.condition_cases import (
     COLUMNS,
     TEXT_OPERATORS,
@@ -37,7 +38,7 @@ def table() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=CHANCE.count(200, 60))
 @given(condition=trees(*TEXT_OPERATORS))
 @example(condition=ALWAYS)
 @example(condition=Not(NEVER))
@@ -47,7 +48,7 @@ def test_sql_holds_for_the_same_documents(
     assert expected(table, checked(as_sql(condition), [*COLUMNS])) == held(condition)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=CHANCE.count(100, 40))
 @given(where=texts())
 @example(where="n > -9223372036854775808")
 @example(where="NOT (n IN (1, NULL))")

@@ -271,6 +271,7 @@ def test_more_of_the_same_may_break_a_promise_that_no_fit_restores(tmp_path: Pat
         assert f"`slimdex tune {tmp_path}/i` looks for other settings" in note
 
 
+@pytest.mark.slow
 def test_searches_go_on_while_it_is_fitted_anew(tmp_path: Path, docstrings: list[Document]) -> None:
     with old_fit(tmp_path / "i", docstrings, 1000) as collection:
         end, faults, asked = threading.Event(), list[str](), [0]
