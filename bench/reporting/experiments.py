@@ -29,15 +29,14 @@ class Experiment:
 
     Attributes
     ----------
-    name : start of the names of its files of rows; also its command's, unless that is given.
+    name : start of the names of its files of rows; also its command's, unless `command` is given.
     tables : rows -> tables.
     libraries : whose versions stand beneath the tables in README and docs.
     section : in the marks of README and docs; "" where no page has marks for it alone.
     title : start of the titles of its tables in the page; "" where its rows are shown together
         with others'.
     line : the rows of one table -> a sentence that sums them up.
-    by : columns in the title of a table.
-    command : the command that measures it.
+    command : the command that measures it, if not of its name.
     """
 
     name: str
@@ -46,35 +45,29 @@ class Experiment:
     section: str = ""
     title: str = ""
     line: Callable[[Sequence[Row]], str] | None = None
-    by: Sequence[str] = ()
     command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
         """Tables with the experiment in their title and its verdict in their note."""
         found = []
         for table in self.tables(rows) if rows else []:
-            said = "" if self.line is None else self.line(self._of(table, rows))
+            said = "" if self.line is None else self.line(table.source)
             note = "; ".join(filter(None, [said, table.note]))
             found.append(replace(table, title=f"{self.title}: {table.title}", note=note))
         return found
 
-    def _of(self, table: Table, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if ", ".join(row[name] for name in self.by) == table.title]
 
-
-FAISS, TABLE = ("faiss-cpu", "numpy"), ("set", "model")
+FAISS = ("faiss-cpu", "numpy")
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
-    Experiment("search", search, DOCUMENTS, "search", "Search", search_line, TABLE),
-    Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold", cold_line, TABLE, "search"),
-    Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line, ("model",)),
+    Experiment("search", search, DOCUMENTS, "search", "Search", search_line),
+    Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold", cold_line, "search"),
+    Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("tune", tuning, FAISS, "tune", "Tuning"),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
-    Experiment(
-        "sts", study_tables, VECTORS, "similarity", "Similarity", sts_line, ("model", "language")
-    ),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", sts_line),
 )
 """Experiments that commands of `slimdex bench` measure."""
 SETTLED = (

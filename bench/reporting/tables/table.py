@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,12 +25,18 @@ EMPTY = Cell("", "")
 
 @dataclass(frozen=True)
 class Table:
-    """Heads, rows of cells, and which columns are text."""
+    """Heads and rows of cells.
+
+    Attributes
+    ----------
+    source : rows of results that it was made from, failures among them.
+    """
 
     title: str
     note: str
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    source: Rows = ()
 
     @property
     def text(self) -> list[bool]:
@@ -119,7 +125,7 @@ class Declared:
         if self.sort:
             name = self.sort.removeprefix("-")
             lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
-        return tabulated(title, note, columns, lines)
+        return replace(tabulated(title, note, columns, lines), source=rows)
 
 
 def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:
