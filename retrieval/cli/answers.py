@@ -1,4 +1,4 @@
-"""Answers: what was found for a query, as a person reads it, at any width of the terminal."""
+"""Print the hits of a query for people, at any width of the terminal, or give them as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
 SHORT = 3
-"""Letters of the words that say little by themselves."""
+"""Most letters of a word that says little by itself."""
 LONGEST_ID = 1000
-"""Characters of an id that are shown: some are a megabyte."""
+"""Characters shown of an id; some ids are a megabyte."""
 NAMED, NAME = 3, 40
-"""Queries that a line names, and the characters of each."""
+"""Most queries named in a line, and most characters of each."""
 
 
 def show_hits(
@@ -34,13 +34,13 @@ def show_hits(
     *,
     is_text: bool = True,
 ) -> None:
-    """A query's answers, nearest first.
+    """Print a query and its hits, nearest first.
 
     Parameters
     ----------
-    texts : what is shown of each hit's text; by default its beginning.
+    texts : the excerpt of each hit's text; default: its beginning.
     columns : names of metadata to show.
-    is_text : whether the query's words are those that were looked for; they are bold in the texts.
+    is_text : whether the query is a text; its words are then bold in the excerpts.
     """
     line(on_one_line(query), style="bold")
     if not hits:
@@ -57,7 +57,7 @@ def show_hits(
 def as_json(
     names: Sequence[str], ids: Sequence[str] | None, found: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
-    """The answers to all queries as JSON has them; queries from a file have ids."""
+    """The hits of all queries for JSON; queries from a file have ids."""
     known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
         {**id, "query": name, "hits": [hit_json(hit) | {"score": hit.score} for hit in hits]}
@@ -68,12 +68,12 @@ def as_json(
 def by_chance(
     names: Sequence[str], found: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """A line if the best hit of some query is no nearer than a random document would be.
+    """A line if the best hit of a query is no nearer than a random document would be.
 
     Parameters
     ----------
-    names : of the queries.
-    score : what the best of as many random documents scores, None where that is not known.
+    names : the queries.
+    score : the best score of as many random documents; None if unknown.
 
     >>> by_chance(["tea"], [[Hit("7", 0.2, "")]], 0.31)
     ['the best hit is no nearer than a random document would be (0.200; random ones reach 0.310)']
@@ -99,7 +99,7 @@ def by_chance(
 
 
 def _named(hit: Hit, file: Path | None) -> Text:
-    """A hit's id and, where it has another one, its title; the id of a file is a link to it."""
+    """A hit's id and its title, if that differs; the id of a file is a link to the file."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
         named.stylize(link_to(file, hit))
@@ -111,7 +111,7 @@ def _named(hit: Hit, file: Path | None) -> Text:
 
 
 def _with_words(text: str, query: str) -> Text:
-    """A text in which the words of the query are bold.
+    """Make the words of the query bold in a text.
 
     >>> _with_words("The cat, the Cat's mat; category", "a cat").spans
     [Span(4, 7, 'bold'), Span(13, 16, 'bold')]
@@ -124,10 +124,9 @@ def _with_words(text: str, query: str) -> Text:
 
 
 def telling_words(query: str) -> set[str]:
-    """Words of a query, in lower case, without the short ones that sentences are held together by.
+    """Words of a query in lower case, without short ones if there are longer ones.
 
-    Those are left out, in whatever language, where longer ones tell what is meant; what is written
-    in capitals or has digits is a name.
+    Words in capitals and words with digits count as names, and stay.
 
     >>> sorted(telling_words("how do I use an SQL index in c3?")), sorted(telling_words("to be"))
     (['c3', 'index', 'sql'], ['be', 'to'])
@@ -143,7 +142,7 @@ def _is_short(word: str) -> bool:
 
 
 def _place(hit: Hit, file: Path | None) -> Text:
-    """Where a passage is: the file, if the id does not say it, the headings, the page or line."""
+    """The place of a passage: its file, unless the id is the file, headings, and page or line."""
     headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
@@ -160,7 +159,7 @@ def _place(hit: Hit, file: Path | None) -> Text:
 
 
 def _is_named_by(id: str, file: Path) -> bool:
-    """Whether an id is a file's path, or the end of it, as for files of folders.
+    """Whether an id is a file's path or ends it, as ids of files in folders do.
 
     >>> _is_named_by("a/b.md", Path("notes/a/b.md")), _is_named_by("b.md#7", Path("b.md"))
     (True, False)
@@ -169,7 +168,7 @@ def _is_named_by(id: str, file: Path) -> bool:
 
 
 def _says_title(id: str, title: str) -> bool:
-    """Whether a title is the id again, or the name of the file that it is, without the ending.
+    """Whether a title repeats the id, or the name of the id's file without its extension.
 
     >>> _says_title("a/tea.md", "tea"), _says_title("a/tea.md", "Tea"), _says_title("7", "7")
     (True, False, True)
@@ -178,12 +177,12 @@ def _says_title(id: str, title: str) -> bool:
 
 
 def _colon_line(hit: Hit) -> str:
-    """A line as editors take it after a path; only of code is a text's line also the file's."""
+    """A line number as editors accept it after a path; only in code is it the file's own."""
     return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
 
 
 def _columns(hit: Hit, columns: Sequence[str], file: Path | None) -> Text:
-    """Names and values of some columns; a file and an address on the web are links."""
+    """Names and values of columns; a file and a web address are links."""
     shown = Text(style="dim")
     for name in columns:
         value = hit.metadata.get(name)

@@ -1,6 +1,6 @@
-"""Running a command line: how its libraries use the processor, and how errors end it.
+"""Run a command line: errors that the user can fix are one line on stderr and exit code 2.
 
-What the user can mend is one line on stderr and exit code 2; a bug is a traceback.
+A bug is a traceback.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
 DUCKDB_INTERRUPTED = "Query interrupted"
-"""What DuckDB makes of a Ctrl-C during a query, as a plain RuntimeError."""
+"""Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
 STOPPED = "stopped; run the same command again to go on"
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Run a command line; nothing heavy is imported unless something goes wrong."""
+    """Run a command line; import nothing heavy unless something goes wrong."""
     # Threads that spin while they wait for work take the processor from the other libraries'.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -47,14 +47,14 @@ def one_line_errors() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is a Ctrl-C, also one that DuckDB has made something else of."""
+    """Whether it is Ctrl-C, also in the form that DuckDB gives it."""
     if isinstance(error, KeyboardInterrupt):
         return True
     return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
 
 
 def say(line: str) -> None:
-    """One line that says what is wrong."""
+    """Print an error as one line on stderr."""
     print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
 
 
@@ -65,15 +65,15 @@ OPTIONS = {
     "model=PATH": "--model PATH",
     "record it with `move_model`": "record it with `slimdex repair DIR --model PATH`",
 }
-"""What errors advise to Python's users, in the words of the command line."""
+"""Python's arguments in messages -> the command line's options."""
 ARGUMENTS = re.compile(
     r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors)=(?='))"
 )
-"""Arguments of those who read sources, as messages call them."""
+"""Arguments about sources in messages."""
 
 
 def in_options(line: str) -> str:
-    """A message of the library in the words of the command line.
+    """Replace Python's arguments in a message by options of the command line.
 
     >>> in_options("year='soon'; expected BIGINT (types=year=VARCHAR, or wait=30)")
     "year='soon'; expected BIGINT (--types year=VARCHAR, or --wait 30)"
@@ -84,7 +84,7 @@ def in_options(line: str) -> str:
 
 
 def explained(error: Exception) -> str | None:
-    """The line for an error that the user can act on; None for a bug."""
+    """The message of an error that the user can fix; None for a bug."""
     from slimdex.indexes.errors import SlimdexError
 
     if isinstance(error, SlimdexError):

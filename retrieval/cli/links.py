@@ -1,8 +1,8 @@
-"""Links: what a terminal opens by a click (OSC 8), for files that are there and for web pages.
+"""Links that a terminal opens by a click (OSC 8), to existing files and web pages.
 
-A path in an index may be another's, and the file may have gone: a link is made only to a plain file
-that is there now. What is written between the link's marks is percent-encoded, so that nothing in
-it can end the link early or be obeyed.
+An index may come from another machine, and files may be deleted: only an existing plain file gets a
+link. Its target is percent-encoded, so that no character can end the link early or control the
+terminal.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from rich.style import Style
 from ..documents import Hit
 
 LONGEST = 2083
-"""Characters of a link that every terminal takes, by the specification of OSC 8."""
+"""Longest link that every terminal accepts, by the specification of OSC 8."""
 PAGES = (".html", ".htm", ".xhtml")
 BOOKS = (".pdf",)
 _WEB = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _SHARE = re.compile(r"[\\/]{2}")
-"""How a path begins that is on another computer: only to look for it would tell that one who we
-are."""
+"""How a path on another computer begins: looking for it would reveal us to that computer."""
 
 
 def file_of(hit: Hit) -> Path | None:
-    """The file that a hit's column `path` names, as it is written there, if there is one now."""
+    """The file that a hit's column `path` names, if it exists."""
     path = hit.metadata.get("path")
     if not isinstance(path, str) or not path or _SHARE.match(path):
         return None
@@ -40,7 +39,7 @@ def file_of(hit: Hit) -> Path | None:
 
 
 def link_to(file: Path, hit: Hit) -> Style:
-    """A link to a file, to the place in it where a browser or a reader of PDF can go there."""
+    """A link to a file, at the hit's anchor in HTML or its page in PDF."""
     ending, place = file.suffix.lower(), ""
     if ending in PAGES and hit.anchor:
         place = "#" + quote(hit.anchor, safe="", errors="replace")
@@ -50,7 +49,7 @@ def link_to(file: Path, hit: Hit) -> Style:
 
 
 def file_uri(file: Path) -> str:
-    """A file's URI, which names this computer: a terminal may show what another one writes.
+    """A file's URI with this computer's name: a terminal may show output of another one.
 
     >>> file_uri(Path("/tmp/a b;c.txt")).endswith("/tmp/a%20b%3Bc.txt")
     True
@@ -62,12 +61,12 @@ def file_uri(file: Path) -> str:
 
 
 def link_in(value: object) -> Style:
-    """A link to what a value says, if that is a plain address on the web."""
+    """A link to a value, if that is a plain web address."""
     return _link(value) if isinstance(value, str) and is_address(value) else Style()
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is a plain address on the web, and nothing else.
+    """Whether a text is a plain web address and nothing else.
 
     >>> is_address("https://example.org/a?b=1"), is_address("javascript:alert(1)")
     (True, False)
@@ -76,6 +75,6 @@ def is_address(text: str) -> bool:
 
 
 def _link(uri: str) -> Style:
-    """No style where the output is no terminal: links are for clicks."""
+    """A link, or no style if the output is not a terminal."""
     is_shown = sys.stdout.isatty() and len(uri) <= LONGEST
     return Style(link=uri) if is_shown else Style()

@@ -1,7 +1,7 @@
-"""Visible: text of others made safe for a terminal, which obeys some characters and hides others.
+"""Make untrusted text safe for a terminal, which obeys some characters and hides others.
 
-A document can hold ESC sequences that move the cursor or change the window's title, and marks that
-turn the order of letters around. What is shown in their place is what Python's `repr` shows.
+A document can contain ESC sequences that move the cursor or change the window's title, and marks
+that reverse the order of letters. They are shown as Python's `repr` shows them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ DECEIVING = re.compile(
     "\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e007f]"
 )
-"""Controls, separators of lines, lone surrogates, and format characters but for those that scripts
-and emoji need: the joiners U+200C and U+200D, and signs that enclose digits."""
+"""Controls, line separators, lone surrogates and format characters, except those that scripts and
+emoji need: the joiners U+200C and U+200D, and signs that enclose digits."""
 
 
 def visible(text: str) -> str:
-    r"""A text with every character that a terminal would obey or hide as an escape.
+    r"""Escape every character that a terminal would obey or hide.
 
     >>> print(visible("a\x1b[2J\u202eb\n"))
     a\x1b[2J\u202eb\n
@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""JSON with the same characters as JSON escapes them; between its strings there are none.
+    r"""Escape the same characters in JSON, which has them only in strings.
 
     >>> print(json_escaped('{"a": "\u202e\x9b\U000e0041é"}'))
     {"a": "\u202e\u009b\udb40\udc41é"}
@@ -38,6 +38,6 @@ def json_escaped(text: str) -> str:
 
 
 def _units(character: str) -> str:
-    """A character's units of UTF-16, as JSON writes them."""
+    """A character's UTF-16 units as JSON escapes."""
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(rf"\u{units[i : i + 4]}" for i in range(0, len(units), 4))

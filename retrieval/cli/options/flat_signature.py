@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -22,11 +22,15 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     """
     parameters, groups = list[Parameter](), dict[str, tuple[Any, list[str]]]()
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        found = [parameter]
         if is_dataclass(parameter.annotation):
-            found = list(_fields(parameter))
+            found = _fields(parameter.annotation)
+            if parameter.default is not Parameter.empty:
+                values = vars(parameter.default)
+                found = [each.replace(default=values[each.name]) for each in found]
             groups[parameter.name] = parameter.annotation, [each.name for each in found]
-        parameters += map(_declared, found)
+            parameters += found
+        else:
+            parameters.append(_declared(parameter.name, parameter.annotation, parameter.default))
 
     @wraps(command)
     def called(**given: Any) -> None:
@@ -39,27 +43,19 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def _fields(parameter: Parameter) -> Iterator[Parameter]:
-    group, instance = parameter.annotation, parameter.default
+@cache
+def _fields(group: Any) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        default = field.default if instance is Parameter.empty else getattr(instance, field.name)
-        yield Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if default is MISSING else default,
-            annotation=hints[field.name],
-        )
+    return [_declared(field.name, hints[field.name], field.default) for field in fields(group)]
 
 
-def _declared(parameter: Parameter) -> Parameter:
-    parameter = parameter.replace(kind=Parameter.KEYWORD_ONLY)
-    kind, *words = get_args(parameter.annotation)
-    if not isinstance(words[-1], str):
-        return parameter
-    names = [word for word in words[:-1] if word.startswith("-")]
-    metavar = next((word for word in words[:-1] if word not in names), None)
-    if kind is bool and not names:
-        names = [f"--{parameter.name.replace('_', '-')}"]
-    option = typer.Option(*names, metavar=metavar, help=words[-1])
-    return parameter.replace(annotation=Annotated[kind, option])
+def _declared(name: str, annotation: Any, default: Any) -> Parameter:
+    kind, *words = get_args(annotation)
+    if isinstance(words[-1], str):
+        names = [word for word in words[:-1] if word.startswith("-")]
+        metavar = next((word for word in words[:-1] if word not in names), None)
+        if kind is bool and not names:
+            names = [f"--{name.replace('_', '-')}"]
+        annotation = Annotated[kind, typer.Option(*names, metavar=metavar, help=words[-1])]
+    default = Parameter.empty if default is MISSING else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,4 +1,4 @@
-"""Sizes: bytes as people write them."""
+"""Sizes as people write them: 200MB, 1.5GiB."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from slimdex.indexes.errors import InputError
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
 UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
-"""What stands behind a number, in small letters -> bytes."""
+"""Unit in lower case -> bytes."""
 
 
 def parsed_size(text: str, name: str = "size") -> int:
-    """Bytes that a text means.
+    """Read a number of bytes.
 
     Raises
     ------
     InputError
-        If it is no number of bytes, one or more.
+        If it is not a number of bytes, 1 or more.
 
     >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
     (200000000, 1610612736, 4096)

@@ -40,13 +40,13 @@ class Result(NamedTuple):
 class Runner:
     """Runs `slimdex` in this process; a build has a small model if it names none."""
 
-    model: str | None = None
+    model = ""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def __call__(self, *words: str) -> Result:
-        if words[0] == "build" and self.model is not None:
+        if words[0] == "build" and self.model:
             for option, value in (("--model", self.model), ("--max-length", "32")):
                 words = words if option in words else (*words, option, value)
         self._capsys.readouterr()

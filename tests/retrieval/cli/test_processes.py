@@ -71,6 +71,7 @@ def test_a_command_waits_as_long_as_it_is_told(
 @pytest.mark.slow
 def test_a_command_waits_for_a_writer(pets: Runner) -> None:
     commands = [
+        ("open", "pets", "cat"),
         ("health", "pets"),
         ("tune", "pets", "--agreement", "0.9"),
         ("export", "pets", "--to", "npz", "--out", "new"),
