@@ -39,7 +39,7 @@ def id_texts(ids: Any) -> list[str]:
 
 
 def is_several(ids: Any) -> bool:
-    """Whether these are ids, and not one id."""
+    """True if these are ids, not one id."""
     return isinstance(ids, Iterable) and not isinstance(ids, str | bytes)
 
 

@@ -139,7 +139,7 @@ class OpenIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no documents were ever committed."""
+        """True if no documents were ever committed."""
         return self.snapshot.state.settings is None
 
     @property
@@ -149,12 +149,12 @@ class OpenIndex:
 
     @property
     def has_encoder(self) -> bool:
-        """Whether the index was built with an encoder, not from given vectors."""
+        """True if the index was built with an encoder, not from given vectors."""
         return self.state.encoder.get("type") != GIVEN
 
     @property
     def lacks_encoder(self) -> bool:
-        """Whether texts can't be encoded: by a function, say, that `open` was not given."""
+        """True if texts can't be encoded, for example by a function that `open` was not given."""
         spec_is_enough = not self.has_encoder or is_loadable(self.state.encoder)
         return self.loaded_encoder is None and not spec_is_enough
 

@@ -286,7 +286,7 @@ def test_a_pusher_elsewhere_is_told_and_forgotten_when_it_is_silent(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (PushOptions(kind="IVF_RABITQ"), "kind 'IVF_RABITQ'; expected what Milvus milvus_lite-"),
+        (PushOptions(kind="IVF_RABITQ"), "kind 'IVF_RABITQ'; expected one of Milvus milvus_lite-"),
         (PushOptions(rescored="everywhere"), "rescore='everywhere'; expected one of here, there"),
         (PushOptions(leave_out=["colour"]), "column 'colour'; expected one of the index's columns"),
     ],

@@ -46,7 +46,7 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     assert by_vector[0].id == "z"
     assert {d.id for d in store.max_marginal_relevance_search(TEXTS[0], k=2)} <= {*"xyz"}
     assert store.as_retriever(search_kwargs={"k": 1}).invoke(TEXTS[1])[0].id == "y"
-    with pytest.raises(InputError, match="3 texts, 1 ids and 3 metadata"):
+    with pytest.raises(InputError, match="3 texts, 1 ids, 3 metadata"):
         store.add_texts(TEXTS, ids=["x"])
     store.collection.close()
     again = SlimdexVectorStore(tmp_path / "i", embeddings)

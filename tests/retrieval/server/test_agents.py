@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from .running import built, serving, slimdex
+from .running import built, serving, slimdex, word_vectors
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug " * 200]
 
@@ -99,7 +99,10 @@ async def test_beside_a_service_that_holds_the_index(notes: Path) -> None:
 async def test_over_http(notes: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "slimdex", "mcp", str(notes), "--http", "--port", str(port)]
+    moved = notes.parent / "moved.txt"
+    word_vectors(notes.parent).rename(moved)
+    command = [sys.executable, "-m", "slimdex", "mcp", str(notes), "--model", str(moved)]
+    command += ["--http", "--port", str(port)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             end = time.monotonic() + 60

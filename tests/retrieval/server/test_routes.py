@@ -379,7 +379,7 @@ async def test_a_view_reads_no_file_that_callers_may_not_have_read(
 
 
 def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no folder there"):
+    with pytest.raises(InputError, match="no such folder"):
         Service.open(notes, folders=[tmp_path / "nowhere"])
 
 
@@ -502,7 +502,7 @@ async def test_a_long_condition_holds_up_nobody(
         for response in await asyncio.gather(*long):
             assert (response.status_code, response.json()["error"]) == (
                 504,
-                "no response after 1 s; expected one by then",
+                "no answer after 1 s; expected one by then",
             )
         let_go.set()
 
