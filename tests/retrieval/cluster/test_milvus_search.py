@@ -118,7 +118,7 @@ def test_conditions_without_a_counterpart_go_by_key_or_are_refused_by_name(
     with pytest.raises(InputError, match=r"column 'tags' \(VARCHAR\[\]\) has no counterpart"):
         there.search("word8", where="tags IS NULL")
     monkeypatch.setattr(milvus_search, "MOST_IDS", 2)
-    with pytest.raises(InputError, match="or one that holds for 2 passages at most, not "):
+    with pytest.raises(InputError, match="or one that matches at most 2 passages, not "):
         here.search("word8", where=where)
 
 
@@ -145,7 +145,7 @@ def test_counts(here: MilvusCollection, there: MilvusCollection, own: Collection
 
 
 def test_what_was_pushed_for_a_folder_needs_it(server: Server, here: MilvusCollection) -> None:
-    with pytest.raises(InputError, match=r"pushed to be rescored here; expected index=DIR"):
+    with pytest.raises(InputError, match=r"pushed for rescoring here; expected index=DIR"):
         MilvusCollection(server.uri, "kept_here", encoder=ReadingEncoder())
     with pytest.raises(InputError, match="no index 'nothing'; expected one that `slimdex push`"):
         MilvusCollection(server.uri, "nothing", encoder=ReadingEncoder())

@@ -14,7 +14,7 @@ from slimdex.retrieval.server.tokens import Right, Tokens
 
 @pytest.mark.parametrize("name", ["bad host", "example.org/", "example.org:80", "a@b", ""])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"expected a name as search\.example\.org"):
+    with pytest.raises(InputError, match=r"expected a name such as search\.example\.org"):
         Hosts([name])
 
 

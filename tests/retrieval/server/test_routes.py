@@ -430,7 +430,7 @@ def test_a_view_reads_no_file_that_callers_may_not_have_read(
 
 
 def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no folder there"):
+    with pytest.raises(InputError, match="no such folder"):
         Service.open(notes, folders=[tmp_path / "nowhere"])
 
 
