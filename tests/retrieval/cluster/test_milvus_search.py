@@ -145,7 +145,7 @@ def test_counts(here: MilvusCollection, there: MilvusCollection, own: Collection
 
 
 def test_what_was_pushed_for_a_folder_needs_it(server: Server, here: MilvusCollection) -> None:
-    with pytest.raises(InputError, match=r"was pushed for rescoring here; expected index=DIR"):
+    with pytest.raises(InputError, match=r"pushed for rescoring here; expected index=DIR"):
         MilvusCollection(server.uri, "kept_here", encoder=ReadingEncoder())
     with pytest.raises(InputError, match="no index 'nothing'; expected one that `slimdex push`"):
         MilvusCollection(server.uri, "nothing", encoder=ReadingEncoder())
