@@ -22,15 +22,16 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     """
     parameters, groups = list[Parameter](), dict[str, tuple[Any, list[str]]]()
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
+        group = parameter.annotation
+        if is_dataclass(group):
             found = _fields(parameter.annotation)
             if parameter.default is not Parameter.empty:
                 values = vars(parameter.default)
                 found = [each.replace(default=values[each.name]) for each in found]
-            groups[parameter.name] = parameter.annotation, [each.name for each in found]
+            groups[parameter.name] = group, [each.name for each in found]
             parameters += found
         else:
-            parameters.append(_declared(parameter.name, parameter.annotation, parameter.default))
+            parameters.append(_declared(parameter.name, group, parameter.default))
 
     @wraps(command)
     def called(**given: Any) -> None:
