@@ -1,16 +1,13 @@
 """Vector search: reduce rows, compress each to a few bytes, find the nearest.
 
 Knows nothing of text, DuckDB or encoders.
-Files import only what is above them: errors, bounds, progress, workers, forks, json_text, choices,
-kinds, locks, arrays, half_precision, int8_rows, tensors, ranking, search_costs, timing,
-vector_file, moments, score_aware, vector_index, faiss_calls, faiss_index, reducer, linear,
-training_rows, autoencoder, flow_steps, flow, rescoring, registry, filtered_search, settings,
-reduced_index, layers, drift, ablation.
+Files and folders import only what is above them: errors, execution, json_text, tensors, arrays,
+ranking, bounds, choices, vectors, codes, reducers, search, settings.
 """
 
 import os
 
-from .forks import use_one_thread
+from .execution.forks import use_one_thread
 
 if __name__ != "slimdex.indexes":
     raise ImportError("indexes is a folder of slimdex: import slimdex.indexes")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from .choices import AUTO, Choices
+from .codes.faiss_index import FaissIndex
+from .codes.kinds import FLAT, by_size, kind_named
 from .errors import InputError
-from .faiss_index import FaissIndex
-from .kinds import FLAT, by_size, kind_named
-from .linear import Identity, Whitening, principal_axes
-from .moments import Moments
-from .reducer import Reducer, RowFile
-from .registry import REDUCERS
+from .reducers.linear import Identity, Whitening, principal_axes
+from .reducers.moments import Moments
+from .reducers.reducer import Reducer, RowFile
+from .reducers.registry import REDUCERS
 
 MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""

@@ -1,10 +1,9 @@
 """Documents: text in, hits out.
 
-`commands` are done by whoever has an index open; `address` and `holder` find who has.
-Files and folders import only what is above them: extras, atomic_files, documents, as_json,
-passages, document_lines, lexical, sql, conditions, encoders, column_types, catalog, sources,
-search, collection, building, syncing, watching, commands, address, holder,
-exact_search, evaluation, losses, exporting, cluster, server, frameworks, cli.
+`collection` is the face that users import; what is below it are its rooms.
+Files and folders import only what is above them: extras, atomic_files, sql, documents, as_json,
+passages, column_types, lexical, encoders, catalog, sources, storage, search, trials, open_index,
+ingest, quality, adding, collection, operations, exporting, cluster, integrations, server, cli.
 """
 
 if __name__ != "slimdex.retrieval":

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from .indexes.errors import InputError as InputError
     from .indexes.errors import InUseError as InUseError
     from .indexes.errors import SlimdexError as SlimdexError
-    from .indexes.linear import Whitening as Whitening
+    from .indexes.reducers.linear import Whitening as Whitening
     from .indexes.settings import Settings as Settings
     from .retrieval.cluster.milvus_search import MilvusCollection as MilvusCollection
-    from .retrieval.collection.collection import Collection as Collection
-    from .retrieval.collection.targets import Target as Target
+    from .retrieval.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
+    from .retrieval.quality.tuning.targets import Target as Target
     from .retrieval.search.request import SearchRequest as SearchRequest
     from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
     __version__: str
 
 _HOMES = {
-    "Collection": "retrieval.collection.collection",
+    "Collection": "retrieval.collection",
     "CorruptError": "indexes.errors",
     "Document": "retrieval.documents",
     "GivenEncoder": "retrieval.sources.given_vectors",
@@ -46,9 +46,9 @@ _HOMES = {
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
-    "Target": "retrieval.collection.targets",
+    "Target": "retrieval.quality.tuning.targets",
     "TransformerEncoder": "retrieval.encoders.transformer",
-    "Whitening": "indexes.linear",
+    "Whitening": "indexes.reducers.linear",
     "export": "retrieval.exporting.export",
 }
 

@@ -1,9 +1,9 @@
 """An index of slimdex's in mteb's evaluations: a backend for vectors, and a search of texts."""
 
-from .retrieval.frameworks.mteb_index import SlimdexIndex as SlimdexIndex
-from .retrieval.frameworks.mteb_records import Sizes as Sizes
-from .retrieval.frameworks.mteb_search import SlimdexSearch as SlimdexSearch
-from .retrieval.frameworks.mteb_search import SlimdexSearchWrapper as SlimdexSearchWrapper
-from .retrieval.frameworks.mteb_tasks import folder_task as folder_task
+from .retrieval.integrations.mteb_index import SlimdexIndex as SlimdexIndex
+from .retrieval.integrations.mteb_records import Sizes as Sizes
+from .retrieval.integrations.mteb_search import SlimdexSearch as SlimdexSearch
+from .retrieval.integrations.mteb_search import SlimdexSearchWrapper as SlimdexSearchWrapper
+from .retrieval.integrations.mteb_tasks import folder_task as folder_task
 
 __all__ = ["Sizes", "SlimdexIndex", "SlimdexSearch", "SlimdexSearchWrapper", "folder_task"]

@@ -20,8 +20,8 @@ OPTIONAL = {
     "tests/bench/engines": ["bench/engines"],
     "tests/retrieval/cluster": ["retrieval/cluster"],
     "tests/retrieval/exporting": ["retrieval/exporting"],
-    "tests/retrieval/frameworks": [
-        "retrieval/frameworks",
+    "tests/retrieval/integrations": [
+        "retrieval/integrations",
         *(f"{name}.py" for name in ("haystack", "langchain", "llama_index", "mteb")),
     ],
     "tests/retrieval/server": ["retrieval/server"],

@@ -23,9 +23,9 @@ from typer.core import TyperGroup
 
 from slimdex.bench.rows import MEASURED, ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.openvino_library import openvino_library
+from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
 from . import affected

@@ -16,8 +16,8 @@ from typing import Any
 
 PRELOADED = [
     "tests.retrieval.crashes.crash_child",
-    "slimdex.retrieval.building",
-    "slimdex.retrieval.collection.repair",
+    "slimdex.retrieval.operations.building",
+    "slimdex.retrieval.ingest.repair",
     "rich.markup",
     "rich.progress",
     "rich.table",

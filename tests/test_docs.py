@@ -149,7 +149,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_readme_names_every_command_and_kind() -> None:
-    from slimdex.indexes.kinds import KINDS
+    from slimdex.indexes.codes.kinds import KINDS
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.arrays import batches
-from slimdex.indexes.progress import progress
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 WINDOW = 1024

@@ -18,8 +18,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches, normalize_rows
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import VectorFile
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 

@@ -12,12 +12,12 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.kinds import kind_named
-from slimdex.indexes.moments import Moments
-from slimdex.indexes.reduced_index import ReducedIndex, trained
-from slimdex.indexes.rescoring import Metric, Rescorer
+from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 OPQ_ROWS = 256 * 64
 """Rows that OPQ is trained on, at most, 64 for each centroid: on 60,000 it takes ten minutes."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, batches
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from .engine import Footprint
 from .peer_libraries import GRAPH_EFFORT, GRAPH_LINKS, Answer, Nearest, PeerEngine, padded

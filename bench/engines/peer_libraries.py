@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.faiss_index import FaissIndex
-from slimdex.indexes.kinds import from_factory
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import from_factory
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from .engine import Footprint, Seconds
 

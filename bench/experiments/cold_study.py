@@ -18,10 +18,10 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.indexes.progress import progress
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
-from slimdex.retrieval.evaluation import latency
+from slimdex.retrieval.quality.evaluation.measures import latency
 
 from .. import page_cache
 from ..engines.document_stores import SLIMDEX, SLIMDEX_FOLDER

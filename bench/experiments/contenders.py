@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from slimdex.indexes.progress import progress
-from slimdex.retrieval.evaluation import latency
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..engines.remote_object import Subprocess, WorkerError
 from ..rows import ResultsFile, Row

@@ -18,7 +18,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.opened import open_encoder
-from slimdex.retrieval.encoders.openvino_library import openvino_library
+from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 
 from ..data.datasets import DOCSTRINGS, Dataset, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman

@@ -17,22 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.atomic_files import size
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.hybrid_choice import (
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
+from slimdex.retrieval.quality.tuning.hybrid_choice import (
     FUSIONS,
     Judged,
     by_labels,
     fused_orders,
     judged_ndcg,
 )
-from slimdex.retrieval.collection.snapshot import Snapshot
-from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.evaluation import latency, seconds_of
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.storage.snapshot import Snapshot
 
 from ..data.cached_vectors import encoded
 from ..data.paired_measures import interval

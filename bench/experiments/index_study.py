@@ -17,12 +17,12 @@ import numpy as np
 
 from slimdex.indexes.arrays import without
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import progress
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.query_pools import ASKED, encoded
-from slimdex.retrieval.collection.recall_trials import NEAREST, Pool, Trials, recalls
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
-from slimdex.retrieval.evaluation import latency
+from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.trials.query_pools import ASKED, encoded
+from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, Trials, recalls
 
 from ..machine import Resident, limit_threads
 from ..rows import Row
@@ -62,7 +62,9 @@ def measure_index(
     texts = half_remembered(collection, queries, np.random.default_rng(seed))
     pool = Pool.asked(ASKED, encoded(collection.encoder, texts))
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        trials = Trials(collection.core.snapshot, collection.core.ledger.moments(), Path(folder))
+        trials = Trials(
+            collection.core.snapshot, collection.core.commit_log.moments(), Path(folder)
+        )
         truth = trials.exact(pool, index.metric.rescorer)
         counts = [index.candidates if count is None else count for count in numbers]
         ranks = trials.ranks(index, pool, truth, max(counts))

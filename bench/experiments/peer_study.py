@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.settings import Settings
 
 from ..data.paired_measures import Judge, depth_for

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.progress import progress
-from slimdex.indexes.vector_file import VectorFile
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.opened import OpenedEncoder
-from slimdex.retrieval.evaluation import latency
+from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.encoders.base import Encoder
 

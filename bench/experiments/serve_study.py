@@ -24,10 +24,10 @@ import psutil
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import progress
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
-from slimdex.retrieval.evaluation import latency
+from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..engines.load_generator import load
 from ..machine import version_of
@@ -150,7 +150,7 @@ class _Study:
                 made.add(
                     ids=[document.id for document in documents[part]],
                     documents=[document.text or " " for document in documents[part]],
-                    embeddings=collection.core.ledger.vectors().take(rows[part]),
+                    embeddings=collection.core.commit_log.vectors().take(rows[part]),
                 )
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.linear import Whitening, principal_axes
-from slimdex.indexes.moments import Moments
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.reducers.linear import Whitening, principal_axes
+from slimdex.indexes.reducers.moments import Moments
 from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
 from slimdex.retrieval.encoders.pooling import WK
 

@@ -23,22 +23,22 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.kinds import kind_named
-from slimdex.indexes.progress import progress
-from slimdex.indexes.reduced_index import ReducedIndex
-from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.certified_recall import ERROR
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.metric_choice import CELLS, DEFAULT, Cell, Choice
-from slimdex.retrieval.collection.query_pools import ASKED, document_pool
-from slimdex.retrieval.collection.recall_trials import NEAREST, Pool, Trials, recalls
-from slimdex.retrieval.collection.settings_search import SettingsSearch
-from slimdex.retrieval.collection.targets import Target
-from slimdex.retrieval.collection.tuning import CERTIFIED, Asked, chosen_metric, tune
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.evaluation import per_query
+from slimdex.retrieval.quality.certified_recall import ERROR
+from slimdex.retrieval.quality.evaluation.measures import per_query
+from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell, Choice
+from slimdex.retrieval.quality.tuning.settings_search import SettingsSearch
+from slimdex.retrieval.quality.tuning.targets import Target
+from slimdex.retrieval.quality.tuning.tuner import CERTIFIED, Asked, chosen_metric, tune
+from slimdex.retrieval.trials.query_pools import ASKED, document_pool
+from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, Trials, recalls
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import interval
@@ -95,7 +95,7 @@ class Subject:
     @cached_property
     def trials(self) -> Trials:
         """Of the collection's vectors."""
-        return Trials(self.snapshot, self.core.ledger.moments(), self.folder)
+        return Trials(self.snapshot, self.core.commit_log.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
         """The ten nearest of each real query, in a metric."""

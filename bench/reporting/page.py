@@ -12,7 +12,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..rows import Row
 from .charts.panels import Figure

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
-from slimdex.indexes.locks import SharedLock
+from slimdex.indexes.execution.locks import SharedLock
 
 from ..atomic_files import sync
 from ..sql import literal

@@ -22,7 +22,7 @@ from .database import Database
 from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
-from .where.condition import SlowConditionError, checked, limited, refusal
+from .where.checks import SlowConditionError, checked, limited, refusal
 
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 """Types that Arrow or Parquet can't represent."""

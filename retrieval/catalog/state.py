@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.registry import REDUCERS
+from slimdex.indexes.reducers.registry import REDUCERS
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
 
@@ -27,7 +27,7 @@ MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
 FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
 """Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time, and
-figures of `indexes.drift`, which some reducers and codes lack."""
+figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}

@@ -23,7 +23,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 
 from ..as_json import json_of
 from .errors import in_options

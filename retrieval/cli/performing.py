@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.progress import Note, listening
+from slimdex.indexes.execution.progress import Note, listening
 
-from ..address import socket_of
+from ..operations.address import socket_of
 from . import console
 from .options.opening import OpenOptions
 
 if TYPE_CHECKING:
-    from ..collection.collection import Collection
-    from ..commands import Command
+    from ..collection import Collection
     from ..encoders.base import Encoder
+    from ..operations.commands import Command
 
 
 class Index:
@@ -35,7 +35,7 @@ class Index:
 
     def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
         """Do a command, show its progress and its notes, and return its result."""
-        from ..holder import done_by_holder
+        from ..operations.holder import done_by_holder
 
         with _own_input(self.path, command) as sent, console.progress(), listening(note=note):
             found = done_by_holder(self.path, sent)
@@ -48,7 +48,7 @@ class Index:
 
     def opened(self, *, read_only: bool = True) -> Collection:
         """Open the index in this process."""
-        from ..collection.collection import Collection
+        from ..collection import Collection
 
         return Collection.open(
             self.path,
@@ -68,7 +68,7 @@ def do(command: Command, index: Path, wait: float) -> dict[str, Any]:
 @contextmanager
 def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
     """The command; if a service may do it, with a copy of this process's standard input."""
-    from ..commands import Add, Sync
+    from ..operations.commands import Add, Sync
 
     is_piped = isinstance(command, Add | Sync) and command.sources.is_piped
     if not is_piped or sys.stdin is None or socket_of(index) is None:

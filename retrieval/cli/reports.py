@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.ablation import CODES, CUT, ENCODER, INDEX, WHITENED
 from slimdex.indexes.choices import AUTO
+from slimdex.indexes.search.ablation import CODES, CUT, ENCODER, INDEX, WHITENED
 
-from ..losses import SAID
+from ..quality.evaluation.ablation import SAID
 from . import console
 
 if TYPE_CHECKING:
-    from ..collection.targets import Tuning
+    from ..quality.tuning.targets import Tuning
 
 UNKNOWN = "not known"
 VERDICTS = {

@@ -12,8 +12,8 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened
 
+from ..catalog.where.conditions import And, Compare, Condition, Not, UnsupportedError
 from ..catalog.where.parsing import condition_of
-from ..conditions import And, Compare, Condition, Not, UnsupportedError
 from .milvus_columns import (
     BITS,
     BOOL,

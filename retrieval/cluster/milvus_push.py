@@ -15,11 +15,11 @@ from typing import Any
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
-from ..collection.open_index import OpenIndex
-from ..collection.snapshot import Snapshot
-from ..collection.view import View
+from ..open_index import OpenIndex
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 from .milvus_columns import DIGEST, FULL, KEY, VECTOR, fields_of
 from .milvus_lease import Lease
 from .milvus_rows import RowSource
@@ -102,7 +102,7 @@ def push(
     return core.read(lambda view: _push(view, server, names, asked))
 
 
-def _push(view: View, server: Server, names: Names, options: PushOptions) -> PushResult:
+def _push(view: SnapshotReader, server: Server, names: Names, options: PushOptions) -> PushResult:
     pushed, fitted = described(view.snapshot, server, options)
     before = _current(server, names)
     with _leased(server, names) as (table, lease):

@@ -13,14 +13,14 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.reduced_index import reduced
-from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.rescoring import Rescorer
 
 from ..as_json import hit_from_json, hit_json
-from ..collection.view import View
-from ..document_lines import UnwritableError, line_of, values_of
 from ..documents import Document, Hit
 from ..search.document_search import hit_of
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.document_lines import UnwritableError, line_of, values_of
 from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
 
@@ -57,7 +57,7 @@ class LiveRows:
     keys: Rows
 
     @classmethod
-    def of(cls, view: View) -> LiveRows:
+    def of(cls, view: SnapshotReader) -> LiveRows:
         """Live rows of a snapshot.
 
         Raises `InputError` if two passages have the same key, which is extremely improbable.
@@ -104,7 +104,7 @@ class RowSource:
     pushed, fitted : description of the push and the fitted models.
     """
 
-    def __init__(self, view: View, pushed: Pushed, fitted: Fitted) -> None:
+    def __init__(self, view: SnapshotReader, pushed: Pushed, fitted: Fitted) -> None:
         self._view, self._snapshot = view, view.snapshot
         self._pushed, self._fitted = pushed, fitted
         self.live = LiveRows.of(view)

@@ -17,20 +17,20 @@ from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
 from slimdex.indexes.choices import usual_candidates
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import stacked, top_k
-from slimdex.indexes.reduced_index import reduced
-from slimdex.indexes.rescoring import Metric
+from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.rescoring import Metric
 
-from ..collection.open_index import OpenIndex
-from ..collection.snapshot import Snapshot
-from ..collection.view import View
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opened import encoder_from_spec
+from ..open_index import OpenIndex
 from ..search.document_search import nearest_documents
 from ..search.request import PASSAGE, Hits, SearchRequest
 from ..search.searchable import Searchable
+from ..search.snapshot_reader import SnapshotReader
 from ..sources.given_vectors import GIVEN, GivenEncoder
+from ..storage.snapshot import Snapshot
 from .milvus_columns import FULL, HIT, ID, ID_FIELD, KEY, VECTOR
 from .milvus_filter import UntranslatedError, translated
 from .milvus_rows import FullVectors, LiveRows, hit_from
@@ -217,7 +217,7 @@ class MilvusCollection(Searchable):
             output=output,
         )
 
-    def _found_here(self, view: View, request: SearchRequest, filter: str) -> Hits:
+    def _found_here(self, view: SnapshotReader, request: SearchRequest, filter: str) -> Hits:
         snapshot = view.snapshot
         live, rows = self._live_rows(view), snapshot.document_rows
         metric, candidates = snapshot.index.metric, request.candidates or 0
@@ -241,7 +241,7 @@ class MilvusCollection(Searchable):
             scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
         return view.shown(scores, found)
 
-    def _live_rows(self, view: View) -> LiveRows:
+    def _live_rows(self, view: SnapshotReader) -> LiveRows:
         """Rows by key, computed once per snapshot."""
         if self._live is None or self._live[0] is not view.snapshot:
             self._live = view.snapshot, LiveRows.of(view)
@@ -296,7 +296,7 @@ class MilvusCollection(Searchable):
             why = str(error)
             return self.folder.read(lambda view: self._keys_where(view, where, why))
 
-    def _keys_where(self, view: View, where: str, why: str) -> str:
+    def _keys_where(self, view: SnapshotReader, where: str, why: str) -> str:
         live = self._live_rows(view)
         rows = view.snapshot.document_rows.all_rows(view.rows_where(where))
         keys = live.keys[np.isin(live.rows, rows)]

@@ -20,9 +20,9 @@ from typing import Any, Self
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.reducer import Reducer
-from slimdex.indexes.registry import load_reducer
-from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.reducers.reducer import Reducer
+from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.search.rescoring import Rescorer
 
 from .milvus_columns import Field
 from .milvus_schema import IndexKind, settings_fields

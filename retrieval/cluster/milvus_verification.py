@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
-from ..collection.open_index import OpenIndex
-from ..collection.snapshot import Snapshot
-from ..collection.view import View
 from ..documents import Hit
+from ..open_index import OpenIndex
 from ..search.request import SearchRequest
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 from .milvus_columns import DIGEST, KEY
 from .milvus_rows import RowSource
 from .milvus_search import MilvusCollection
@@ -43,7 +43,7 @@ def pushed_faults(
         return core.read(lambda view: [*_faults(pushed, core, view)])
 
 
-def _faults(pushed: MilvusCollection, core: OpenIndex, view: View) -> Iterator[str]:
+def _faults(pushed: MilvusCollection, core: OpenIndex, view: SnapshotReader) -> Iterator[str]:
     files, snapshot = pushed.pushed.sha256, view.snapshot
     if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
         yield f"{pushed!r}: the index has been reduced again; push it again"

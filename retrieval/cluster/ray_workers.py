@@ -16,9 +16,9 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.workers import PartError
+from slimdex.indexes.execution.workers import PartError
 
-from ..encoders.processor import cores, use_cores
+from ..encoders.runtimes.processor import cores, use_cores
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
+from ..passages import LEAST_TOKENS
+
+AUTO, OFF = "auto", "off"
+
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
 PLACE = ("model", "revision")
@@ -140,3 +144,34 @@ def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
             {k: v for k, v in s.items() if k not in PLACE + PRECISION} for s in (spec, other)
         )
     return spec == other
+
+
+def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
+    """Tokens of a passage; None if texts are not cut.
+
+    Parameters
+    ----------
+    asked : "auto", as many as the encoder reads, if it has a limit and counts them; a number; "off"
+        or None.
+
+    Raises
+    ------
+    InputError
+        If it is invalid or out of range, or the encoder can't count.
+
+    >>> passage_tokens("off", object())
+    """
+    if asked is None or asked == OFF:
+        return None
+    most: int | None = getattr(encoder, "max_length", None)
+    counts = isinstance(encoder, CountingEncoder)
+    if asked == AUTO:
+        return most if counts and most is not None and most >= LEAST_TOKENS else None
+    if type(asked) is not int:
+        raise InputError(f"passages={asked!r}; expected auto, off or a number of tokens")
+    if not counts:
+        raise InputError(f"passages={asked}: encoder {type(encoder).__name__} can't count tokens")
+    if asked < LEAST_TOKENS or (most is not None and asked > most):
+        known = "" if most is None else f" to {most}, what the encoder reads"
+        raise InputError(f"passages={asked}; expected {LEAST_TOKENS}{known or ' or more'}")
+    return asked

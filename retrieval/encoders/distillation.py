@@ -19,8 +19,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.linear import Pca
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.reducers.linear import Pca
 
 from ..atomic_files import check_new
 from .opened import is_static

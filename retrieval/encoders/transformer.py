@@ -17,16 +17,16 @@ from slimdex.indexes.errors import InputError
 
 from .base import Lengths, several
 from .hub import DEFAULT_MODEL, find_model
-from .network_loader import NetworkLoader
-from .openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime
 from .pooling import POOLER, WK, Pooling, parse_pooling
-from .precision_choice import Measured, measured
+from .runtimes.network_loader import NetworkLoader
+from .runtimes.openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime
+from .runtimes.precision_choice import Measured, measured
+from .runtimes.streams import Batch
 from .sentence_folder import Prompts, SentenceFolder, read_folder
-from .streams import Batch
 from .tokens import Tokenizer, checked_length, groups, token_batches
 
 if TYPE_CHECKING:
-    from .torch_runtime import SentenceNetwork
+    from .runtimes.torch_runtime import SentenceNetwork
 
 SAMPLE_TOKENS = 128
 """Tokens of a batch for timing precisions, including padding."""

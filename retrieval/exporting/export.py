@@ -9,9 +9,9 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 from ..atomic_files import check_new, publish_file, publish_folder
-from ..collection.collection import Collection
-from ..collection.open_index import OpenIndex
-from ..collection.view import View
+from ..collection import Collection
+from ..open_index import OpenIndex
+from ..search.snapshot_reader import SnapshotReader
 from . import (
     faiss_folder,
     npz_file,
@@ -123,7 +123,7 @@ def export(
 def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:
     made = ROW_FORMATS[to]
 
-    def written(new: Path, view: View) -> Exported:
+    def written(new: Path, view: SnapshotReader) -> Exported:
         chosen = Selection.of(view, vectors, where)
         notes = made.write(chosen, new)
         counts = len(chosen), chosen.count_documents()

@@ -10,7 +10,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..sources.given_vectors import IDS, VECTORS
 from .selection import Selection

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..encoders.tokens import Ids
 from ..encoders.transformer import TransformerEncoder

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.layers import Dense, Layer
+from slimdex.indexes.reducers.layers import Dense, Layer
 
 from ..encoders.transformer import TransformerEncoder
 from .reduced_model import ReducedModel

@@ -11,7 +11,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
 from .libraries import require

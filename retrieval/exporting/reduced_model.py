@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.layers import Dense, Layer, layers_of
+from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 
-from ..collection.open_index import OpenIndex
 from ..encoders.opened import OpenedEncoder
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.static_encoder import StaticEncoder
+from ..open_index import OpenIndex
 from .selection import FULL
 
 

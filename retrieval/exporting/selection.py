@@ -10,12 +10,12 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduced
 
-from ..collection.snapshot import Snapshot
-from ..collection.view import View
 from ..documents import Hit
 from ..search.document_search import hit_of
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,12 +38,12 @@ class Selection:
     vectors : `REDUCED` or `FULL`.
     """
 
-    view: View
+    view: SnapshotReader
     rows: Rows
     vectors: str
 
     @classmethod
-    def of(cls, view: View, vectors: str, where: str | None = None) -> Selection:
+    def of(cls, view: SnapshotReader, vectors: str, where: str | None = None) -> Selection:
         """Select the rows of all documents with text, or of those that match a condition.
 
         Raises `InputError` if there are none, or `where` is not a valid condition.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.layers import Dense, Layer
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.reducers.layers import Dense, Layer
 
 from ..encoders import sentence_folder
 from ..encoders.folder_checks import read_json

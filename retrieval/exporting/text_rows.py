@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..as_json import json_of
 from ..documents import Hit

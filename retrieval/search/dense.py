@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.reduced_index import ReducedIndex
+from slimdex.indexes.search.reduced_index import ReducedIndex
 
 
 @dataclass(frozen=True)

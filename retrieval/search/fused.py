@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, without
-from slimdex.indexes.timing import stage
+from slimdex.indexes.execution.timing import stage
 
 from ..lexical.fusion import Fusion
 from ..lexical.word_index import Found, WordIndex

@@ -10,7 +10,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries

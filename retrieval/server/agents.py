@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 
-from ..commands import Columns, Command, Fetch, Info, Search
+from ..operations.commands import Columns, Command, Fetch, Info, Search
 from ..search.excerpts import is_by_chance, shortened
 from ..search.request import SearchRequest
 

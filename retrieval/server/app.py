@@ -11,16 +11,20 @@ from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import SlimdexError
 
-from . import routes_change, routes_openai, routes_page, routes_search, routes_status
 from .agents import agents_routes, agents_server
-from .failures import first_line, headers_of, told_of
+from .routes import change as routes_change
+from .routes import openai as routes_openai
+from .routes import page as routes_page
+from .routes import search as routes_search
+from .routes import status as routes_status
+from .routes.failures import first_line, headers_of, told_of
 from .service import Service
 
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
 def application(service: Service) -> FastAPI:
-    """Create the application, without the gate in front of it."""
+    """Create the application, without the middleware in front of it."""
     app = FastAPI(
         title="slimdex",
         version=version("slimdex"),

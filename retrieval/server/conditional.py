@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import TypeVar
 
-from ..catalog.where.condition import SlowConditionError, within
+from ..catalog.where.checks import SlowConditionError, within
 
 T = TypeVar("T")
 QUICK, SLOW = 4, 2

@@ -20,13 +20,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from slimdex.indexes.errors import InUseError, SlimdexError
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 
 from ..as_json import json_of
-from ..collection.collection import Collection
-from ..commands import command_of
-from .bulk import STREAMED
-from .failures import LOG
+from ..collection import Collection
+from ..operations.commands import command_of
+from .routes.bulk import STREAMED
+from .routes.failures import LOG
 from .served_index import ServedIndex
 from .service import Service
 

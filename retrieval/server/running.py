@@ -21,14 +21,14 @@ import uvloop
 
 from slimdex.indexes.errors import InputError
 
-from ..address import Addresses, is_loopback
+from ..operations.address import Addresses, is_loopback
+from .access.connections import TimedProtocol
+from .access.hosts import Hosts
+from .access.middleware import AccessMiddleware
+from .access.tokens import Tokens
 from .app import application
-from .connections import TimedProtocol
-from .gate import Gate
-from .hosts import Hosts
 from .owner import for_owner
 from .service import Service
-from .tokens import Tokens
 
 BACKLOG = 2048
 CONNECTIONS = 4096
@@ -122,9 +122,11 @@ def run(
     started : called with the URL once requests are accepted.
     """
     app = application(service)
-    gate = Gate(app, listening.hosts, listening.tokens, service.limits, service.metrics)
+    guarded = AccessMiddleware(
+        app, listening.hosts, listening.tokens, service.limits, service.metrics
+    )
     public = uvicorn.Config(
-        gate,
+        guarded,
         http=TimedProtocol,
         log_level=log_level,
         access_log=False,

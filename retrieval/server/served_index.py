@@ -16,14 +16,14 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.timing import spent
+from slimdex.indexes.execution.timing import spent
 
-from ..collection.adding import add_given
-from ..collection.collection import Collection
-from ..collection.writer import Added
-from ..commands import Command, Search
+from ..adding import add_given
+from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
+from ..ingest.writer import Added
+from ..operations.commands import Command, Search
 from ..search.request import SearchRequest, joined
 from .batching import Batcher
 from .conditional import Conditional

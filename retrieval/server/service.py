@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import InputError, SlimdexError
 
-from ..collection.collection import Collection
-from ..commands import Command
+from ..collection import Collection
+from ..operations.commands import Command
 from .conditional import Conditional
 from .limits import Limits
 from .metrics import Metrics

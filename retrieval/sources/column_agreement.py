@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from slimdex.indexes.errors import InputError, shortened
 
 from ..catalog.metadata_columns import TEXTS, wider
-from .duckdb_readers import MOMENTS, NUMBERS, is_nested
 from .source import Source
-from .tables import EVERY_COLUMN, TableSource
+from .tabular.duckdb_readers import MOMENTS, NUMBERS, is_nested
+from .tabular.tables import EVERY_COLUMN, TableSource
 from .text_files import JSON_ENDINGS
 
 

@@ -21,7 +21,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
 from ..sql import identifier, literal, one_file
-from .duckdb_readers import READERS
+from .tabular.duckdb_readers import READERS
 from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 
 ARRAY, ARCHIVE = ".npy", ".npz"

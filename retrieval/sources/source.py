@@ -9,14 +9,14 @@ from typing import Protocol
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
-from .column_names import ColumnNames as ColumnNames
-from .databases import SQL, query_file, table_file
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
-from .duckdb_readers import READERS
 from .files.file_source import FileSource, in_batches
 from .origins import Reading
-from .tables import BATCH, TableSource
+from .tabular.column_names import ColumnNames as ColumnNames
+from .tabular.databases import SQL, query_file, table_file
+from .tabular.duckdb_readers import READERS
+from .tabular.tables import BATCH, TableSource
 from .text_errors import unreadable
 from .text_files import (
     STANDARD_INPUT,

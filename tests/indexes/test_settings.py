@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import PQ
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.faiss_index import FaissIndex
-from slimdex.indexes.kinds import PQ
-from slimdex.indexes.linear import Linear
-from slimdex.indexes.moments import Moments
-from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.reducers.linear import Linear
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.settings import Settings
 
 

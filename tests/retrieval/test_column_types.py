@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

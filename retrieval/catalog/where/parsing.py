@@ -14,9 +14,9 @@ import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ...conditions import ALWAYS, NEVER, And, Compare, Condition, Or, UnsupportedError
 from ...sql import identifier
-from .condition import limited, refusal, scratch, tree_of
+from .checks import limited, refusal, scratch, tree_of
+from .conditions import ALWAYS, NEVER, And, Compare, Condition, Or, UnsupportedError
 from .vocabulary import CLOCKS
 
 EXACT_REAL = 1 << 53

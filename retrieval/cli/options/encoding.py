@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from .opening import Trust
 
 if TYPE_CHECKING:
-    from slimdex.indexes.workers import Workers
+    from slimdex.indexes.execution.workers import Workers
 
     from ...encoders.opened import OpenedEncoder
 
@@ -77,7 +77,7 @@ class RayOptions:
         ...     list(workers.map(abs, [-1]))
         [(-1, 1)]
         """
-        from slimdex.indexes.workers import HERE
+        from slimdex.indexes.execution.workers import HERE
 
         if self.ray is None:
             if self.workers is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
-    from ...collection.targets import Target
-    from ...evaluation import Qrels
+    from ...quality.evaluation.measures import Qrels
+    from ...quality.tuning.targets import Target
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """The target, checked."""
-        from ...collection.targets import Target
+        from ...quality.tuning.targets import Target
         from .sizes import parsed_size
 
         return Target(
@@ -63,7 +63,7 @@ class LabelOptions:
 
     def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
         """The queries, and the labels of each; None without --queries or without --qrels."""
-        from ...evaluation import read_qrels
+        from ...quality.evaluation.measures import read_qrels
         from ...sources.source import read_pairs
 
         if self.queries is None or self.qrels is None:

@@ -12,7 +12,7 @@ import typer
 from slimdex.indexes.errors import InputError
 
 if TYPE_CHECKING:
-    from ...commands import AskedSources
+    from ...operations.commands import AskedSources
 
 Text = Annotated[str | None, "Column with the text; default: text, body, content, ..."]
 Vectors = Annotated[
@@ -70,8 +70,8 @@ class SourceOptions:
         InputError
             If there are none, or a column's type is not valid.
         """
-        from ...commands import AskedSources
-        from ...sources.duckdb_readers import checked_types
+        from ...operations.commands import AskedSources
+        from ...sources.tabular.duckdb_readers import checked_types
 
         types = self.types or []
         checked_types(types)  # before anything is read

@@ -15,19 +15,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import progress
+from slimdex.indexes.execution.progress import progress
 
 from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import is_guessed
+from .folders.walking import FoundFile, Walk, as_unicode, walk, why
+from .formats.mail import message_id
 from .front_matter import COLUMNS, tags
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
-from .mail import message_id
 from .mailboxes import messages
 from .outline import Extract
-from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker_process import Worker
 
 BATCH = 64

@@ -14,9 +14,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from .formats.readers import read
 from .limits import MEMORY, UnreadableError, size
 from .outline import Extract
-from .readers import read
 
 
 def main() -> None:

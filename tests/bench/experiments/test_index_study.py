@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from slimdex.bench.cli import app
 from slimdex.bench.experiments.index_study import PARTS, half_remembered, measure_index
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.linear import Whitening
+from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -29,7 +29,7 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
     rows = measure_index(collection, [10, 900, None], queries=20, seed=3)
     assert [row["candidates"] for row in rows] == [10, 900, 200]
     texts = half_remembered(collection, 20, np.random.default_rng(3))
-    X = collection.core.ledger.vectors().take(np.arange(900))
+    X = collection.core.commit_log.vectors().take(np.arange(900))
     whitening = Whitening(X.shape[1], 0.0, 0.25).fit(X)
     a, b = (
         Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)

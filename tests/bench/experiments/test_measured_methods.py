@@ -12,8 +12,8 @@ from slimdex.bench.experiments.peer_study import measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured
 from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row
 from slimdex.bench.rows import ResultsFile
-from slimdex.indexes.progress import listening
-from slimdex.indexes.registry import REDUCERS
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.reducers.registry import REDUCERS
 from slimdex.indexes.settings import Settings
 from tests.bench.conftest import ABOUT
 

@@ -16,8 +16,8 @@ from slimdex.bench.experiments.tuning_study import Subject, answers, measure_tun
 from slimdex.bench.reporting.tables.studies import tuning
 from slimdex.bench.reporting.verdict import tune_line
 from slimdex.bench.rows import ResultsFile, Row
-from slimdex.indexes.linear import Whitening
-from slimdex.indexes.moments import Moments
+from slimdex.indexes.reducers.linear import Whitening
+from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from tests.bench.conftest import ABOUT

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from slimdex.bench.planning.workload import Workload
+from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.kinds import ivf_lists
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 

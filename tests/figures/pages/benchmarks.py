@@ -13,8 +13,8 @@ from slimdex.bench.reporting.findings import (
     uncompressed_row,
 )
 from slimdex.bench.rows import Row
-from slimdex.retrieval.collection.metric_choice import CELLS
-from slimdex.retrieval.collection.tuning import CERTIFIED
+from slimdex.retrieval.quality.tuning.metric_choice import CELLS
+from slimdex.retrieval.quality.tuning.tuner import CERTIFIED
 
 from ..links import Figure, rows
 from .readme import small, usual

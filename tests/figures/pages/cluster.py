@@ -7,7 +7,7 @@ from slimdex.retrieval.cluster.milvus_columns import BITS, DIGITS_WIDTH, LONGEST
 from slimdex.retrieval.cluster.milvus_search import MOST_IDS
 from slimdex.retrieval.cluster.milvus_server import MOST_HITS, USUAL_SECONDS
 from slimdex.retrieval.cluster.milvus_verification import QUERIES
-from slimdex.retrieval.collection.encoding import WINDOW
+from slimdex.retrieval.ingest.encoding import WINDOW
 
 from ..links import Figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slimdex.retrieval.encoders.distillation import DIMENSIONS
-from slimdex.retrieval.encoders.precision_choice import (
+from slimdex.retrieval.encoders.runtimes.precision_choice import (
     LEAST_AGREEMENT,
     LEAST_COSINE,
     LEAST_GAIN,

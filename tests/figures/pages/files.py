@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from slimdex.retrieval.sources.files import limits
-from slimdex.retrieval.sources.table_worker import LARGEST_ROWS, LARGEST_WORKBOOK, ROWS_PER_BYTE
+from slimdex.retrieval.sources.tabular.table_worker import (
+    LARGEST_ROWS,
+    LARGEST_WORKBOOK,
+    ROWS_PER_BYTE,
+)
 from slimdex.retrieval.sources.text_files import LARGEST_OBJECT
 
 from ..links import Figure

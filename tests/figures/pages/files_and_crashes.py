@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slimdex.indexes.int8_rows import BLOCK
+from slimdex.indexes.vectors.int8_rows import BLOCK
 
 from ..links import Figure
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slimdex.indexes.drift import SAMPLED_ROWS
-from slimdex.retrieval.collection.fit_drift import ERROR_GREW, VARIANCE_MISSED
-from slimdex.retrieval.collection.health import QUERIES
-from slimdex.retrieval.collection.refitting import GROWN
-from slimdex.retrieval.losses import SAMPLE
+from slimdex.indexes.reducers.drift import SAMPLED_ROWS
+from slimdex.retrieval.quality.evaluation.ablation import SAMPLE
+from slimdex.retrieval.quality.fit_drift import ERROR_GREW, VARIANCE_MISSED
+from slimdex.retrieval.quality.health import QUERIES
+from slimdex.retrieval.quality.refitting import GROWN
 
 from ..links import Figure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slimdex.retrieval.cli.options.searching import SearchOptions
-from slimdex.retrieval.collection.metric_choice import FEWEST_LABELLED
+from slimdex.retrieval.quality.tuning.metric_choice import FEWEST_LABELLED
 from slimdex.retrieval.search.fused import WORDED
 
 from ..links import Figure, rows

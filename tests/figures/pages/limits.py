@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slimdex.indexes.kinds import PQ_ROWS
+from slimdex.indexes.codes.kinds import PQ_ROWS
 from slimdex.retrieval.catalog.duckdb_connection import LIMITS
 from slimdex.retrieval.sources.given_vectors import CHUNK
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slimdex.retrieval.collection.chance_scores import FEWEST, SAMPLE, WIDEST
+from slimdex.retrieval.search.random_baseline import FEWEST, SAMPLE, WIDEST
 
 from ..links import Figure, row
 

@@ -8,7 +8,7 @@ from slimdex.bench.planning.workload import (
     CODE_BITS,
     PADDED_TO,
 )
-from slimdex.indexes.kinds import LISTS_FROM
+from slimdex.indexes.codes.kinds import LISTS_FROM
 
 from ..links import Figure
 

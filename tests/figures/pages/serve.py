@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slimdex.retrieval.catalog.metadata_columns import MOST
-from slimdex.retrieval.catalog.where.condition import CALLS, LONGEST, MENTIONS
+from slimdex.retrieval.catalog.where.checks import CALLS, LONGEST, MENTIONS
 from slimdex.retrieval.server.limits import MIB, Limits
 from tests.retrieval.server.test_traffic import READERS
 

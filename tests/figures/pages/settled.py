@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slimdex.bench.reporting.tables.papers import published
 from slimdex.bench.reporting.tables.settled import COSINE
 from slimdex.bench.rows import Row
-from slimdex.indexes.int8_rows import BLOCK
+from slimdex.indexes.vectors.int8_rows import BLOCK
 
 from ..links import Figure, row, rows
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from slimdex.bench.rows import Row
 from slimdex.indexes.bounds import betting_bound
-from slimdex.retrieval.collection import metric_choice, recall_trials, settings_search, tuning
-from slimdex.retrieval.collection.certified_recall import ERROR
-from slimdex.retrieval.collection.targets import SHARES, Target, provable
+from slimdex.retrieval.quality.certified_recall import ERROR
+from slimdex.retrieval.quality.tuning import metric_choice, settings_search
+from slimdex.retrieval.quality.tuning import tuner as tuning
+from slimdex.retrieval.quality.tuning.targets import SHARES, Target, provable
+from slimdex.retrieval.trials import recall_trials
 
 from ..links import Figure, rows
 

@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.folder_lock import FolderLock, waiting
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from tests.encoders import WordEncoder
 
 

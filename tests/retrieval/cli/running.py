@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from slimdex.__main__ import main
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from tests import forked
 
 PETS = [

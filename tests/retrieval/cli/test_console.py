@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import listening, progress
+from slimdex.indexes.execution.progress import listening, progress
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.cli import console
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

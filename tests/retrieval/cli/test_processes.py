@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 from .running import Runner, held, write

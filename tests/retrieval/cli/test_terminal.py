@@ -21,7 +21,7 @@ import pytest
 from rich.cells import cell_len
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.forked import command

@@ -11,7 +11,7 @@ import pytest
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster.milvus_server import Server
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder
 

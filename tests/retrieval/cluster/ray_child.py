@@ -9,8 +9,8 @@ from pathlib import Path
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
-from slimdex.retrieval.collection import encoding
+from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.operations.building import Sources, build
 from tests.encoders import ReadingEncoder
 
 SETTINGS = Settings(24)

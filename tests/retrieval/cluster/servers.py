@@ -19,10 +19,10 @@ SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
 run_server(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]))"
 PUSH = """
 import sys
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.cluster.milvus_push import push
 from slimdex.retrieval.cluster.milvus_server import Server
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
         push(collection.core, server)

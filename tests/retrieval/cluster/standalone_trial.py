@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.cluster.milvus_columns import ID_FIELD
 from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, translated
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
+from tests.retrieval.catalog.condition_cases import ATOMS, COLUMNS, expected, made_table
 from tests.retrieval.cluster import test_milvus_filter as filters
 from tests.retrieval.cluster.servers import await_server
-from tests.retrieval.condition_cases import ATOMS, COLUMNS, expected, made_table
 
 STARTS_SECONDS = 240
 CONDITIONS = CHANCE.count(300, 80)

@@ -8,13 +8,13 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from slimdex.retrieval.catalog.where.conditions import Compare, Condition, UnsupportedError
 from slimdex.retrieval.cluster.milvus_columns import ID_FIELD, fields_of, stored_values
 from slimdex.retrieval.cluster.milvus_filter import UntranslatedError, filter_of, translated
 from slimdex.retrieval.cluster.milvus_schema import described_fields
 from slimdex.retrieval.cluster.milvus_server import Server
-from slimdex.retrieval.conditions import Compare, Condition, UnsupportedError
 from slimdex.retrieval.sql import identifier
-from tests.retrieval.condition_cases import (
+from tests.retrieval.catalog.condition_cases import (
     COLUMNS,
     CONSTANTS,
     expected,

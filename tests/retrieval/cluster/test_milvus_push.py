@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError, InUseError
-from slimdex.indexes.progress import listening
-from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import milvus_push, milvus_rows, milvus_settings
 from slimdex.retrieval.cluster.milvus_lease import PUSHER
@@ -26,8 +26,8 @@ from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import SECONDS, Server
 from slimdex.retrieval.cluster.milvus_settings import Names, SettingsTable
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.open_index import OpenIndex
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.open_index import OpenIndex
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
@@ -57,7 +57,7 @@ def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) ->
         assert set(found) == {key_of(id, i) for id, count in numbers.items() for i in range(count)}
         assert done.sent == done.rows == len(found) == sum(numbers.values()) > COUNT
         first = {d.id: i for d, i in zip(documents, snapshot.live_documents(), strict=True)}
-        vector = collection.core.ledger.vectors().take(np.array([first["d30"]]))
+        vector = collection.core.commit_log.vectors().take(np.array([first["d30"]]))
         expected = reduced(snapshot.index.reducer, vector)[0]
     row = found[key_of("d30", 0)]
     np.testing.assert_allclose(row["vector"], expected, atol=1e-6)

@@ -14,7 +14,7 @@ from slimdex.retrieval.cluster import milvus_search
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import Server
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from tests.encoders import ReadingEncoder
 
 QUERIES = ["word8 word3 title", "word100", "word12 word2", "word16 text"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from tests.chance import sweep
 from tests.encoders import ReadingEncoder
 

@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from slimdex.retrieval.building import Sources, build
-from slimdex.retrieval.collection import encoding
-from slimdex.retrieval.collection.repair import verify
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.building import Sources, build
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

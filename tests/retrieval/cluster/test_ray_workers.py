@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.moments import Moments
+from slimdex.indexes.execution.workers import PartError
+from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.workers import PartError
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import ReadingEncoder
 
@@ -135,11 +135,11 @@ def test_an_index_is_the_same_whoever_built_it(
     docstrings: list[Document],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 64)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 64)
     for name in ("here", "cluster"):
         with Collection.create(tmp_path / name, ReadingEncoder(), Settings(24)) as collection:
             if name == "cluster":
-                collection.core.ledger.workers = cluster
+                collection.core.commit_log.workers = cluster
             collection.add(docstrings)
     assert_same_files(tmp_path / "here", tmp_path / "cluster")
 

@@ -29,12 +29,12 @@ from hypothesis.stateful import (
 )
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.catalog import database
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.staging import Addition
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.passages import cut
@@ -210,7 +210,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.compact()
         assert len(self.collection.core.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
-        assert len(self.collection.core.ledger.vectors()) == rows
+        assert len(self.collection.core.commit_log.vectors()) == rows
 
     @rule()
     def reopen(self) -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.linear import Whitening
+from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.atomic_files import OUR_FILES
-from slimdex.retrieval.building import request
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.staging import Addition
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.operations.building import request
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -58,7 +58,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large.core.ledger.vectors().take(np.arange(len(docstrings)))
+    vectors = large.core.commit_log.vectors().take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -110,9 +110,9 @@ def test_added_in_parts_finds_the_same_as_at_once(
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts.core.ledger.moments().n == whole.core.ledger.moments().n
+    assert parts.core.commit_log.moments().n == whole.core.commit_log.moments().n
     np.testing.assert_allclose(
-        parts.core.ledger.moments().scatter, whole.core.ledger.moments().scatter, rtol=1e-9
+        parts.core.commit_log.moments().scatter, whole.core.commit_log.moments().scatter, rtol=1e-9
     )
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
@@ -159,7 +159,7 @@ def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordE
     assert [h.text for h in collection.search_many("cat", limit=9)[0] if h.id == "cat"] == [
         "a feline slept"
     ]
-    assert collection.core.ledger.moments().n == 4
+    assert collection.core.commit_log.moments().n == 4
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
@@ -169,13 +169,13 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large.core.ledger.moments().n == 1199 - gone
+    assert len(large) == large.core.commit_log.moments().n == 1199 - gone
     kept = np.setdiff1d(np.arange(1200), large.core.snapshot.deleted)
-    from slimdex.indexes.moments import Moments
+    from slimdex.indexes.reducers.moments import Moments
 
-    expected = Moments(48).update(large.core.ledger.vectors().take(kept))
+    expected = Moments(48).update(large.core.commit_log.vectors().take(kept))
     np.testing.assert_allclose(
-        large.core.ledger.moments().covariance(), expected.covariance(), atol=1e-8
+        large.core.commit_log.moments().covariance(), expected.covariance(), atol=1e-8
     )
     large.close()
     with Collection.open(path, WordEncoder()) as again:
@@ -266,7 +266,7 @@ def test_reduce_without_encoding(
 def test_interrupted_it_goes_on_where_it_stopped(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 256)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 256)
     collection = Collection.create(path, failing(WordEncoder(), after=600))
     with pytest.raises(KeyboardInterrupt):
         adding.add(collection.core, Addition(docstrings, source="them"))
@@ -287,7 +287,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
         assert again.core.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again.core.ledger.vectors().take(np.arange(1200))
+        vectors = again.core.commit_log.vectors().take(np.arange(1200))
     expected = WordEncoder().encode([d.content for d in docstrings])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
@@ -306,7 +306,7 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
     assert large.core.store.ids.by_row(9999)[1200:] == ["other"]
-    from slimdex.retrieval.collection.repair import verify
+    from slimdex.retrieval.ingest.repair import verify
 
     large.close()
     assert verify(path) == []
@@ -315,7 +315,7 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
 def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 16)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 16)
     encode = large.encoder.encode
     calls = []
 
@@ -474,7 +474,7 @@ def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path
 def test_codes_are_written_again_for_many_however_they_came(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.index_files.TAIL_ROWS", 50)
+    monkeypatch.setattr("slimdex.retrieval.storage.index_files.TAIL_ROWS", 50)
     codes = large.core.state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
     assert large.core.state.files["codes"] == codes

@@ -62,7 +62,7 @@ def test_forked_children_search_after_their_parent_has(tmp_path: Path) -> None:
 TRAININGS = """
     import multiprocessing
     import numpy as np
-    from slimdex.indexes.autoencoder import TiedAutoencoder
+    from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
 
     def losses(epochs):
         return TiedAutoencoder(4, epochs=epochs).fit(X).losses_
@@ -117,6 +117,6 @@ def test_a_fork_of_a_writer_is_told_so_and_leaves_the_index_alone(tmp_path: Path
 def test_what_is_set_after_a_fork_is_there(library: str) -> None:
     from importlib import import_module
 
-    from slimdex.indexes.forks import OPENMP_LIBRARIES
+    from slimdex.indexes.execution.forks import OPENMP_LIBRARIES
 
     assert callable(getattr(import_module(library), OPENMP_LIBRARIES[library]))

@@ -11,14 +11,14 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.staging import Addition
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.staging import Addition
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 from tests.slow import slow

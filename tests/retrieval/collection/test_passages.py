@@ -13,21 +13,22 @@ import pytest
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.cli.reports import health_lines
-from slimdex.retrieval.collection import adding, encoding, writer
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.query_pools import rows_of_documents
-from slimdex.retrieval.collection.reencoding import encode_lost
-from slimdex.retrieval.collection.refit_advice import fit_advice
-from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
-from slimdex.retrieval.evaluation import evaluate, evaluate_self
-from slimdex.retrieval.losses import losses
+from slimdex.retrieval.ingest import encoding, writer
+from slimdex.retrieval.ingest.reencoding import encode_lost
+from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.passages import cut
+from slimdex.retrieval.quality.evaluation.ablation import losses
+from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
+from slimdex.retrieval.quality.refit_advice import fit_advice
 from slimdex.retrieval.search.document_search import nearest_documents
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.encoders import ReadingEncoder, WordEncoder, failing
 
 TOKENS = 16
@@ -179,7 +180,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(path, encoder) as collection:
         if columns:
-            with collection.core.change(), collection.core.ledger.transaction():
+            with collection.core.change(), collection.core.commit_log.transaction():
                 collection.core.store.columns.declare(columns)
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61

@@ -10,13 +10,13 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.int8_rows import packed, packed_width, unpacked
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.reencoding import encode_lost
-from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.reencoding import encode_lost
+from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder, failing
 
@@ -131,13 +131,15 @@ def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
         cosine = wide[7] @ X[7] / np.linalg.norm(wide[7]) / np.linalg.norm(X[7])
         assert hit.id == "7"
         assert hit.score == pytest.approx(cosine, abs=1e-6)
-        np.testing.assert_array_equal(collection.core.ledger.vectors().take(np.arange(40)), kept(X))
+        np.testing.assert_array_equal(
+            collection.core.commit_log.vectors().take(np.arange(40)), kept(X)
+        )
 
 
 def test_a_build_that_was_begun_as_int8_goes_on_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.collection.encoding.WINDOW", 2)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 2)
     source = tmp_path / "x.txt"
     source.write_text("the cat\nthe dog\nrain\nsnow\n")
 

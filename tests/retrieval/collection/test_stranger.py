@@ -22,9 +22,9 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
 from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
 from slimdex.retrieval.catalog.state import Certificate, State
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.ingest.repair import repair, verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
@@ -465,8 +465,8 @@ def test_the_configuration_is_locked(path: Path) -> None:
 def test_a_million_commits(path: Path) -> None:
     """Files' numbers may have more than six digits."""
     with Collection.open(path, WordEncoder()) as collection:
-        ledger = collection.core.ledger
-        ledger.state = replace(ledger.state, generation=999_999)
+        commit_log = collection.core.commit_log
+        commit_log.state = replace(commit_log.state, generation=999_999)
         collection.reduce(collection.core.state.requested)
         collection.reduce(collection.core.state.requested)
     assert find(path, "codes").name == "codes-1000001.faiss"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.chance import CHANCE
 from tests.conftest import Report

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 
 GROUP = 20

@@ -16,11 +16,13 @@ from typing import Any
 
 import faiss
 
-from slimdex.indexes import linear, moments, rescoring, tensors
+from slimdex.indexes import tensors
+from slimdex.indexes.reducers import linear, moments
+from slimdex.indexes.search import rescoring
 from slimdex.retrieval.catalog import database, duckdb_connection
-from slimdex.retrieval.collection import encoding
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding
 from tests.encoders import ReadingEncoder, WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]

@@ -20,12 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.cli.errors import explained
-from slimdex.retrieval.collection import adding, encoding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
-from slimdex.retrieval.collection.staging import Addition
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.staging import Addition
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vector_file import STORED
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
+from slimdex.indexes.vectors.vector_file import STORED
+from slimdex.retrieval import adding
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.ingest.repair import verify
 from tests import forked
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder

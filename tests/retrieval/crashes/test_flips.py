@@ -13,9 +13,9 @@ import pytest
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 from tests.encoders import ReadingEncoder

@@ -13,11 +13,11 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.catalog.database import Database
-from slimdex.retrieval.collection import adding
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import repair, verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -70,7 +70,7 @@ def test_interrupted_after_its_commit_a_change_is_seen(
     if change == "add":
         adding.resume(collection.core)
     collection.add([Document("another", "sort a list")])
-    assert collection.core.ledger.moments().n == len(collection)
+    assert collection.core.commit_log.moments().n == len(collection)
     assert len(collection) == collection.core.state.rows - len(collection.core.snapshot.deleted)
     collection.compact()
     collection.close()
@@ -81,7 +81,7 @@ def test_interrupted_after_its_commit_a_change_is_seen(
 def test_processes_that_look_do_not_keep_a_writer_out(collection: Collection) -> None:
     """While the catalog is replaced, others are told off without a lock on it."""
     code = (
-        "import sys; from slimdex.retrieval.collection.collection import Collection\n"
+        "import sys; from slimdex.retrieval.collection import Collection\n"
         "from slimdex.indexes.errors import InUseError\n"
         "print('on', flush=True)\n"
         "while True:\n"

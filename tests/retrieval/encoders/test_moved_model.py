@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.errors import explained
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder

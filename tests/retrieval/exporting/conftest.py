@@ -8,7 +8,7 @@ import numpy as np
 
 from slimdex import Collection, Settings
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.reduced_index import reduced
+from slimdex.indexes.search.reduced_index import reduced
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 WORDS = ["the", "cat", "dog", "rain", "a", "sun", "and", "field", "xyz", "ink"]

@@ -17,16 +17,16 @@ import pytest
 
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.progress import listening
-from slimdex.indexes.reduced_index import reduced
-from slimdex.retrieval.building import Sources, build
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.search.reduced_index import reduced
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.extras import install_command
-from slimdex.retrieval.sources.column_names import ColumnNames
+from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.sources.tabular.column_names import ColumnNames
 from tests.encoders import ReadingEncoder, WordEncoder
-from tests.indexes.test_vector_index import limited_files
+from tests.indexes.codes.test_vector_index import limited_files
 
 SETTINGS = Settings(8, beta=0.5, gamma=0.5, kind="flat", candidates=20)
 QUERIES = ["the number of bytes in a file", "sort a list", "an error in the network"]

@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.server.access.hosts import Hosts
+from slimdex.retrieval.server.access.middleware import AccessMiddleware
+from slimdex.retrieval.server.access.tokens import Tokens
 from slimdex.retrieval.server.app import application
-from slimdex.retrieval.server.gate import Gate
-from slimdex.retrieval.server.hosts import Hosts
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
-from slimdex.retrieval.server.tokens import Tokens
 from tests.encoders import WordEncoder
 
 DOCUMENTS = [
@@ -47,13 +47,13 @@ async def asking(
     opened = partial(Collection.open, encoder=WordEncoder())
     service = Service.open(places, limits, folders, open_one=opened)
     app = application(service)
-    gate = Gate(app, hosts or Hosts(), tokens, service.limits, service.metrics)
+    guarded = AccessMiddleware(app, hosts or Hosts(), tokens, service.limits, service.metrics)
     raised: Exception | None = None
     async with (
         service.life(),
         app.state.agents.session_manager.run(),
         httpx.AsyncClient(
-            transport=httpx.ASGITransport(gate, raise_app_exceptions=False),
+            transport=httpx.ASGITransport(guarded, raise_app_exceptions=False),
             base_url="http://localhost",
             timeout=60,
         ) as client,

@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from tests.encoders import direction
 

@@ -19,7 +19,7 @@ import duckdb
 import pytest
 
 from slimdex.indexes.errors import UnreadableError
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server.service import Service
 from tests import forked
 from tests.encoders import WordEncoder

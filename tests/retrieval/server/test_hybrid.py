@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.server.served_index import _Fact
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slimdex.retrieval.address import FILE, socket_of
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.operations.address import FILE, socket_of
 
 from .running import Running, built, says, serving, slimdex
 

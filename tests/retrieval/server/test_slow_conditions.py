@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.errors import SlimdexError
-from slimdex.retrieval.catalog.where.condition import SlowConditionError, seconds_allowed
-from slimdex.retrieval.commands import Search
+from slimdex.retrieval.catalog.where.checks import SlowConditionError, seconds_allowed
+from slimdex.retrieval.operations.commands import Search
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server import conditional
 from slimdex.retrieval.server.conditional import QUICK, SLOW, Conditional

@@ -21,15 +21,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
-from slimdex.indexes.moments import Moments
-from slimdex.indexes.registry import load_reducer
-from slimdex.indexes.rescoring import Rescorer
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.state import State
-from slimdex.retrieval.collection.collection import Collection
-from slimdex.retrieval.collection.repair import verify
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
 from tests.chance import CHANCE

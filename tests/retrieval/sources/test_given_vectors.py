@@ -15,8 +15,8 @@ from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.collection import adding
 from slimdex.retrieval.sources import given_vectors as given_vectors
 from slimdex.retrieval.sources.given_vectors import (
     ArrayVectors,
@@ -132,7 +132,7 @@ def test_an_interrupted_addition_wants_the_same_vectors_again(
         adding.resume(collection.core, as_given(own))
         assert len(collection) == N
         np.testing.assert_allclose(
-            collection.core.ledger.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
+            collection.core.commit_log.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
         )
 
 
@@ -156,7 +156,7 @@ def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: 
     assert built["columns"] == {"year": "INTEGER"}
     with Collection.open(out) as collection:
         np.testing.assert_allclose(
-            collection.core.ledger.vectors().take(np.arange(N)), X, atol=2e-3
+            collection.core.commit_log.vectors().take(np.arange(N)), X, atol=2e-3
         )
 
 

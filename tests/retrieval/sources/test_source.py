@@ -15,10 +15,10 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
-from slimdex.retrieval.building import add as add_sources
-from slimdex.retrieval.collection.collection import Collection
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.operations.building import add as add_sources
 from slimdex.retrieval.sources.source import ColumnNames, Source, open_source, read_pairs
 from slimdex.retrieval.sources.text_files import FileFormat
 from tests.encoders import WordEncoder

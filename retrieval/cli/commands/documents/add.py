@@ -18,7 +18,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add documents; one with an existing id replaces the older one."""
-    from ....commands import Add
+    from ....operations.commands import Add
 
     facts = Index(index, opening).do(Add(sources.asked(vectors), refit))
     console.show_index(facts, as_json)

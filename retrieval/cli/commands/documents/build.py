@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 
 from ... import console
 from ...options.encoding import EncoderOptions, RayOptions
@@ -18,8 +18,8 @@ from ...options.sources import SourceOptions, Vectors
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
-    from ....collection.targets import Target
     from ....encoders.base import Encoder
+    from ....quality.tuning.targets import Target
 
 
 def build(
@@ -35,9 +35,9 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
-    from ....building import build as build_index
-    from ....building import prove
-    from ....commands import with_addition
+    from ....operations.building import build as build_index
+    from ....operations.building import prove
+    from ....operations.commands import with_addition
     from ....sources.given_vectors import GivenEncoder
 
     wanted = settings.settings()

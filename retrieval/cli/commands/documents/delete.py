@@ -20,7 +20,7 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete documents by id, or by a condition."""
-    from ....commands import Delete
+    from ....operations.commands import Delete
 
     found = do(Delete(ids or None, where), index, wait)
     gone = found.pop("gone")
@@ -39,7 +39,7 @@ def still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, wait: Wait = 0, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from ....commands import Compact
+    from ....operations.commands import Compact
 
     found = do(Compact(), index, wait)
     if as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
-    from ....collection.collection import Collection
+    from ....collection import Collection
 
 SOURCE = "python:"
 QUERIES = (
@@ -22,7 +22,7 @@ MEASURED = 200
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
-    from ....collection.collection import Collection
+    from ....collection import Collection
     from ... import answers, console
 
     if not _is_complete(out):
@@ -43,9 +43,9 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
 def _build(out: Path) -> None:
     from slimdex.indexes.settings import Settings
 
-    from ....building import Sources
-    from ....building import build as build_index
     from ....encoders.transformer import TransformerEncoder
+    from ....operations.building import Sources
+    from ....operations.building import build as build_index
     from ... import console
 
     with console.progress():
@@ -59,7 +59,7 @@ def _build(out: Path) -> None:
 
 
 def _is_complete(path: Path) -> bool:
-    from ....collection.collection import Collection
+    from ....collection import Collection
 
     if not path.exists():
         return False
@@ -76,9 +76,9 @@ def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     """
     from slimdex.indexes.ranking import agreement
 
-    from ....collection.query_pools import encoded
-    from ....evaluation import timed
-    from ....exact_search import ExactSearch, OwnMetricSearch
+    from ....quality.evaluation.exact_search import ExactSearch, OwnMetricSearch
+    from ....quality.evaluation.measures import timed
+    from ....trials.query_pools import encoded
 
     core = collection.core
     step = max(core.state.rows // MEASURED, 1)

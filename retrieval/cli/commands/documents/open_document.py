@@ -18,7 +18,7 @@ def open_document(
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
-    from ....commands import Fetch
+    from ....operations.commands import Fetch
 
     document = do(Fetch(id), index, wait)
     if as_json:

@@ -27,7 +27,7 @@ def search(
 ) -> None:
     """Find the documents nearest in meaning."""
     from ....as_json import hit_from_json
-    from ....commands import Search
+    from ....operations.commands import Search
     from ... import answers
 
     asked = queries.read()

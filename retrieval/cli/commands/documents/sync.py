@@ -21,7 +21,7 @@ from ...performing import Index
 from .delete import still_there
 
 if TYPE_CHECKING:
-    from ....commands import AskedSources
+    from ....operations.commands import AskedSources
 
 PATIENCE = 30.0
 """Seconds that `--watch` waits for other processes that read the index."""
@@ -61,7 +61,7 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync, and report; the index is open meanwhile only, so that others can read it."""
-        from ....commands import Sync
+        from ....operations.commands import Sync
 
         notes = list[str]()
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
@@ -75,7 +75,7 @@ class _Synced:
 
     def watch(self) -> None:
         """Sync whenever files have changed; report errors, and try again."""
-        from ....watching import ticks
+        from ....operations.watching import ticks
 
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)

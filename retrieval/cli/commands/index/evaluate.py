@@ -23,8 +23,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure quality, time and memory, compared with uncompressed exact search."""
-    from ....evaluation import evaluate as measure
-    from ....evaluation import evaluate_self
+    from ....quality.evaluation.measures import evaluate as measure
+    from ....quality.evaluation.measures import evaluate_self
 
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
@@ -41,7 +41,7 @@ def evaluate(
 
 
 def _show(report: dict[str, Any]) -> None:
-    from ....evaluation import LABELS, explained
+    from ....quality.evaluation.measures import LABELS, explained
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.out.print()

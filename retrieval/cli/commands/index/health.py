@@ -17,7 +17,7 @@ def health(
     as_json: Json = False,
 ) -> None:
     """Measure how far the documents are from those the index was fitted on, and what that costs."""
-    from ....commands import Health
+    from ....operations.commands import Health
     from ...reports import health_lines
 
     report = Index(index, opening).do(Health(sample))

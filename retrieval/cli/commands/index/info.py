@@ -12,7 +12,7 @@ from ...options.quality import LabelOptions
 from ...performing import Index
 
 if TYPE_CHECKING:
-    from ....collection.open_index import OpenIndex
+    from ....open_index import OpenIndex
 
 
 def info(
@@ -29,7 +29,7 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Show what an index holds, how it was made and what it costs; or where quality is lost."""
-    from ....commands import Info
+    from ....operations.commands import Info
     from ... import reports
 
     if (labels.queries is None) != (labels.qrels is None) or (labels.queries and not by_step):
@@ -49,7 +49,7 @@ def info(
 
 
 def _losses(core: OpenIndex, labels: LabelOptions, as_json: bool) -> None:
-    from ....losses import losses
+    from ....quality.evaluation.ablation import losses
     from ... import reports
 
     given = labels.read() or (None, None)

@@ -12,6 +12,6 @@ def reduce(
     index: Dir, settings: SettingsOptions = UNCHANGED, wait: Wait = 0, as_json: Json = False
 ) -> None:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
-    from ....commands import Reduce
+    from ....operations.commands import Reduce
 
     console.show_index(do(Reduce(settings.changes()), index, wait), as_json)

@@ -21,7 +21,7 @@ def repair(
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
-    from ....collection.repair import repair as mend
+    from ....ingest.repair import repair as mend
 
     with console.progress():
         mended = mend(index, untrusted=untrusted, encode=encode, model=model, wait=wait)

@@ -24,7 +24,7 @@ def verify(
 ) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
     if milvus is None:
-        from ....collection.repair import verify as find_faults
+        from ....ingest.repair import verify as find_faults
 
         faults = find_faults(index, wait=wait)
         sound = f"{index}: all files and numbers are right"

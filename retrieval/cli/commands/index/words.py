@@ -16,7 +16,7 @@ def words(
     as_json: Json = False,
 ) -> None:
     """Build a lexical index (BM25) for `search --hybrid`; changes keep it up to date."""
-    from ....commands import IndexWords
+    from ....operations.commands import IndexWords
 
     found = do(IndexWords(not off), index, wait)
     if as_json:

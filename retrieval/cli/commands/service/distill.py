@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 
 from ... import console
 from ...options.opening import Json, Trust
@@ -69,7 +69,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ....commands import AskedSources
+    from ....operations.commands import AskedSources
 
     note_if_typed(corpus)
     with listening(note=console.note):

@@ -8,7 +8,7 @@ from ...options.opening import Dirs, Model, OpenOptions, Wait
 from ...performing import Index
 
 if TYPE_CHECKING:
-    from ....commands import Command
+    from ....operations.commands import Command
 
 
 def mcp(
@@ -25,7 +25,7 @@ def mcp(
     """
     import anyio
 
-    from ....commands import Info
+    from ....operations.commands import Info
     from ....server.agents import agents_server
     from ....server.service import named_places
 

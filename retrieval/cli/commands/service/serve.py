@@ -40,9 +40,9 @@ class ListenOptions:
 
     def checked(self) -> Listening:
         """Read the tokens, and check that the rest suits them."""
-        from ....server.hosts import Hosts
+        from ....server.access.hosts import Hosts
+        from ....server.access.tokens import Tokens
         from ....server.running import Listening
-        from ....server.tokens import Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
         hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
@@ -59,7 +59,7 @@ def serve(
     wait: Wait = 0,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
-    from ....collection.collection import Collection
+    from ....collection import Collection
     from ....server.running import run
     from ....server.service import Service, named_places
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.cache import cache_folder
+from slimdex.retrieval.encoders.runtimes.cache import cache_folder
 from slimdex.retrieval.encoders.word_vectors import parsed_files
 from slimdex.retrieval.encoders.word_vectors.files import LONGEST_LINE, words_of
 from slimdex.retrieval.encoders.word_vectors.parsed_files import read_word_vectors

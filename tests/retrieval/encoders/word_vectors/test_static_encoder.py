@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from slimdex import Collection, Document, InputError, StaticEncoder, TransformerEncoder
 from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.progress import listening
+from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.opened import encoder_from_spec, is_static, open_encoder
 from slimdex.retrieval.encoders.word_vectors import pieces as word_pieces

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.sources.files import epub, office, pdf
+from slimdex.retrieval.sources.files.formats import epub, office, pdf
+from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
-from slimdex.retrieval.sources.files.readers import read as read_any
 from slimdex.retrieval.sources.files.worker_process import Worker
 
 from .reading import pieces, read

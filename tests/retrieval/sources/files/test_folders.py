@@ -11,9 +11,8 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
-from slimdex.retrieval.building import add as add_sources
-from slimdex.retrieval.sources.column_names import ColumnNames
+from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.operations.building import add as add_sources
 from slimdex.retrieval.sources.files import worker_process
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.limits import (
@@ -22,6 +21,7 @@ from slimdex.retrieval.sources.files.limits import (
     UnreadableError,
 )
 from slimdex.retrieval.sources.source import open_source
+from slimdex.retrieval.sources.tabular.column_names import ColumnNames
 from slimdex.retrieval.sources.text_files import FileFormat
 
 from ....encoders import WordEncoder

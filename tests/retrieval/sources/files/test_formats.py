@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.sources.files import (
-    front_matter,
+from slimdex.retrieval.sources.files import front_matter
+from slimdex.retrieval.sources.files.decoding import decoded
+from slimdex.retrieval.sources.files.formats import (
     html_pages,
     mail,
     markdown,
@@ -20,7 +21,6 @@ from slimdex.retrieval.sources.files import (
     restructured,
     source_code,
 )
-from slimdex.retrieval.sources.files.decoding import decoded
 from slimdex.retrieval.sources.files.kinds import kind_of
 from slimdex.retrieval.sources.files.limits import UnreadableError
 

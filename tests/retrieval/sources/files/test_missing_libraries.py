@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.extras import install_command
-from slimdex.retrieval.sources.files.readers import LIBRARIES
+from slimdex.retrieval.sources.files.formats.readers import LIBRARIES
 
 from .test_books import lines, pdf_file
 

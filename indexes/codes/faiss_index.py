@@ -1,0 +1,388 @@
+"""FaissIndex: nearest-neighbour search over encoded rows, by FAISS."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Any, Self
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Matrix, Rows, as_matrix
+from ..errors import CorruptError, InputError
+from ..execution.locks import SharedLock
+from ..ranking import best_of, compacted, top_k
+from . import score_aware
+from .faiss_calls import (
+    METRICS,
+    SHORTER,
+    TINY,
+    cosines,
+    faiss_errors,
+    limited_threads,
+    nearest,
+    reason,
+    refused,
+)
+from .kinds import KINDS, Kind
+
+ROUNDS_4BIT = 10
+"""Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""
+ROUNDS_LISTS = 10
+"""Iterations of k-means for inverted lists, FAISS's default too."""
+PROBE_ONE_IN = 4
+"""A search probes one inverted list in four."""
+ALONG = 3.0
+"""Weight of the parallel error in kinds that compare by distance.
+
+1 and 8 have lower recall, averaged over five data sets and two models.
+"""
+COPY_ONE_ROW_IN = 32
+"""Below one row in 32, decoding and re-encoding the rows is faster than ranking all codes."""
+
+
+class FaissIndex:
+    """FAISS index of one `Kind`. Threads may search while one adds rows.
+
+    Scores are inner products; a kind that compares by distance estimates them, for unit rows.
+
+    Parameters
+    ----------
+    kind : encoding of the rows.
+    dim : dimensions of a row.
+    rows : expected number of rows, which determines the number of inverted lists.
+
+    >>> from slimdex.indexes.codes.kinds import FLAT
+    >>> index = FaissIndex(FLAT, dim=2)
+    >>> index.add(np.array([[1, 0], [0, 1]], dtype=np.float32))
+    >>> scores, rows = index.search(np.array([[0.6, 0.8]], dtype=np.float32), k=1)
+    >>> rows.tolist(), scores.round(1).tolist()
+    ([[1]], [[0.800000011920929]])
+    """
+
+    def __init__(self, kind: Kind, dim: int, rows: int = 0) -> None:
+        factory = kind.factory(dim, rows)
+        try:
+            metric = faiss.METRIC_L2 if kind.by_distance else faiss.METRIC_INNER_PRODUCT
+            self._index: Any = faiss.index_factory(dim, factory, metric)
+        except RuntimeError as error:
+            raise InputError(
+                f"kind {kind.name!r} at {dim} dimensions: {reason(error)}; expected "
+                f"{', '.join(KINDS)} or a FAISS factory string"
+            ) from error
+        self._lock = SharedLock()
+        self._tune()
+
+    def _tune(self) -> None:
+        """Set parameters for some hundreds of candidates; they are saved with the index."""
+        index = self._core()
+        if isinstance(index, faiss.IndexIVF):
+            index.nprobe = max(16, index.nlist // PROBE_ONE_IN)
+            index.nprobe = min(index.nprobe, index.nlist)
+            index.cp.niter = ROUNDS_LISTS
+            index.cp.min_points_per_centroid = 1  # else FAISS prints a warning
+        if isinstance(index, faiss.IndexHNSW):
+            index.hnsw.efConstruction = 200
+            index.hnsw.efSearch = 128
+        if hasattr(index, "do_polysemous_training"):
+            index.do_polysemous_training = False  # minutes for an unused search method
+        if hasattr(index, "pq"):
+            index.pq.cp.min_points_per_centroid = 1  # as above
+            if index.pq.nbits <= 4:
+                index.pq.cp.niter = ROUNDS_4BIT
+
+    @property
+    def probes(self) -> tuple[int, int] | None:
+        """Inverted lists that a search probes, and their total; None without lists."""
+        index = self._core()
+        return (int(index.nprobe), int(index.nlist)) if isinstance(index, faiss.IndexIVF) else None
+
+    def set_parameters(self, parameters: str) -> None:
+        """Set FAISS search parameters, such as ``"efSearch=64"`` or ``"nprobe=8,quantizer_ef=32"``.
+
+        Raises `InputError` if this kind of index has no such parameter.
+        """
+        with faiss_errors(f"parameters {parameters!r}"), self._lock.exclusive():
+            space: Any = faiss.ParameterSpace()  # FAISS's stub has the wrong overload
+            space.set_index_parameters(self._index, parameters)
+            index = self._core()
+            if isinstance(
+                index, faiss.IndexIVF
+            ):  # beyond nlist, residual codes give undefined scores
+                index.nprobe = min(index.nprobe, index.nlist)
+
+    def _core(self) -> Any:
+        """Index behind the transformations of the factory string, if any."""
+        index = faiss.downcast_index(self._index)
+        while isinstance(index, faiss.IndexPreTransform):
+            index = faiss.downcast_index(index.index)
+        return index
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a row, k."""
+        return int(self._index.d)
+
+    def train(self, X: Matrix) -> Self:
+        """Fit codebooks to rows (n, k); raise `InputError` if there are too few."""
+        X = as_matrix(X, dim=self.dim)
+        with faiss_errors(f"{len(X)} vectors to train on"), limited_threads(len(X)):
+            self._index.train(X * SHORTER if self._by_distance else X)
+        if self._is_score_aware:
+            rows = score_aware.subvectors(X, self._index.pq.M)
+            words = score_aware.train(rows, self._codewords, ALONG)
+            faiss.copy_array_to_vector((words * SHORTER).ravel(), self._index.pq.centroids)
+            self.__dict__.pop("_codewords", None)
+        return self
+
+    def add(self, X: Matrix) -> None:
+        """Append rows (n, k); raise `InputError` if the kind does not support it."""
+        with faiss_errors(), self._lock.exclusive():
+            self._index.add(self._kept(X))
+
+    def copy(self, *, empty: bool = False) -> FaissIndex:
+        """Return a copy with the same codebooks, without rows if `empty`."""
+        other = FaissIndex.__new__(FaissIndex)
+        other._lock = SharedLock()
+        with faiss_errors(), self._lock.shared():
+            other._index = faiss.clone_index(self._index)
+        if empty:
+            other._index.reset()
+        return other
+
+    def with_transform(self, weight: Matrix | None, bias: NDArray[np.float32] | None) -> FaissIndex:
+        """Return an index of the same codes that first maps (n, d) inputs and normalises them.
+
+        Parameters
+        ----------
+        weight, bias : (k, d) and (k,), of ``x @ weight.T + bias``; None for no map or no bias.
+        """
+        other = FaissIndex.__new__(FaissIndex)
+        other._lock, other._index = self._lock, faiss.IndexPreTransform(self._index)
+        other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
+        if weight is not None:
+            first: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
+            faiss.copy_array_to_vector(np.ascontiguousarray(weight).ravel(), first.A)
+            if bias is not None:
+                faiss.copy_array_to_vector(bias, first.b)
+            first.is_trained = True
+            other._index.prepend_transform(first)
+        return other
+
+    def decoded(self, X: Matrix) -> Matrix:
+        """Encode and decode rows (n, k), without adding them.
+
+        Raises `InputError` if codes of this kind can't be decoded.
+        """
+        other = self.copy(empty=True)
+        other.add(X)
+        with faiss_errors():
+            if (ivf := faiss.try_extract_index_ivf(other._index)) is not None:
+                ivf.make_direct_map()  # needed to look up a row in inverted lists
+            rows: Matrix = other._index.reconstruct_n(0, len(X))
+        return rows / SHORTER if self._by_distance else rows
+
+    def search(self, queries: Matrix, k: int, rows: Rows | None = None) -> tuple[Matrix, Rows]:
+        """Return scores (q, k) and rows (q, k), best first, padded with -inf and -1.
+
+        With `rows`, the search compares all of them and no others.
+        """
+        queries = as_matrix(queries, dim=self.dim, name="queries")
+        if not self._by_distance:
+            return self._refusing(queries, k, rows)
+        lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
+        lengths[lengths == 0.0] = TINY
+        scores, found = self._refusing(queries / lengths, k, rows)
+        return scores * lengths, found
+
+    def _refusing(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
+        try:
+            with self._lock.shared():
+                return self._search(queries, k, rows)
+        except RuntimeError as error:
+            raise refused("this kind of index", error) from error
+
+    def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
+        if rows is None:
+            with limited_threads(0 if len(queries) == 1 and not self._has_lists else len(self)):
+                return nearest(self._index, queries, k)
+        if not len(rows) or not len(queries):
+            return best_of([], len(queries), k)
+        if self._takes_rows:
+            found = self._select(queries, k, rows)
+        elif len(rows) < len(self) // COPY_ONE_ROW_IN and isinstance(
+            self._core(), faiss.IndexPQFastScan
+        ):
+            found = self._copied(queries, k, rows)
+        else:
+            found = self._dropping(queries, k, rows)
+        return self._completed(queries, *found, rows)
+
+    def _completed(
+        self, queries: Matrix, scores: Matrix, found: Rows, rows: Rows
+    ) -> tuple[Matrix, Rows]:
+        """Fill up short results: FAISS's fast scans never return the very worst codes."""
+        count = (found >= 0).sum(axis=1)
+        wanted = min(found.shape[1], len(rows))
+        for i in np.flatnonzero(count < wanted):
+            have, missing = count[i], np.setdiff1d(rows, found[i])
+            rest, others = top_k(self._decoded(queries[i : i + 1], missing), missing, wanted - have)
+            last = scores[i, have - 1] if have else np.inf
+            scores[i, have:wanted], found[i, have:wanted] = np.minimum(rest[0], last), others[0]
+        return scores, found
+
+    def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
+        """Inner products (q, n) with decoded rows; -1, the minimum, if rows can't be decoded."""
+        try:
+            X: Matrix = self._index.reconstruct_batch(rows)
+        except RuntimeError:  # inverted lists can't look up a row
+            return np.full((len(queries), len(rows)), -1, dtype=np.float32)
+        if self._by_distance:
+            return cosines(((queries[:, None] - X) ** 2).sum(axis=2))
+        products: Matrix = queries @ X.T
+        return products
+
+    @cached_property
+    def _by_distance(self) -> bool:
+        return bool(self._index.metric_type == faiss.METRIC_L2)
+
+    @cached_property
+    def _is_score_aware(self) -> bool:
+        return self._by_distance and isinstance(self._index, faiss.IndexPQFastScan)
+
+    @cached_property
+    def _codewords(self) -> score_aware.Codewords:
+        """Codewords for unit rows, (subspaces, 16, width)."""
+        coder = self._index.pq
+        words: Matrix = faiss.vector_to_array(coder.centroids).reshape(coder.M, coder.ksub, -1)
+        return words / SHORTER
+
+    def _kept(self, X: Matrix) -> Matrix:
+        """Prepare rows for FAISS, such that re-encoding a decoded row gives the same code."""
+        X = as_matrix(X, dim=self.dim)
+        if not self._by_distance:
+            return X
+        if self._is_score_aware:
+            codes = score_aware.encode(
+                score_aware.subvectors(X, self._index.pq.M), self._codewords, ALONG
+            )
+            X = score_aware.decode(codes, self._codewords).reshape(X.shape)
+        return X * SHORTER
+
+    @cached_property
+    def _has_lists(self) -> bool:
+        return self.probes is not None
+
+    @cached_property
+    def _takes_rows(self) -> bool:
+        """True if FAISS's row selector works: some kinds refuse it or ignore it."""
+        last = len(self) - 1
+        try:
+            _, found = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
+        except RuntimeError:
+            return False
+        return bool(found.tolist() == [[last, -1]])
+
+    def _select(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search among exactly `rows`, by FAISS's selector."""
+        index, core = self._index, self._core()
+        bits = np.packbits(self._mask(rows), bitorder="little")
+        params: Any = faiss.SearchParameters()
+        if (ivf := faiss.try_extract_index_ivf(index)) is not None:
+            params = faiss.SearchParametersIVF()
+            params.nprobe = ivf.nlist
+        elif isinstance(core, faiss.IndexHNSW):  # graph search would miss some
+            index, queries = core.storage, self._transformed(queries)
+        selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
+        params.sel = selector(bits)
+        return nearest(index, queries, k, params)
+
+    def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search all rows, for ever more results, until enough of them are in `rows`."""
+        allowed, wanted = self._mask(rows), min(k, len(rows))
+        ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
+        while True:
+            scores, found = nearest(self._index, queries, ask)
+            kept = allowed[found] & (found >= 0)
+            if ask == len(self) or kept.sum(axis=1).min() >= wanted:
+                return compacted(scores, found, kept, k)
+            ask = min(len(self), 2 * ask)
+
+    def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search a temporary index of the same codes: a decoded row is encoded as it was."""
+        index = faiss.clone_index(self._without_rows)
+        with limited_threads(len(rows)):
+            index.add(self._index.reconstruct_batch(rows))
+            scores, found = nearest(index, queries, k)
+        return scores, np.where(found < 0, -1, rows[found])
+
+    @cached_property
+    def _without_rows(self) -> Any:
+        index = faiss.clone_index(self._index)
+        index.reset()
+        return index
+
+    def _mask(self, rows: Rows) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[rows] = True
+        return mask
+
+    def _transformed(self, queries: Matrix) -> Matrix:
+        """Apply the transformations of the factory string to queries."""
+        index = self._index
+        while isinstance(index, faiss.IndexPreTransform):
+            chain: Any = index.chain
+            for i in range(chain.size()):
+                queries = faiss.downcast_VectorTransform(chain.at(i)).apply(queries)
+            index = faiss.downcast_index(index.index)
+        return queries
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes, counted from FAISS's serialised index."""
+        total = 0
+
+        def count(data: bytes) -> None:
+            nonlocal total
+            total += len(data)
+
+        writer = faiss.PyCallbackIOWriter(count)  # type: ignore[attr-defined]
+        with self._lock.shared():
+            faiss.write_index(self._index, writer)
+        return total
+
+    @property
+    def row_nbytes(self) -> float:
+        """Resident bytes per row: its code, and its id or graph links, by kind."""
+        index = self._core()
+        if isinstance(index, faiss.IndexFlatCodes | faiss.IndexFastScan):
+            return float(index.sa_code_size())
+        if isinstance(index, faiss.IndexIVF):
+            return float(index.code_size + np.dtype(np.int64).itemsize)
+        return self.nbytes / max(len(self), 1)
+
+    def save(self, path: Path) -> None:
+        """Write in FAISS's format."""
+        # FAISS's own writer misses a full disk at the end of the file
+        with path.open("wb") as file, self._lock.shared():
+            writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
+            faiss.write_index(self._index, writer)
+
+    @classmethod
+    def load(cls, path: Path) -> FaissIndex:
+        """Load a file written by `save`. Verify its checksum first: FAISS does not validate it."""
+        index = cls.__new__(cls)
+        index._lock = SharedLock()
+        try:
+            index._index = faiss.read_index(str(path))
+        except (RuntimeError, MemoryError) as error:
+            raise CorruptError(f"{path}: not a FAISS index ({reason(error)})") from error
+        if index._index.metric_type not in METRICS:
+            raise CorruptError(f"{path}: unknown metric; expected inner products or distances")
+        return index

@@ -1,0 +1,66 @@
+"""Drift: how well a reducer and codebooks still fit the current rows.
+
+Two numbers, compared with their values at fitting time: the share of variance that the axes keep,
+from the exact moments, and the mean quantisation error, from a sample of rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Matrix, normalize_rows
+from ..codes.vector_index import VectorIndex
+from ..errors import InputError
+from .linear import Identity, Linear
+from .moments import Moments
+from .reducer import Reducer
+
+SAMPLED_ROWS = 2048
+"""Sample size for the quantisation error: its mean is within a few per cent of that of all rows."""
+
+
+def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
+    """Share, 0 to 1, of the rows' variance that the reducer's axes keep.
+
+    Variance is measured around the reducer's shift, so with beta = 0 it includes the mean. None
+    for a reducer that is not linear.
+
+    >>> from slimdex.indexes.reducers.linear import Truncate
+    >>> moments = Moments(2).update(np.array([[3, 1], [-3, -1]], dtype=np.float32))
+    >>> variance_kept(Truncate(1).fit_moments(moments), moments)
+    0.9
+    """
+    if not isinstance(reducer, Linear):
+        return None
+    if isinstance(reducer, Identity):
+        return 1.0
+    off = moments.mean - reducer.shift_
+    scatter = moments.covariance() + np.outer(off, off)
+    total = float(np.trace(scatter))
+    if total <= 0.0:  # no rows, or all equal to the shift: nothing is lost
+        return 1.0
+    axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
+    return min(float(np.vdot(axes, scatter @ axes)) / total, 1.0)
+
+
+def code_error(reducer: Reducer, index: VectorIndex, X: Matrix) -> float | None:
+    """Mean squared distance between reduced unit rows and their decoded codes.
+
+    Parameters
+    ----------
+    index : trained; its rows are not used.
+    X : rows (n, d) from the encoder; zero rows are skipped.
+
+    Returns
+    -------
+    None if there are no rows or the codes can't be decoded.
+    """
+    X = X[X.any(axis=1)]
+    if not len(X):
+        return None
+    short = normalize_rows(reducer.transform(X))
+    try:
+        lost = short - index.decoded(short)
+    except InputError:
+        return None
+    return float(np.vecdot(lost, lost).mean())

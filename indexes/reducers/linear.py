@@ -1,0 +1,362 @@
+"""Linear reducers: affine maps ``(x - shift) @ components``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
+from ..errors import InputError
+from ..tensors import check_tensor, load_fitted, save_tensors
+from .moments import Moments
+from .reducer import RowFile
+
+
+def principal_axes(
+    moments: Moments, beta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Eigendecomposition of ``moments.covariance(beta)``.
+
+    Returns eigenvalues (d,) largest first, axes (d, d) as columns, and the rank of the data. Signs
+    are fixed: the entry of largest magnitude in each axis is positive. Negative eigenvalues are
+    rounding errors and become zero, as in scikit-learn's PCA.
+    """
+    values, axes = np.linalg.eigh(moments.covariance(beta))
+    values, axes = np.clip(values[::-1], 0.0, None), axes[:, ::-1]
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
+    axes = axes * np.where(largest < 0, -1.0, 1.0)
+    centred = 1 if beta == 1.0 else 0  # centred rows span one dimension less
+    tolerance = values[0] * len(values) * np.finfo(np.float64).eps
+    rank = min(int((values > tolerance).sum()), max(moments.n - centred, 0))
+    return values, axes, rank
+
+
+def whitening_axes(
+    moments: Moments, beta: float, gamma: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scales (d,) ``lambda^(-gamma/2)`` and axes (d, d) of whitening.
+
+    Directions without variance get the smallest nonzero eigenvalue, as zero has no inverse.
+    """
+    values, axes, rank = principal_axes(moments, beta)
+    floor = values[rank - 1] if rank else 1.0
+    return np.maximum(values, floor) ** (-gamma / 2), axes
+
+
+class Linear:
+    """Base class of linear reducers.
+
+    Attributes
+    ----------
+    shift_ : (d,) float32
+    components_ : (d, n_components) float32
+    """
+
+    name: ClassVar[str]
+    bounded_by_rank: ClassVar[bool] = False
+    """True if components beyond the rank of the data are zero."""
+    min_rows: ClassVar[int] = 1
+    """Smallest number of rows to fit."""
+    n_components: int
+    shift_: NDArray[np.float32]
+    components_: Matrix
+
+    def __init__(self, n_components: int) -> None:
+        self.n_components = n_components
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` unless n_components is 1 to dim."""
+        check_components(n_components, dim)
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """Create an unfitted reducer from an index's settings; most ignore beta and gamma."""
+        return cls(n_components)
+
+    @property
+    def n_features(self) -> int:
+        """Dimensions d of the rows that it was fitted on."""
+        return len(self.shift_)
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes once fitted."""
+        return self.shift_.nbytes + self.components_.nbytes
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit to the moments of rows."""
+        raise NotImplementedError
+
+    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
+        """Fit to the moments; the rows are not read."""
+        return self.fit_moments(moments)
+
+    def fit(self, X: Matrix) -> Self:
+        """Fit to rows (n, d), read in chunks; `X` may be memory-mapped."""
+        chunks = (as_matrix(X[part]) for part in batches(len(X), SCAN_ROWS))
+        return self.fit_moments(Moments.of(chunks, X.shape[1]))
+
+    def transform(self, X: Matrix) -> Matrix:
+        """Reduce rows (n, d) to (n, n_components)."""
+        X = as_matrix(X, dim=len(self.shift_))
+        return np.ascontiguousarray((X - self.shift_) @ self.components_)
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments, JSON-serialisable."""
+        return {"n_components": self.n_components}
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors."""
+        arrays = {"shift": self.shift_, "components": self.components_}
+        save_tensors(path, self.name, self.params(), arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
+        reducer: Self
+        reducer, arrays = load_fitted(path, cls, {"shift", "components"})
+        reducer.shift_, reducer.components_ = arrays["shift"], arrays["components"]
+        reducer._check_arrays(path)
+        return reducer
+
+    def _check_arrays(self, path: Path) -> None:
+        check_tensor(path, "shift", self.shift_, (None,), np.float32)
+        shape = (len(self.shift_), self.n_components)
+        check_tensor(path, "components", self.components_, shape, np.float32)
+
+
+class Whitening(Linear):
+    """``(x - beta*mean) U_k diag(lambda_k^(-gamma/2))``.
+
+    ``beta = gamma = 1`` is BERT-whitening (Su et al. 2021, algorithm 1), ``beta = 1, gamma = 0``
+    is PCA, ``beta = gamma = 0`` a rotation that keeps every cosine when k = d (Su 2022, which
+    introduces beta and gamma). U and lambda are eigenvectors and eigenvalues of the population
+    covariance around ``beta * mean``.
+
+    Parameters
+    ----------
+    n_components : int
+        k, the dimensions to keep, at most d. Those beyond the rank of the data do no harm: all
+        rows are equal there.
+    beta : float
+        Share of the mean to subtract.
+    gamma : float
+        Degree of whitening: 0 keeps the variances of the axes, 1 equalises them.
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    >>> white = Whitening(2, beta=1.0, gamma=1.0).fit(X).transform(X)
+    >>> np.cov(white.T, bias=True).round(3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    name = "whitening"
+    bounded_by_rank = True
+
+    def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.25) -> None:
+        super().__init__(n_components)
+        self.beta = beta
+        self.gamma = gamma
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """Create ``Whitening(n_components, beta, gamma)``."""
+        return cls(n_components, beta, gamma)
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit to moments; raise `InputError` if n_components exceeds d."""
+        k = self.n_components
+        self.check_components(k, moments.dim)
+        scales, axes = whitening_axes(moments, self.beta, self.gamma)
+        self.shift_ = (self.beta * moments.mean).astype(np.float32)
+        self.components_ = (axes[:, :k] * scales[:k]).astype(np.float32)
+        return self
+
+    def balance_subspaces(self, groups: int) -> Self:
+        """Reorder the fitted axes so that each subspace of k/groups axes has a similar variance.
+
+        Product quantisation spends the same bits on each subspace. Axes sorted by variance are
+        assigned to subspaces back and forth, which approximates the eigenvalue allocation of Ge et
+        al. (2013, "Optimized Product Quantization", section 3.2). Cosines do not change.
+        """
+        order = np.arange(self.n_components).reshape(-1, groups)
+        order[1::2] = order[1::2, ::-1]
+        self.components_ = np.ascontiguousarray(self.components_[:, order.T.ravel()])
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments, JSON-serialisable."""
+        return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
+
+
+class Pca(Whitening):
+    """Principal component analysis: ``Whitening(k, beta=1, gamma=0)``."""
+
+    name = "pca"
+
+    def __init__(self, n_components: int) -> None:
+        super().__init__(n_components, beta=1.0, gamma=0.0)
+
+    @classmethod
+    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
+        """Create ``Pca(n_components)``; its beta and gamma are fixed."""
+        return cls(n_components)
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments, JSON-serialisable."""
+        return {"n_components": self.n_components}
+
+
+class AllButTheTop(Linear):
+    """Removal of the mean and the first components, which encode word frequency, not meaning.
+
+    Mu and Viswanath (2018, "All-but-the-Top", algorithm 1) keep all d dimensions of the rest. Here
+    the ``n_components`` strongest principal components of the rest are kept; cosines are the
+    paper's if all of them are.
+
+    Parameters
+    ----------
+    n_components : int
+        At most d minus the removed ones.
+    removed : int or None
+        D, the components to remove; None means d/100, the paper's rule, but at least one.
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32) * [9, 1, 1, 1]
+    >>> left = AllButTheTop(3, removed=1).fit(X.astype(np.float32)).transform(X.astype(np.float32))
+    >>> bool(left.std(axis=0).max() < 1.5)
+    True
+    """
+
+    name = "all-but-the-top"
+    bounded_by_rank = True
+
+    def __init__(self, n_components: int, removed: int | None = None) -> None:
+        super().__init__(n_components)
+        self.removed = removed
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` if n_components exceeds the dimensions that remain."""
+        _check_left(n_components, dim, _top(dim))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit to moments; raise `InputError` if too few components remain."""
+        k, d = self.n_components, moments.dim
+        top = _top(d) if self.removed is None else self.removed
+        _check_left(k, d, top)
+        _, axes, _ = principal_axes(moments, beta=1.0)
+        self.shift_ = moments.mean.astype(np.float32)
+        self.components_ = np.ascontiguousarray(axes[:, top : top + k], dtype=np.float32)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments, JSON-serialisable."""
+        return {"n_components": self.n_components, "removed": self.removed}
+
+
+class Truncate(Linear):
+    """Truncation to the first ``n_components`` dimensions, a baseline without fitting.
+
+    >>> X = np.array([[1, 2, 3]], dtype=np.float32)
+    >>> Truncate(2).fit(X).transform(X).tolist()
+    [[1.0, 2.0]]
+    """
+
+    name = "truncate"
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Check the dimensions; nothing is fitted."""
+        check_components(self.n_components, moments.dim)
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = np.eye(moments.dim, self.n_components, dtype=np.float32)
+        return self
+
+
+class RandomProjection(Linear):
+    """Projection on ``n_components`` random orthogonal directions, uniformly distributed.
+
+    A baseline independent of the data; it preserves cosines in expectation (Johnson and
+    Lindenstrauss 1984).
+
+    Parameters
+    ----------
+    n_components : int
+        At most d.
+    random_state : int
+        The seed.
+
+    >>> X = np.eye(4, dtype=np.float32)
+    >>> projected = RandomProjection(4, random_state=1).fit(X).transform(X)
+    >>> bool(np.allclose(projected @ projected.T, np.eye(4), atol=1e-6))
+    True
+    """
+
+    name = "random"
+
+    def __init__(self, n_components: int, random_state: int = 0) -> None:
+        super().__init__(n_components)
+        self.random_state = random_state
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Draw the directions; only the dimensions of the data are used."""
+        check_components(self.n_components, moments.dim)
+        rng = np.random.default_rng(self.random_state)
+        basis, triangle = np.linalg.qr(rng.standard_normal((moments.dim, self.n_components)))
+        signs = np.where(
+            np.diag(triangle) < 0, -1.0, 1.0
+        )  # without this correction QR is not uniform
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = (basis * signs).astype(np.float32)
+        return self
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments, JSON-serialisable."""
+        return {"n_components": self.n_components, "random_state": self.random_state}
+
+
+class Identity(Linear):
+    """Identity map; ``n_components`` must equal d."""
+
+    name = "identity"
+
+    @classmethod
+    def check_components(cls, n_components: int, dim: int) -> None:
+        """Raise `InputError` unless n_components equals dim."""
+        if n_components != dim:
+            raise InputError(f"n_components={n_components}; identity keeps all {dim}")
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Check the dimensions; nothing is fitted."""
+        self.check_components(self.n_components, moments.dim)
+        self.shift_ = np.zeros(moments.dim, dtype=np.float32)
+        self.components_ = np.empty((moments.dim, 0), dtype=np.float32)  # nothing to multiply by
+        return self
+
+    def transform(self, X: Matrix) -> Matrix:
+        """Return the rows unchanged."""
+        return as_matrix(X, dim=len(self.shift_))
+
+    def _check_arrays(self, path: Path) -> None:
+        check_tensor(path, "shift", self.shift_, (self.n_components,), np.float32)
+
+
+def _top(d: int) -> int:
+    """D = d/100, the rule of Mu and Viswanath, but at least 1."""
+    return max(1, round(d / 100))
+
+
+def _check_left(k: int, d: int, top: int) -> None:
+    if not 1 <= k <= d - top:
+        raise InputError(
+            f"n_components={k}; expected 1 to {d - top}, the {d} dimensions of the vectors without "
+            f"the first {top} components"
+        )
+
+
+def check_components(k: int, d: int) -> None:
+    """Raise `InputError` unless k is 1 to d."""
+    if not 1 <= k <= d:
+        raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")

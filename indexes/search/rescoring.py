@@ -1,0 +1,155 @@
+"""Rescoring: whitened cosines at full dimension, with one dot product per candidate.
+
+With M = U diag(lambda^(-gamma/2)) over all d dimensions, the cosine of a query q and a row x
+after ``(. - beta*mean) M`` is ``a . (x - beta*mean) / |(x - beta*mean) M|`` up to the query's own
+length, where ``a = (q - beta*mean) M M^T`` is computed once per query. The row's length is stored
+on disk, so no row is multiplied by a matrix at search time. With gamma = 0, M is a rotation and
+M M^T the identity, which is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Matrix, Rows, as_matrix, batches
+from ..errors import CorruptError
+from ..ranking import best_of
+from ..reducers.linear import whitening_axes
+from ..reducers.moments import Moments
+from ..tensors import check_tensor, load_tensors, save_tensors
+from ..vectors.vector_file import VectorFile
+
+PIECE_BYTES = 1 << 20
+"""Bytes of float32 rows scored at once, to stay in the processor's cache and on one BLAS thread."""
+
+
+class Probes(NamedTuple):
+    """Queries mapped into a metric.
+
+    Attributes
+    ----------
+    vectors : (q, d), ``a`` of the module docstring, divided by the query's length in the metric.
+    shifts : (q,), the product of ``a`` and the metric's shift; None if the shift is zero.
+    """
+
+    vectors: Matrix
+    shifts: NDArray[np.float32] | None
+
+    def each(self) -> Iterator[Probes]:
+        """Yield one query at a time."""
+        for i in range(len(self.vectors)):
+            shifts = None if self.shifts is None else self.shifts[i : i + 1]
+            yield Probes(self.vectors[i : i + 1], shifts)
+
+    def scores(self, X: Matrix, norms: Matrix) -> Matrix:
+        """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
+        products = self.vectors @ X.T
+        if self.shifts is not None:
+            products -= self.shifts[:, None]
+        if not norms.all():
+            norms = np.where(norms == 0.0, np.float32(np.inf), norms)  # zero rows score 0
+        products /= norms[:, 0]
+        return products
+
+
+class Rescorer:
+    """Metric ``gram = M M^T`` (d, d; None: identity) around ``shift = beta * mean`` (d,)."""
+
+    def __init__(self, gram: Matrix | None, shift: NDArray[np.float32]) -> None:
+        self.gram, self.shift = gram, shift
+        self._shifts = bool(shift.any())
+
+    @classmethod
+    def fit(cls, moments: Moments, beta: float, gamma: float) -> Rescorer:
+        """Fit the metric of ``Whitening(d, beta, gamma)``."""
+        shift = (beta * moments.mean).astype(np.float32)
+        if gamma == 0.0:
+            return cls(None, shift)
+        scales, axes = whitening_axes(moments, beta, gamma)
+        scaled = axes * scales
+        return cls((scaled @ scaled.T).astype(np.float32), shift)
+
+    @property
+    def nbytes(self) -> int:
+        """Resident bytes."""
+        return self.shift.nbytes + (0 if self.gram is None else self.gram.nbytes)
+
+    def norms(self, X: Matrix) -> Matrix:
+        """Lengths (n, 1) of rows (n, d) in this metric."""
+        centred = as_matrix(X, dim=len(self.shift)) - self.shift
+        squares = np.vecdot(self._times_gram(centred), centred)
+        norms: Matrix = np.sqrt(np.maximum(squares, 0.0))[:, None].astype(np.float32)
+        return norms
+
+    def probes(self, queries: Matrix) -> Probes:
+        """Map queries (q, d) into the metric, with the one matrix product of a search."""
+        centred = queries - self.shift if self._shifts else queries
+        vectors = self._times_gram(centred)
+        lengths = np.sqrt(np.maximum(np.vecdot(vectors, centred), 0.0))[:, None]
+        if not lengths.all():
+            lengths[lengths == 0.0] = np.inf  # a zero query scores 0
+        vectors = vectors / lengths
+        return Probes(vectors, vectors @ self.shift if self._shifts else None)
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors."""
+        gram = {} if self.gram is None else {"gram": self.gram}
+        save_tensors(path, "rescorer", {}, gram | {"shift": self.shift})
+
+    @classmethod
+    def load(cls, path: Path) -> Rescorer:
+        """Load a file written by `save`; raise `CorruptError` for anything else."""
+        kind, _, arrays = load_tensors(path)
+        if kind != "rescorer" or set(arrays) - {"gram"} != {"shift"}:
+            raise CorruptError(f"{path}: holds {kind!r}; expected a rescorer")
+        check_tensor(path, "shift", arrays["shift"], (None,), np.float32)
+        dim = len(arrays["shift"])
+        if "gram" in arrays:
+            check_tensor(path, "gram", arrays["gram"], (dim, dim), np.float32)
+        return cls(arrays.get("gram"), arrays["shift"])
+
+    def _times_gram(self, centred: Matrix) -> Matrix:
+        return centred if self.gram is None else centred @ self.gram
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Full-dimension metric with the vectors and their lengths on disk."""
+
+    rescorer: Rescorer
+    vectors: VectorFile
+    norms: VectorFile
+
+    def with_vectors(self, vectors: VectorFile) -> Metric:
+        """Return the metric over an extended vector file, with norms of its own."""
+        return replace(self, vectors=vectors, norms=self.norms.reopened())
+
+    def probes(self, queries: Matrix) -> Probes:
+        """Map queries (q, d) for `scores`."""
+        return self.rescorer.probes(queries)
+
+    def scores(self, probes: Probes, rows: Rows) -> Matrix:
+        """Cosines (q, n) of queries with the given rows (n,)."""
+        self.vectors.prefetch(rows)
+        self.norms.prefetch(rows)
+        at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
+        if len(rows) <= at_once:
+            return self._scores(probes, rows)
+        out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
+        for part in batches(len(rows), at_once):
+            out[:, part] = self._scores(probes, rows[part])
+        return out
+
+    def _scores(self, probes: Probes, rows: Rows) -> Matrix:
+        return probes.scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
+
+    def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
+        probes, chunks = self.probes(queries), (rows[part] for part in batches(len(rows)))
+        return best_of(((self.scores(probes, chunk), chunk) for chunk in chunks), len(queries), k)

@@ -1,0 +1,249 @@
+"""VectorFile: append-only rows on disk, with random access and scans."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from threading import local
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
+from ..errors import CorruptError, InputError
+from .half_precision import to_float32
+from .int8_rows import packed, packed_width, unpacked
+
+BLOCK_BYTES = 1 << 22
+"""Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
+COLD_ROW_S = 3e-6
+"""Seconds per row above which rows came from disk; a cached row takes a tenth of that."""
+FEW_ROWS = 32
+"""Smallest number of rows for that estimate; the call itself outweighs fewer."""
+
+
+STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
+"""Names of storage formats -> dtype of the vector file."""
+
+
+class VectorFile:
+    """File of contiguous rows of one dtype, without a header.
+
+    The file may be longer than ``rows``: bytes of an interrupted append after the last committed
+    row are ignored, and overwritten by the next append.
+
+    Parameters
+    ----------
+    path : created by the first append.
+    dim : numbers in a row.
+    rows : number of committed rows.
+    dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
+        bytes, see `int8_rows`. Methods take and return float32 in any case.
+
+    >>> import tempfile
+    >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
+    >>> file.append(np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
+    >>> file.take(np.array([2, 0])).tolist()
+    [[5.0, 6.0], [1.0, 2.0]]
+    """
+
+    def __init__(self, path: Path, dim: int, rows: int = 0, dtype: DTypeLike = np.float16) -> None:
+        self.path, self.dim, self.rows = path, dim, rows
+        self.dtype = np.dtype(dtype)
+        self._width = packed_width(dim) if self.dtype == np.int8 else dim
+        self.row_bytes = self._width * self.dtype.itemsize
+        size = path.stat().st_size if path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{path}: {size} bytes; expected {self.nbytes} for {rows} rows")
+        self._map: tuple[mmap.mmap | None, NDArray[np.generic]] | None = None
+        self._cold = True  # True if the last rows read were not in the system's cache
+
+    def __len__(self) -> int:
+        return self.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the committed rows."""
+        return self.rows * self.row_bytes
+
+    def append(self, X: Matrix) -> None:
+        """Write rows (n, dim) after the last one and fsync them."""
+        X = as_matrix(X, dim=self.dim)
+        limit = LARGEST if self.dtype == np.int8 else float(np.finfo(self.dtype).max)
+        largest = float(max(X.max(), -X.min())) if X.size else 0.0
+        if largest > limit:
+            raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            file.truncate(self.nbytes)
+            file.seek(self.nbytes)
+            file.write(self._packed(X).data)
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows += len(X)
+        self._map = None
+
+    @classmethod
+    def preallocated(
+        cls, path: Path, dim: int, rows: int, dtype: DTypeLike = np.float16
+    ) -> VectorFile:
+        """Create or extend a file to hold `rows` rows; new rows are zero until overwritten."""
+        with path.open("ab") as file:
+            size = rows * cls(path, dim, 0, dtype).row_bytes
+            if file.tell() < size:
+                file.truncate(size)
+        return cls(path, dim, rows, dtype)
+
+    def rows_of_block(self, block: int) -> range:
+        """Rows that overlap a block; the first and last may extend into its neighbours."""
+        first, after = block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, self.nbytes)
+        return range(first // self.row_bytes, -(-after // self.row_bytes))
+
+    def overwrite(self, block: int, X: Matrix) -> str:
+        """Overwrite a block, given the rows that overlap it; return its SHA-256."""
+        rows = self.rows_of_block(block)
+        offset = block * BLOCK_BYTES - rows.start * self.row_bytes
+        data = self._packed(as_matrix(X, dim=self.dim)).tobytes()
+        data = data[offset : offset + min(BLOCK_BYTES, self.nbytes - block * BLOCK_BYTES)]
+        with self.path.open("r+b") as file:
+            file.seek(block * BLOCK_BYTES)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return hashlib.sha256(data).hexdigest()
+
+    def copy(self, path: Path, rows: Rows) -> VectorFile:
+        """Copy the given rows, bit for bit, to a new file and fsync it."""
+        with path.open("wb") as file:
+            for part in batches(len(rows), SCAN_ROWS):
+                file.write(self.map().take(rows[part], axis=0).data)
+            file.flush()
+            os.fsync(file.fileno())
+        return VectorFile(path, self.dim, len(rows), self.dtype)
+
+    def reopened(self) -> VectorFile:
+        """Return a copy of this object that appends to this one do not change."""
+        return VectorFile(self.path, self.dim, self.rows, self.dtype)
+
+    def take(self, rows: Rows) -> Matrix:
+        """Read rows (n, dim) as float32 through a memory map."""
+        start = perf_counter()
+        found = self.map().take(rows, axis=0)
+        self._note_latency(rows, start)
+        return self._unpacked(found)
+
+    def take_into_scratch(self, rows: Rows) -> Matrix:
+        """Read rows as `take` does, into a buffer that this thread's next call overwrites.
+
+        Allocating and freeing memory would take as long as reading the rows. Row numbers are not
+        checked.
+        """
+        raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
+        start = perf_counter()
+        found = raw[: len(rows) * self._width].reshape(-1, self._width)
+        self.map().take(rows, axis=0, out=found, mode="clip")  # other modes copy first
+        self._note_latency(rows, start)
+        return self._unpacked(found, wide[: len(rows) * self.dim].reshape(-1, self.dim))
+
+    def _note_latency(self, rows: Rows, start: float) -> None:
+        """Infer from the elapsed time whether the rows were cached."""
+        self._cold = perf_counter() - start > COLD_ROW_S * max(len(rows), FEW_ROWS)
+
+    def prefetch(self, rows: Rows) -> None:
+        """Advise the system to read rows that `take` will need, if the last ones were not cached.
+
+        It then reads them concurrently, four times as fast as page fault after page fault. For
+        cached rows the advice, one call per row, is skipped.
+        """
+        if not self._cold or not hasattr(mmap, "MADV_WILLNEED"):
+            return
+        mapped, _ = self._mapping()
+        if mapped is None:
+            return
+        starts = rows * self.row_bytes
+        firsts = starts // mmap.PAGESIZE * mmap.PAGESIZE
+        for first, length in zip(
+            firsts.tolist(), (starts + self.row_bytes - firsts).tolist(), strict=True
+        ):
+            mapped.madvise(mmap.MADV_WILLNEED, first, length)
+
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
+        """Yield rows start .. stop in chunks of float32, without mapping pages."""
+        stop = self.rows if stop is None else stop
+        if start >= stop:
+            return
+        with self.path.open("rb") as file:
+            file.seek(start * self.row_bytes)
+            for part in batches(stop, SCAN_ROWS, start):
+                count = (part.stop - part.start) * self._width
+                chunk = np.fromfile(file, dtype=self.dtype, count=count)
+                yield self._unpacked(chunk.reshape(-1, self._width))
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield (number, SHA-256) of each block from `first` on; the last may be short."""
+        return block_digests(self.path, self.nbytes, first)
+
+    def map(self) -> NDArray[np.generic]:
+        """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked."""
+        return self._mapping()[1]
+
+    def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+        mapping = self._map  # another thread's append may clear it at any time
+        if mapping is None:
+            mapping = self._map = self._mapped()
+        return mapping
+
+    def _mapped(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
+        if self.rows == 0:
+            return None, np.zeros((0, self._width), dtype=self.dtype)
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            # Candidates are scattered: without this each one reads 128 KiB ahead.
+            mapped.madvise(mmap.MADV_RANDOM)
+        return mapped, np.frombuffer(mapped, dtype=self.dtype).reshape(self.rows, self._width)
+
+    def _packed(self, X: Matrix) -> NDArray[np.generic]:
+        """Convert rows (n, dim) to the format on disk, C-contiguous."""
+        return packed(X) if self.dtype == np.int8 else np.ascontiguousarray(X, dtype=self.dtype)
+
+    def _unpacked(self, raw: NDArray[np.generic], out: Matrix | None = None) -> Matrix:
+        """Convert rows in the format on disk to float32 (n, dim), into `out` if given."""
+        if self.dtype == np.int8:
+            return unpacked(raw.view(np.int8), self.dim, out)
+        return to_float32(raw, out)
+
+
+def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
+    if nbytes <= first * BLOCK_BYTES:
+        return
+    with path.open("rb") as file:
+        file.seek(first * BLOCK_BYTES)
+        for part in batches(nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
+            data = file.read(part.stop - part.start)
+            yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
+
+
+class _Scratch(local):
+    """Read buffers of each thread, as large as its largest read."""
+
+    def __init__(self) -> None:
+        self._raw: dict[np.dtype[np.generic], NDArray[np.generic]] = {}
+        self._wide = np.empty(0, dtype=np.float32)
+
+    def arrays(self, size: int, dtype: np.dtype[np.generic]) -> tuple[NDArray[np.generic], Matrix]:
+        """Return buffers of at least `size` numbers, in `dtype` and in float32."""
+        raw = self._raw.get(dtype)
+        if raw is None or len(raw) < size:
+            raw = self._raw[dtype] = np.empty(size, dtype=dtype)
+        if len(self._wide) < size:
+            self._wide = np.empty(size, dtype=np.float32)
+        return raw, self._wide
+
+
+_scratch = _Scratch()

@@ -1,0 +1,404 @@
+"""Collection: documents in, hits out. The public face of an `OpenIndex`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+from uuid import UUID
+
+from numpy.typing import NDArray
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+
+from . import adding
+from .catalog.state import Certificate
+from .documents import Document, id_text, id_texts, is_several
+from .encoders.base import AUTO, Encoder
+from .ingest import repair, writer
+from .ingest.writer import Added
+from .lexical.fusion import OFF
+from .open_index import OpenIndex
+from .quality import health
+from .quality.info import facts
+from .quality.tuning import tuner as tuning
+from .quality.tuning.targets import Target, Tuning
+from .quality.tuning.tuner import Asked
+from .search.random_baseline import chance_score
+from .search.request import Hits, SearchRequest
+from .search.searchable import Searchable
+from .search.snapshot_reader import SnapshotReader
+from .sources.given_vectors import GivenVectors
+
+LOG = logging.getLogger("slimdex")
+Id = str | int | UUID
+Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
+
+
+class Collection(Searchable):
+    """Documents that can be searched by meaning.
+
+    One process writes to a collection, or any number of processes read it. In one process any
+    number of threads may search one `Collection` while others change it: each search sees one
+    committed state from beginning to end, and changes wait for each other.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "notes.index"
+    >>> notes = Collection.create(folder)
+    >>> _ = notes.add([{"id": 1, "text": "The cat sat on the mat."}, Document("2", "Stocks fell.")])
+    >>> notes.search("a pet on a rug", limit=1)[0].id
+    '1'
+    >>> notes.get("2").text, notes.count("id = '1'"), "3" in notes
+    ('Stocks fell.', 1, False)
+    >>> notes.close()
+
+    Attributes
+    ----------
+    core : the `OpenIndex` behind it, for functions of `slimdex.retrieval`; not a stable interface.
+    """
+
+    def __init__(self, core: OpenIndex) -> None:
+        self.core = core
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        settings: Settings | None = None,
+        *,
+        stored: str = "fp16",
+        passages: str | int | None = AUTO,
+    ) -> Collection:
+        """Create an empty collection in a new folder.
+
+        Parameters
+        ----------
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
+            `fastest` precision, unless it was made with another one), a `StaticEncoder`, a
+            `SentenceTransformer`, or a function from a list of texts to their vectors (n, dim);
+            `GivenEncoder(dim)` for vectors from elsewhere.
+        settings : how vectors are reduced and compared; by default `Settings()`.
+        stored : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
+            a hit is a document with its best passage. By default what the encoder reads, if it
+            counts tokens; "off" leaves the rest of a text unread.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or the encoder does not allow the settings or the passages.
+        """
+        return cls(OpenIndex.create(path, encoder, settings, stored=stored, passages=passages))
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        *,
+        read_only: bool = False,
+        model: str | None = None,
+        trust_remote_code: bool = False,
+        wait: float = 0.0,
+    ) -> Collection:
+        """Open an existing collection; its encoder is loaded on first use.
+
+        Many processes can read at a time (`read_only=True`), or one can write.
+
+        Parameters
+        ----------
+        encoder : the one that the collection was built with, in any precision; by default it is
+            loaded from where it was.
+        model : folder or hub id of the encoder's model, if it has moved.
+        wait : seconds to wait for other processes that write or, before writing, read.
+        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
+
+        Raises
+        ------
+        InputError
+            If there is no collection, another process is writing, or the encoder is another one.
+        CorruptError
+            If the catalog is damaged.
+        """
+        return cls(
+            OpenIndex.open(
+                path,
+                encoder,
+                read_only=read_only,
+                model=model,
+                trust_remote_code=trust_remote_code,
+                wait=wait,
+            )
+        )
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        settings: Settings | None = None,
+        *,
+        stored: str = "fp16",
+        passages: str | int | None = AUTO,
+    ) -> Collection:
+        """Open the collection of a folder for changes, or create it if there is no folder.
+
+        Parameters
+        ----------
+        encoder : as for `create`; by default an existing collection's own.
+        settings, stored, passages : as for `create`; an existing collection keeps its own.
+
+        Raises
+        ------
+        InputError, CorruptError
+            As `open` and `create` do.
+        """
+        if Path(path).exists():
+            return cls.open(path, encoder)
+        return cls.create(path, encoder, settings, stored=stored, passages=passages)
+
+    def close(self) -> None:
+        """Release the catalog for other processes."""
+        self.core.close()
+
+    def __len__(self) -> int:
+        return len(self.core)
+
+    @property
+    def path(self) -> Path:
+        """The collection's folder."""
+        return self.core.path
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that the collection was built with."""
+        return self.core.encoder
+
+    def move_model(self, model: str) -> None:
+        """Record another folder, or hub id, of the encoder's model.
+
+        Raises
+        ------
+        InputError
+            If its weights are not those that the collection was built with.
+        """
+        self.core.move_model(model)
+
+    def _found(self, request: SearchRequest) -> Hits:
+        return self.core.found(request)
+
+    def chance_score(self, where: str | None = None) -> float | None:
+        """Estimate the best score of as many random documents: below it a hit says nothing.
+
+        It takes some milliseconds, and is the same for every query; see `random_baseline`.
+
+        Parameters
+        ----------
+        where : as for `search`; counts only the documents that it holds for.
+
+        Returns
+        -------
+        A cosine; None for fewer than 100 documents or passages, for an index that does not rescore,
+        and for vectors that differ in few directions.
+
+        Raises
+        ------
+        InputError
+            If there are no documents yet, or `where` is no expression.
+        """
+        return self.core.read(lambda view: chance_score(view, where))
+
+    @overload
+    def get(self, ids: Id) -> Document: ...
+
+    @overload
+    def get(self, ids: Several) -> list[Document]: ...
+
+    def get(self, ids: Id | Several) -> Document | list[Document]:
+        """Get the document of an id, or those of several in their order.
+
+        Raises
+        ------
+        InputError
+            If an id is unknown.
+        """
+        wanted = id_texts(ids)
+        found = self.core.read(lambda view: view.by_id(wanted))
+        return found if is_several(ids) else found[0]
+
+    def documents_where(self, where: str) -> list[Document]:
+        """Get the documents that a condition holds for, in the order of their rows."""
+        return [] if self.core.is_empty else self.core.read(lambda view: view.where(where))
+
+    def count(self, where: str | None = None) -> int:
+        """Count all documents, or those that a condition holds for."""
+        if where is None or self.core.is_empty:
+            return len(self)
+        return self.core.read(lambda view: len(view.rows_where(where)))
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a document has this id."""
+        try:
+            return not self.core.is_empty and bool(self.core.store.ids.known([id_text(id)]))
+        except InputError:  # what can be no id
+            return False
+
+    def __iter__(self) -> Iterator[Document]:
+        """Iterate over all documents as they are now, in the order in which they were added.
+
+        Raises `InputError` after a compaction if only the catalog has the documents, since their
+        columns hold what `document_lines` can't write.
+        """
+        if self.core.is_empty:
+            return iter(())
+        return self.core.read(SnapshotReader.opened).every_document()
+
+    def __repr__(self) -> str:
+        """Path, size and settings, for notebooks."""
+        settings = self.core.state.settings
+        kept = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
+        return f"Collection({str(self.path)!r}, {len(self):,} documents{kept})"
+
+    def info(self) -> dict[str, Any]:
+        """Report contents, settings and costs as JSON values."""
+        return self.core.read(facts)
+
+    def verify(self) -> list[str]:
+        """Read every byte; returns one line for each fault."""
+        return repair.faults(self.core)
+
+    def add(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | NDArray[Any] | None = None,
+        refit: str = "auto",
+    ) -> Added:
+        """Add documents, or one; each replaces the document of the same id.
+
+        All of them are added or none. Unchanged documents are left out, and a text whose document
+        changed only in metadata is not encoded again. `Added.notes` are logged as warnings of the
+        logger "slimdex", too.
+
+        Parameters
+        ----------
+        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
+            metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
+            Arrow table or stream, or a DuckDB relation.
+        vectors : (documents, dim), encoded elsewhere; by default the encoder's.
+        refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
+            time than the addition did, and else advises it; "never" advises it; "always" refits.
+            The documents are committed before, and can be searched meanwhile.
+
+        Raises
+        ------
+        InputError
+            If there are no documents, one lacks an id or text, an id stands twice, a value can't be
+            stored, or the vectors are not one for each document, finite and of its dimensions.
+        """
+        added = adding.add_given(self.core, documents, vectors=vectors, refit=refit)
+        for note in added.notes:
+            LOG.warning("%s: %s", self.path.name, note)
+        return added
+
+    def health(self, *, sample: int = health.QUERIES) -> dict[str, Any]:
+        """Measure how far the documents are from those of the fit; see `health.health`.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than three documents to find, or `sample` is less than 1.
+        """
+        return self.core.read(lambda view: health.health(self.core, view.snapshot, sample))
+
+    @property
+    def hybrid(self) -> str:
+        """Fusion of a search with `hybrid="auto"`: "off", "rrf", or the weight of words."""
+        return self.core.state.hybrid or OFF
+
+    def index_words(self, wanted: bool = True) -> None:
+        """Index the documents' words for `hybrid` searches, or (`wanted=False`) drop that index.
+
+        Every later change updates it.
+
+        Raises
+        ------
+        InputError
+            If there are no documents yet.
+        """
+        writer.index_words(self.core, wanted)
+
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
+
+        Raises
+        ------
+        InputError
+            If an id is unknown (then nothing is deleted), or the condition is no expression.
+        """
+        if (ids is None) == (where is None):
+            raise InputError("delete: expected either ids or a condition")
+        with self.core.change():
+            if where is None:
+                rows = self.core.store.ids.rows(id_texts(ids))
+            else:
+                rows = self.core.view(self.core.snapshot).rows_where(where)
+            writer.delete(self.core, rows)
+            return len(rows)
+
+    def compact(self) -> int:
+        """Free the space of deleted and replaced documents; returns how many.
+
+        Codes are not trained again, so that answers stay the same, except those of graphs (kind
+        hnsw), which are rebuilt. The folder needs room for the new files beside the old.
+
+        Raises
+        ------
+        CorruptError
+            If vectors are damaged.
+        """
+        return writer.compact(self.core)
+
+    def reduce(self, settings: Settings) -> list[str]:
+        """Reduce the vectors by other settings, without encoding; returns notes for the user."""
+        return writer.refit(self.core, settings)
+
+    def tune(
+        self,
+        target: Target | None = None,
+        *,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+        labels: Mapping[str, Mapping[str, int]] | None = None,
+        apply: bool = False,
+    ) -> Tuning:
+        """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
+
+        Parameters
+        ----------
+        target : by default an agreement of .99, at the lowest cost.
+        queries : real queries, as texts or (id, text); by default some are made of the documents.
+        labels : query id -> document id -> relevance, to choose (beta, gamma) and, with a words'
+            index, the fusion of `hybrid="auto"`.
+        apply : give the settings to the index, as `reduce` does, and keep the certificate.
+
+        Raises
+        ------
+        InputError
+            If there are no documents, the queries have no labels and are too few to prove the
+            target, or, with `apply`, nothing reaches it.
+        """
+        asked = Asked.of(queries, labels)
+        return tuning.tune(self.core, target or Target(), asked, apply=apply)
+
+    def certify(self) -> Certificate:
+        """Measure the agreement of the settings in force, by queries made of documents; keep it.
+
+        Raises
+        ------
+        InputError
+            If there are too few documents, or the index does not rescore.
+        """
+        return tuning.certify(self.core)

@@ -1,0 +1,362 @@
+"""Networks in torch: a transformer, its pooling and head, from token ids to vectors.
+
+Only this module imports torch and transformers. Import it late: they take seconds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+
+from ..folder_checks import check_model_folder
+from ..hub import ModelFiles
+from ..pooling import POOLER, Pooling, pool
+from ..sentence_folder import Dense, Normalize
+from ..tokens import Ids, padding_id
+from .cache import Facts
+from .openvino_library import openvino_library
+from .openvino_runtime import CPU_TOKENS
+from .processor import capabilities
+
+GPU_TOKENS = 65_536
+"""Tokens of a batch, including padding; enough to saturate a GPU."""
+TOLERANCE = 2e-5
+"""Largest relative difference of a converted network's vectors from torch's."""
+PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
+"""Shapes (texts, tokens) to test a conversion on, cut to the model's positions."""
+POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions")
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Loaded transformer.
+
+    Attributes
+    ----------
+    module : in evaluation mode, float32.
+    tokenizer : transformers'.
+    longest : maximum length of a text in tokens.
+    has_pooler : True if it has a pooler with weights.
+    """
+
+    module: Any
+    tokenizer: Any
+    longest: int
+    has_pooler: bool
+
+    @property
+    def width(self) -> int:
+        """Width of its hidden states."""
+        return int(self.module.config.hidden_size)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, without the embeddings."""
+        return int(self.module.config.num_hidden_layers)
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids."""
+        return int(self.module.get_input_embeddings().num_embeddings)
+
+    def facts(self, dim: int) -> Facts:
+        """Return the properties of a network of this transformer."""
+        weights = [
+            module.weight.numel()
+            for name, module in self.module.named_modules()
+            if isinstance(getattr(module, "weight", None), nn.Parameter)
+            and module.weight.ndim >= 2
+            and not isinstance(module, nn.Embedding)
+            and not _is_pooler(name)
+        ]
+        return Facts(
+            dim=dim,
+            width=self.width,
+            layers=self.layers,
+            longest=self.longest,
+            pad_id=padding_id(self.tokenizer),
+            flops_per_token=2 * sum(weights),
+        )
+
+
+class SentenceNetwork(nn.Module):
+    """Network from ids and mask (n, seq) to vectors (n, dim)."""
+
+    def __init__(
+        self, transformer: nn.Module, pooling: Pooling, head: Sequence[nn.Module], dim: int
+    ) -> None:
+        super().__init__()
+        self.transformer, self.pooling, self.dim = transformer, pooling, dim
+        self.head = nn.Sequential(*head)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        output = self.transformer(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            output_hidden_states=self.pooling.needs_all_layers,
+        )
+        if self.pooling.mode == POOLER:
+            pooled = output.pooler_output
+        else:
+            states = (
+                output.hidden_states
+                if self.pooling.needs_all_layers
+                else [output.last_hidden_state]
+            )
+            pooled = pool(states, attention_mask, self.pooling)
+        vectors: Tensor = self.head(pooled.float())
+        return vectors
+
+
+class LayersNetwork(nn.Module):
+    """Network from ids and mask (n, seq) to a vector for each layer, (n, layers + 1, width)."""
+
+    def __init__(self, transformer: nn.Module, mode: str) -> None:
+        super().__init__()
+        self.transformer, self.mode = transformer, mode
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        states = self.transformer(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True
+        ).hidden_states
+        layers = range(len(states))
+        pooled = [pool(states, attention_mask, Pooling(self.mode, (i,))) for i in layers]
+        return torch.stack(pooled, dim=1).float()
+
+
+class TorchRuntime:
+    """Torch runtime, on the CPU or a GPU.
+
+    Parameters
+    ----------
+    precision : any of `openvino_runtime.PRECISIONS` but int8.
+    """
+
+    def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:
+        if precision == "auto":
+            if device == "cpu":
+                precision = "bf16" if "BF16" in capabilities() else "fp32"
+            else:  # GPUs are fast in half precision
+                fast = torch.cuda.is_bf16_supported(including_emulation=False)
+                precision = "bf16" if fast else "fp16"
+        self.name, self.precision = f"torch on {device}", precision
+        self._device = torch.device(device)
+        self._network = network.to(self._device)
+        self.batch_tokens, self.streams = CPU_TOKENS if device == "cpu" else GPU_TOKENS, 1
+        self._half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+        if (device, precision) == ("cpu", "fp16"):  # a CPU widens each number in every product
+            self._half = None
+
+    def run(self, batches: Iterable[tuple[Ids, Ids]]) -> Iterator[Matrix]:
+        """Yield outputs in order; a GPU computes while batches before and after are transferred."""
+        waiting: Tensor | None = None
+        for ids, mask in batches:
+            with (
+                torch.inference_mode(),
+                torch.autocast(self._device.type, self._half, enabled=self._half is not None),
+            ):
+                output = self._network(self._moved(ids), self._moved(mask)).float()
+            if waiting is not None:
+                yield waiting.cpu().numpy()
+            waiting = output
+        if waiting is not None:
+            yield waiting.cpu().numpy()
+
+    def _moved(self, array: Ids) -> Tensor:
+        tensor = torch.from_numpy(array)
+        if self._device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+class ConversionError(Exception):
+    """Failure of OpenVINO to run a network as torch does."""
+
+
+class _Unit(nn.Module):
+    """Normalisation to unit length."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return nn.functional.normalize(vectors, dim=-1)
+
+
+def load_transformer(files: ModelFiles, folder: Path, *, trust_remote_code: bool) -> Transformer:
+    """Load tokenizer and model from safetensors.
+
+    Raises `InputError` if it is not a transformer, or some of its weights are missing.
+    """
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    check_model_folder(folder)
+    options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        loader: Any = transformers.AutoModel
+        if config.is_encoder_decoder or _has_encoder_half(config):
+            loader = transformers.AutoModelForTextEncoding
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations between torch and transformers
+            model, info = loader.from_pretrained(
+                folder, use_safetensors=True, dtype="float32", output_loading_info=True, **options
+            )
+    except Exception as error:  # transformers raises anything for a broken folder
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"model {files.name!r}: {reason}; expected a folder with a transformers model or a "
+            "hub id"
+        ) from error
+    missing = sorted(key for key in info["missing_keys"] if not _is_pooler(key))
+    if missing:  # they would be initialised at random
+        raise InputError(
+            f"model {files.name!r}: no weights for {missing[0]} (of {len(missing)} missing); "
+            "expected all of the model's"
+        )
+    if not hasattr(model.config, "hidden_size") or not hasattr(model.config, "num_hidden_layers"):
+        raise InputError(
+            f"model {files.name!r}: not a plain text encoder; expected a model with hidden states"
+        )
+    positions = _positions(model)
+    limits = [tokenizer.model_max_length, *([] if positions is None else [positions])]
+    has_pooler = any(_is_pooler(name) for name, _ in model.named_parameters())
+    return Transformer(
+        model.eval(), tokenizer, min(limits), has_pooler and not info["missing_keys"]
+    )
+
+
+def build_network(
+    transformer: Transformer, pooling: Pooling, head: Sequence[Dense | Normalize]
+) -> SentenceNetwork:
+    """Build the network of transformer, pooling and head.
+
+    Raises `InputError` if the model lacks the layer or the pooler, or a Dense does not fit.
+    """
+    pooling.check_layers(transformer.layers)
+    if pooling.mode == POOLER and not transformer.has_pooler:
+        raise InputError(
+            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
+        )
+    modules, width = list[nn.Module](), transformer.width
+    for part in head:
+        if isinstance(part, Dense):
+            linear = _linear(part, width)
+            width = linear.out_features
+            modules.append(nn.Sequential(linear, getattr(nn, part.activation)()))
+        else:
+            modules.append(_Unit())
+    return SentenceNetwork(transformer.module, pooling, modules, width).eval()
+
+
+def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
+    """Create a torch runtime on a GPU if available, else on the CPU."""
+    return TorchRuntime(network, precision, "cuda" if torch.cuda.is_available() else "cpu")
+
+
+def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
+    """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
+
+    Raises `InputError` for int8, which requires OpenVINO, if it can't convert the network.
+    """
+    if torch.cuda.is_available() and precision != "int8":
+        return None
+    try:
+        return converted(network, transformer.vocabulary, transformer.longest)
+    except ConversionError as error:
+        if precision == "int8":
+            raise InputError(
+                f"precision='int8': {error}; expected auto, fp32, bf16 or fp16"
+            ) from error
+        return None
+
+
+def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
+    """Convert the network to an `openvino.Model`, in float32.
+
+    Raises `ConversionError` if OpenVINO is missing, can't convert the network, or computes
+    different vectors.
+    """
+    try:
+        openvino = openvino_library()
+    except ImportError as error:
+        raise ConversionError(str(error)) from error
+    example = tuple(map(torch.from_numpy, _probe((2, 5), vocabulary)))
+    try:
+        with warnings.catch_warnings(), torch.inference_mode():
+            warnings.simplefilter("ignore")  # tracing warns about every shape
+            # Skip tracing's own check: ours covers other shapes and masks.
+            traced = torch.jit.trace(network, example, check_trace=False)
+            model = openvino.convert_model(traced, example_input=example)
+        request = (
+            openvino.Core()
+            .compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+            .create_infer_request()
+        )
+        for texts, tokens in PROBES:  # tracing may have frozen a branch
+            ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
+            request.infer([ids, mask])
+            (exact,) = TorchRuntime(network, "fp32").run([(ids, mask)])
+            error_size = np.linalg.norm(request.get_output_tensor().data - exact)
+            if not error_size <= TOLERANCE * np.linalg.norm(exact):
+                raise ConversionError(f"vectors differ by {error_size:.1e} from torch's")
+    except ConversionError:
+        raise
+    except Exception as error:  # traced model code may raise anything
+        raise ConversionError(" ".join(str(error).split())[:200]) from error
+    return model
+
+
+def _probe(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
+    """Random ids and a mask with padding (n, seq)."""
+    ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
+    mask = np.ones(shape, dtype=np.int64)
+    for i in range(1, len(mask)):
+        mask[i, -i:] = 0
+    return ids, mask
+
+
+def _linear(part: Dense, width: int) -> nn.Linear:
+    try:
+        weights = load_file(part.weights)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{part.weights}: {error}; expected safetensors") from error
+    weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
+    if weight is None or weight.ndim != 2 or weight.shape[1] != width:
+        shape = None if weight is None else tuple(weight.shape)
+        raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {width})")
+    if bias is not None and tuple(bias.shape) != (len(weight),):
+        raise InputError(f"{part.weights}: bias {tuple(bias.shape)}; expected ({len(weight)},)")
+    linear = nn.Linear(width, weight.shape[0], bias=bias is not None)
+    linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias}))
+    return linear
+
+
+def _has_encoder_half(config: Any) -> bool:
+    """Return whether transformers has an encoder-only class for an encoder-decoder such as T5."""
+    models: Any = transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
+    return type(config) in models and models[type(config)].__name__.endswith("EncoderModel")
+
+
+def _is_pooler(key: str) -> bool:
+    return "pooler" in key.split(".")
+
+
+def _positions(model: Any) -> int | None:
+    """Usable rows of the position table; in RoBERTa and its kin they start after the padding."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in POSITION_TABLES and isinstance(module, nn.Embedding):
+            offset = 0 if module.padding_idx is None else module.padding_idx + 1
+            return int(module.num_embeddings) - offset
+    return None

@@ -1,0 +1,94 @@
+"""Cutting: staged documents longer than a passage are cut before they are encoded.
+
+Most texts are short: those with few bytes are skipped, and only the others' tokens are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+
+from ..catalog.passages_table import Cut, DocumentRows
+from ..documents import content
+from ..encoders.base import CountingEncoder, Encoder
+from ..passages import LONGEST_UNIT, Count, divided
+from ..storage.commit_log import CommitLog
+
+SURE = 3 / 4
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
+READ_AT_ONCE = 1024
+"""Documents read per query."""
+
+
+def cut_staged(
+    commit_log: CommitLog, first: int, staged: int, encoder: Callable[[], Encoder] | None
+) -> int:
+    """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
+
+    Parameters
+    ----------
+    encoder : returns the index's encoder, to count tokens; None if no text is to be cut.
+
+    Returns
+    -------
+    The new value of `staged`: rows are renumbered.
+    """
+    store, tokens = commit_log.store, commit_log.state.passages if encoder else None
+    found: list[tuple[int, int]] = []  # new first row, number of rows
+    more = 0
+    for part in batches(staged, READ_AT_ONCE, first):
+        cuts = dict[int, Cut]()
+        parts = store.passages.uncut(part.start, part.stop)
+        long = dict[int, tuple[str, str]]()
+        if encoder is not None and tokens is not None:
+            long = _long(commit_log, part, tokens, encoder)
+            count = _counter(encoder()) if long else None
+        whole = store.documents.whole(sorted(parts.keys() - long.keys()))
+        for row in sorted(parts.keys() | long.keys()):
+            own = parts.get(row, ())
+            if row in long and count is not None and tokens is not None:
+                passages = divided(*long[row], own, count, tokens)
+                progress("cutting", row + 1 - first, staged - first)
+            else:
+                passages = [whole[row]]
+            cuts[row + more] = Cut(passages, own)
+            if len(passages) > 1:
+                found.append((row + more, len(passages)))
+                more += len(passages) - 1
+        store.passages.insert(cuts)
+    store.passages.drop_uncut(first)
+    if found:
+        progress("cutting", staged - first, staged - first)
+        firsts, counts = np.array(found, dtype=np.int64).T
+        store.documents.make_room(DocumentRows(firsts, counts), first)
+    return staged + more
+
+
+def _long(
+    commit_log: CommitLog, part: slice, tokens: int, encoder: Callable[[], Encoder]
+) -> dict[int, tuple[str, str]]:
+    """Row -> title and text of the documents with more tokens."""
+    asked = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
+    long = {r: (title, text) for r, title, text in asked if len(text) > LONGEST_UNIT * tokens}
+    rest = [(r, title, text) for r, title, text in asked if r not in long]
+    if rest:
+        counts = _counter(encoder())([content(title, text) for _, title, text in rest])
+        for (row, title, text), count in zip(rest, counts, strict=True):
+            if count > tokens:
+                long[row] = title, text
+    return long
+
+
+def _counter(encoder: Encoder) -> Count:
+    if not isinstance(encoder, CountingEncoder):
+        raise InputError(
+            f"encoder {type(encoder).__name__} can't count tokens, by which this index cuts texts; "
+            "expected one with token_counts(texts)"
+        )
+    return encoder.token_counts

@@ -1,0 +1,56 @@
+"""Kept vectors: texts of replaced or deleted documents need not be encoded again.
+
+So only the changed passages of a document are encoded, and none of a moved one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.search.reduced_index import NO_ROWS
+
+from ..storage.commit_log import CommitLog
+
+READ_AT_ONCE = 1024
+"""Documents in memory at a time."""
+DIGEST = np.dtype("S16")
+"""Digests of 16 bytes, practically free of collisions."""
+
+
+@dataclass(frozen=True)
+class KeptVectors:
+    """Digests (n,) of texts, sorted, and the row of the vector of each."""
+
+    digests: NDArray[np.bytes_]
+    rows: Rows
+
+    @classmethod
+    def of(cls, commit_log: CommitLog, gone: Rows = NO_ROWS) -> KeptVectors:
+        """Digests of the documents that staged ones replace, and of others to delete."""
+        documents = np.union1d(commit_log.store.ids.replaced(commit_log.state.rows), gone)
+        found = list[bytes]()
+        for part in batches(len(documents), READ_AT_ONCE):
+            found += _digests(commit_log.store.documents.contents_of(documents[part]))
+        digests = np.array(found, dtype=DIGEST)
+        order = np.argsort(digests, kind="stable")
+        return cls(digests[order], commit_log.document_rows().all_rows(documents)[order])
+
+    def among(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        """Positions of the texts that have a vector, in order, and the row of each."""
+        if not len(self.rows):
+            return NO_ROWS, NO_ROWS
+        wanted = np.array(_digests(texts), dtype=DIGEST)
+        places = np.minimum(np.searchsorted(self.digests, wanted), len(self.rows) - 1)
+        known = np.flatnonzero(self.digests[places] == wanted)
+        return known, self.rows[places[known]]
+
+
+def _digests(texts: Sequence[str]) -> list[bytes]:
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    return [blake2b(text, digest_size=DIGEST.itemsize).digest() for text in encoded]

@@ -1,0 +1,79 @@
+"""Reencoding: lost vectors are rebuilt from the texts, a block of the file at a time.
+
+A block is made durable before it gets its checksum: after an interruption, the next attempt encodes
+exactly the blocks without one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+
+from ..atomic_files import sync
+from ..catalog.passages_table import PartlyRead
+from ..encoders.base import Encoder
+from ..open_index import OpenIndex
+from ..storage.commit_log import CommitLog
+from ..storage.snapshot import first_snapshot
+from . import writer
+from .encoding import encoded_steps
+
+
+def encode_lost(core: OpenIndex) -> None:
+    """Encode the documents of all blocks of vectors that are missing or damaged; then rebuild.
+
+    Raises
+    ------
+    CorruptError
+        If the vectors were given.
+    """
+    if not core.has_encoder:
+        raise CorruptError(
+            f"{core.path / core.state.vectors}: vectors given from elsewhere can't be encoded "
+            "anew; restore the file from a copy"
+        )
+    encoder = core.encoder
+    with core.change():
+        _encode_blocks(core.commit_log, encoder)
+        core.show(first_snapshot(core.commit_log))
+        writer.rebuild(core)
+
+
+def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:
+    state = commit_log.state
+    path, dtype = commit_log.path / state.vectors, STORED[state.stored]
+    file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
+    sync(commit_log.path)
+    known = commit_log.store.blocks.of(state.vectors)
+    lost = [block for block, digest in file.blocks() if known.get(block) != digest]
+    total = sum(len(file.rows_of_block(block)) for block in lost)
+    done = 0
+    for block in lost:
+        rows = file.rows_of_block(block)
+        vectors, partly = _encoded(commit_log, encoder, rows, done, total)
+        digest = file.overwrite(block, vectors)
+        with commit_log.transaction():
+            commit_log.store.blocks.replace(state.vectors, block, digest)
+            commit_log.store.readings.put(partly)
+        done += len(rows)
+
+
+def _encoded(
+    commit_log: CommitLog, encoder: Encoder, rows: range, done: int, total: int
+) -> tuple[Matrix, PartlyRead]:
+    """Vectors of some rows' documents, and the rows read only in part."""
+    contents = commit_log.store.documents.contents(rows.start, rows.stop)
+    encoded: Matrix = np.zeros((len(rows), commit_log.state.dim), dtype=np.float32)
+    partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}
+    todo = [i for i, text in enumerate(contents) if text]
+    texts = [contents[i] for i in todo]
+    for positions, vectors, read in encoded_steps(encoder, texts, commit_log.state.dim):
+        encoded[[todo[i] for i in positions]] = vectors
+        partly = {**partly, **{rows[todo[i]]: lengths for i, lengths in read.items()}}
+        done += len(positions)
+        progress("encoding", done, total)
+    return encoded, partly

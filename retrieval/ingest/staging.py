@@ -1,0 +1,202 @@
+"""Staging: documents are validated and written to the catalog, unseen by readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.search.reduced_index import NO_ROWS
+
+from ..catalog.passages_table import part_fault
+from ..catalog.store import DocumentStore
+from ..documents import Document, id_text
+from ..encoders.base import Encoder
+from ..sources.given_vectors import GivenVectors, check_vectors
+from ..storage.commit_log import CommitLog
+from .cutting import cut_staged
+
+INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
+"""Documents, and their characters, written to the catalog at a time."""
+INSERTED_VALUES = 1 << 20
+"""Values of metadata written at a time."""
+
+
+class DuplicateKeyError(InputError):
+    """An id that occurs twice in one addition, with the documents' numbers from 0."""
+
+    def __init__(self, id: str, first: int, second: int) -> None:
+        super().__init__(
+            f"id {shortened(id)} stands twice, in documents {first + 1:,} and {second + 1:,}; "
+            "expected each id once"
+        )
+        self.id, self.first, self.second = id, first, second
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Result of staging.
+
+    Attributes
+    ----------
+    unchanged : documents skipped as identical to existing ones.
+    gone : first rows of live documents to delete with the addition's commit.
+    moved : number of these that are added under another id.
+    """
+
+    unchanged: int
+    gone: Rows
+    moved: int
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Documents to add, and what is known of them.
+
+    Attributes
+    ----------
+    columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
+        by their values.
+    vectors : one for each document; by default the encoder's.
+    source : fingerprint of where they come from, so that an interrupted addition is known again.
+    origins : files of made-up ids, with those of these documents: see `made_up_ids`.
+    missing : given the first row of these documents, once they are staged, returns the first rows
+        of those to delete in the same commit. Then there may be no documents to add.
+    """
+
+    documents: Iterable[Document]
+    columns: Sequence[Mapping[str, str]] = ()
+    vectors: GivenVectors | None = None
+    source: str = ""
+    origins: Mapping[str, str] | None = None
+    missing: Callable[[int], Rows] | None = None
+
+
+def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
+    """Write documents to the catalog in one transaction, unseen by readers.
+
+    Documents identical to existing ones are skipped, unless they come with vectors. Others longer
+    than a passage are cut.
+
+    Parameters
+    ----------
+    encoder : gives the index's, which counts tokens.
+
+    Raises
+    ------
+    InputError
+        If there are no documents, one is malformed, an id occurs twice or a value does not fit its
+        column; or if the given vectors are not one per document, finite and of the right dimension.
+    """
+    vectors, missing = addition.vectors, addition.missing
+    store, first = commit_log.store, commit_log.state.rows
+    if vectors is not None:
+        _check_dimensions(vectors, commit_log.state.dim)
+    with commit_log.transaction():
+        commit_log.forget_pending()
+        staged = _insert(store, addition, first)
+        if staged == first and missing is None:
+            raise InputError("no documents; expected at least one")
+        if staged > first:
+            _check_inserted(commit_log, first, staged, vectors)
+        gone = missing(first) if missing else NO_ROWS
+        moved = store.origins.moved(first, gone) if len(gone) else 0
+        unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
+        staged -= unchanged
+        staged = cut_staged(commit_log, first, staged, encoder if vectors is None else None)
+        pending = addition.source if staged > first else None
+        state = replace(commit_log.state, staged=staged, encoded=first, source=pending)
+        state = replace(state, given=vectors is not None)
+        if addition.origins is not None:
+            state = replace(state, origins=dict(addition.origins))
+        if state.settings is None:
+            state.requested.check_count(staged)
+        commit_log.set_state(state)
+    return Staged(unchanged, gone, moved)
+
+
+def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
+    if vectors.dim != dim:
+        reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)
+        raise InputError(
+            f"{vectors.name}: {vectors.dim} dimensions; expected {dim}, as the encoder has{reduced}"
+        )
+    check_vectors(vectors)
+
+
+def _insert(store: DocumentStore, addition: Addition, first: int) -> int:
+    """Insert documents, so far one row each, creating columns; return the row after them."""
+    for types in addition.columns:
+        store.columns.declare(types)
+    staged, iterator = first, iter(addition.documents)
+    while batch := _some(iterator):
+        store.documents.insert(staged, batch)
+        staged += len(batch)
+    return staged
+
+
+def _check_inserted(
+    commit_log: CommitLog, first: int, staged: int, vectors: GivenVectors | None
+) -> None:
+    """Raise `InputError` if these documents can't be added together."""
+    store, count = commit_log.store, staged - first
+    if (
+        vectors is None
+        and commit_log.state.settings is None
+        and not store.documents.has_text(first)
+    ):
+        raise InputError(f"none of {count} documents has a text; expected at least one that has")
+    if vectors is not None and len(vectors) != count:
+        raise InputError(
+            f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
+        )
+    if twice := store.ids.duplicate(first):
+        id, row, other = twice
+        raise DuplicateKeyError(id, row - first, other - first)
+
+
+def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
+    """Drop the staged documents that exist unchanged; return their number."""
+    unchanged, there = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    if len(unchanged):
+        store.origins.adopt(unchanged, there)
+        store.drop_rows(unchanged, first)
+    return len(unchanged)
+
+
+def _some(documents: Iterator[Document]) -> list[Document]:
+    """The next documents, limited in number and size."""
+    batch, characters, values = list[Document](), 0, 0
+    for document in documents:
+        batch.append(_checked(document))
+        characters += len(document.text)
+        values += len(document.metadata)
+        if len(batch) == INSERTED or characters > INSERTED_CHARACTERS or values > INSERTED_VALUES:
+            break
+    return batch
+
+
+def _checked(document: Document) -> Document:
+    if not isinstance(document, Document):
+        raise InputError(f"{document!r}; expected a Document")
+    if not isinstance(document.id, str):
+        document = replace(document, id=id_text(document.id))
+    for name in ("text", "title"):
+        if not isinstance(value := getattr(document, name), str):
+            raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
+    if document.parts:
+        _check_parts(document)
+    return document
+
+
+def _check_parts(document: Document) -> None:
+    start, name = 0, f"document {document.id!r}"
+    for part in document.parts:
+        if why := part_fault(part):
+            raise InputError(f"{name}: {why}")
+        if not start <= part.start <= len(document.text):
+            raise InputError(
+                f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
+            )
+        start = part.start

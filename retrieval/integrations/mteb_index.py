@@ -1,0 +1,236 @@
+"""mteb's vectors in a slimdex index: a backend for its `SearchEncoderWrapper`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.settings import Settings
+
+from ..atomic_files import STORED_ENDINGS, file_name
+from ..catalog.state import State
+from ..quality.evaluation.measures import DEPTH
+from ..search.document_search import Search
+from ..sources.given_vectors import as_given, check_vectors
+from ..storage.index_files import encode_rows, fit
+from .mteb_records import Sizes, folder_bytes
+
+Answers = tuple[list[list[float]], list[list[int]]]
+"""Scores of each query, best first, and the numbers of their documents."""
+Similarity = Callable[[Any, Any], Any]
+"""Queries (q, d) and documents (n, d) -> similarities (q, n)."""
+COMPARED = 64
+"""Documents, and queries, used to compare a model's similarity with the cosine."""
+GAP = 1e-3
+"""Difference below which cosines may be in any order."""
+STEP = 1e-6
+"""Difference of score between the last rescored document and the best of the others."""
+
+
+class SlimdexIndex:
+    """An index backend for mteb, with codes in memory and the full vectors on disk.
+
+    mteb requests 1,000 documents, and an index would rescore as many. Users request ten. So the
+    first of each answer are those that a user gets, as `slimdex eval` measures them; the others
+    follow, ranked by their codes.
+
+    Parameters
+    ----------
+    settings : how vectors are reduced and quantised; by default `Settings()`.
+    stored : format of the full vectors on disk: fp16, or int8 in half the bytes.
+    folder : parent of the temporary files; by default the system's.
+
+    Attributes
+    ----------
+    sizes : of the index built last; None before, and without documents.
+
+    Raises
+    ------
+    InputError
+        For invalid settings, vectors that are not finite or differ in dimension, and a model whose
+        similarity is not the cosine.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        stored: str = "fp16",
+        folder: str | Path | None = None,
+    ) -> None:
+        if stored not in STORED_ENDINGS:
+            raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
+        self.settings, self.stored = settings or Settings(), stored
+        self.sizes: Sizes | None = None
+        self._parent = folder
+        self._ids: list[str] = []
+        self._sample: Matrix = np.empty((0, 0), np.float32)  # of the documents
+        self._state: State | None = None  # set by the first documents, like the next two
+        self._folder: Path | None = None
+        self._removed: Callable[[], object] | None = None
+        self._index: ReducedIndex | None = None  # of all added documents
+
+    def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
+        """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
+        given = as_given(_on_cpu(embeddings))
+        if len(given) != len(idxs):
+            raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected equal numbers")
+        if self._state is not None and given.dim != self._state.dim:
+            raise InputError(
+                f"vectors of {given.dim} dimensions; expected {self._state.dim}, as those before"
+            )
+        check_vectors(given)
+        folder, state = self._begun(given.dim)
+        vectors = state.vector_file(folder, len(self._ids))
+        for part in batches(len(given)):
+            vectors.append(given.rows(part.start, part.stop))
+        if not self._ids:
+            self._sample = given.rows(0, min(COMPARED, len(given)))
+        self._ids.extend(idxs)
+        self._index = None
+
+    def search(
+        self,
+        embeddings: Any,
+        top_k: int,
+        similarity_fn: Similarity,
+        top_ranked: Mapping[str, list[str]] | None = None,
+        query_idx_to_id: Mapping[int, str] | None = None,
+    ) -> Answers:
+        """Scores and documents for queries (q, d): cosines in the metric of the settings.
+
+        Documents are numbered in the order of addition or, with `top_ranked`, in the query's list.
+        """
+        queries = _on_cpu(embeddings)
+        index = self.build()
+        if index is None:
+            return [[] for _ in queries], [[] for _ in queries]
+        queries = as_matrix(queries, dim=index.vectors.dim, name="queries", largest=LARGEST)
+        _check_similarity(similarity_fn, queries[:COMPARED], self._sample)
+        if top_ranked is not None:
+            if query_idx_to_id is None:
+                raise InputError("top_ranked without query_idx_to_id; expected both")
+            lists = [top_ranked.get(query_idx_to_id[i]) or [] for i in range(len(queries))]
+            return self._among(index, queries, top_k, lists)
+
+        codes = None if index.metric is None else partial(index.search, candidates=0)
+        head = max(DEPTH, index.candidates)
+        found = [deep(index.search, codes, query[None], top_k, head) for query in queries]
+        return [scores for scores, _ in found], [rows for _, rows in found]
+
+    def build(self) -> ReducedIndex | None:
+        """Return the index of the added documents, fitted when first needed; None without
+        documents."""
+        if self._index is None and self._state is not None and self._folder is not None:
+            state, folder, count = self._state, self._folder, len(self._ids)
+            self.settings.check_count(count)
+            vectors = state.vector_file(folder, count)
+            moments = Moments.of(vectors.scan(), state.dim)
+            settings, notes = self.settings.fitted(moments)
+            state = fit(folder, state, vectors, moments, settings)
+            index, _ = encode_rows(folder, state, vectors)
+            disk = folder_bytes(folder)
+            self.sizes = Sizes.of(index, settings, count, disk, self.stored, tuple(notes))
+            self._index = index
+        return self._index
+
+    def clear(self) -> None:
+        """Forget all documents and delete the files; keep `sizes`."""
+        self._index = self._state = self._folder = None
+        self._ids = []
+        if self._removed is not None:
+            self._removed()
+        self._removed = None
+
+    def _begun(self, dim: int) -> tuple[Path, State]:
+        """Return the folder, created with the first documents, and the state of the index in it."""
+        if self._state is None or self._folder is None:
+            settings = self.settings.checked(dim)
+            vectors = file_name("vectors", 1, STORED_ENDINGS[self.stored])
+            self._folder = Path(tempfile.mkdtemp(prefix="slimdex-mteb-", dir=self._parent))
+            self._removed = weakref.finalize(self, shutil.rmtree, self._folder, True)
+            self._state, self.sizes = State({}, dim, settings, vectors=vectors), None
+        return self._folder, self._state
+
+    def _among(
+        self, index: ReducedIndex, queries: Matrix, top_k: int, lists: Sequence[list[str]]
+    ) -> Answers:
+        """Rank the documents listed for each query by their full vectors."""
+        rows_by_id = {id: row for row, id in enumerate(self._ids)}
+        scores, places = list[list[float]](), list[list[int]]()
+        for query, ids in zip(queries, lists, strict=True):
+            if unknown := [id for id in ids if id not in rows_by_id]:
+                raise InputError(
+                    f"top_ranked: document {unknown[0]!r}; expected one that was added"
+                )
+            place = {rows_by_id[id]: i for i, id in reversed([*enumerate(ids)])}
+            rows = np.array(sorted(place), dtype=np.int64)
+            best, found = index.search(query[None], len(rows), rows)
+            scores.append(best[0, :top_k].tolist())
+            places.append([place[row] for row in found[0, :top_k].tolist()])
+        return scores, places
+
+
+def deep(
+    search: Search, codes: Search | None, query: Matrix, top_k: int, head: int
+) -> tuple[list[float], list[int]]:
+    """Scores and rows of the top_k nearest to a query (1, d).
+
+    The first `head` are the results of a search for that many; the others follow, ranked by
+    their codes, with lower scores.
+
+    Parameters
+    ----------
+    codes : the search without rescoring; None if `search` does not rescore.
+    """
+    scores, rows = search(query, top_k if codes is None else min(top_k, head))
+    there = rows[0] >= 0
+    values, found = scores[0][there].tolist(), rows[0][there].tolist()
+    if codes is None or top_k <= head or len(found) < head:
+        return values, found
+    coded, others = codes(query, top_k)
+    is_new = (others[0] >= 0) & ~np.isin(others[0], found)
+    below = coded[0][is_new].astype(np.float64)
+    if len(below):
+        below += min(0.0, values[-1] - STEP - float(below[0]))
+    values, found = values + below.tolist(), found + others[0][is_new].tolist()
+    return values[:top_k], found[:top_k]
+
+
+def _on_cpu(embeddings: Any) -> Any:
+    """Convert an array, or a tensor of any type, to an array."""
+    return (
+        embeddings.detach().float().cpu().numpy() if hasattr(embeddings, "detach") else embeddings
+    )
+
+
+def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix) -> None:
+    """Raise `InputError` if a similarity ranks documents (n, d) differently from the cosine.
+
+    mteb does not tell its backends the similarity, so it is computed on examples; a dot product
+    or a distance of unit vectors ranks equally.
+    """
+    documents = documents[documents.any(axis=1)]
+    if not len(documents) or not len(queries):
+        return
+    told = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
+    cosines = normalize_rows(queries) @ normalize_rows(documents).T
+    least = 1e-4 * float(np.ptp(told))
+    for own, cosine in zip(told, cosines, strict=True):
+        is_nearer = cosine[:, None] - cosine[None] > GAP
+        if (is_nearer & (own[:, None] < own[None] - least)).any():
+            raise InputError(
+                "similarity: the model's ranks these vectors differently from their cosine; "
+                "expected a model that compares by cosine, or vectors of unit length"
+            )

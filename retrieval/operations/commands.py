@@ -1,0 +1,388 @@
+"""Commands: what is done with an open index, by whoever has it open: a command line or a service.
+
+Each is made of plain values, so that a command line can send it to the service that holds the
+index, and gives a result that JSON can hold. What only some of them need is imported by those: a
+search must not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note
+
+from ..as_json import document_json, hit_json
+from ..catalog.where.conditions import Compare, as_sql
+from ..collection import Collection
+from ..ingest.writer import Added
+from ..quality.refitting import check_refit
+from ..search.excerpts import beginning, nearest_passages
+from ..search.request import SearchRequest
+
+if TYPE_CHECKING:
+    from .building import Sources
+
+STANDARD_INPUT = "-"
+
+
+class Command(Protocol):
+    """Something to be done with an index.
+
+    Attributes
+    ----------
+    changes : whether the index may be another one then.
+    """
+
+    changes: ClassVar[bool]
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Do it; the result is as JSON can hold it."""
+        ...
+
+
+@dataclass(frozen=True)
+class AskedSources:
+    """Sources as words of a command line say them.
+
+    Attributes
+    ----------
+    specs : files, folders, packages, queries, and "-".
+    standard_input : a file with what "-" means, where that is not this process's own.
+    links_within : folders that links below a folder may not lead out of.
+    """
+
+    specs: Sequence[str]
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    types: Sequence[str] = ()
+    vectors: str | None = None
+    encoding: str | None = None
+    file_format: str | None = None
+    standard_input: str | None = None
+    links_within: Sequence[str] | None = None
+
+    @property
+    def is_piped(self) -> bool:
+        """Whether some come from standard input."""
+        return STANDARD_INPUT in self.specs
+
+    def opened(self) -> Sources:
+        """Open the sources, and report their notes.
+
+        Raises
+        ------
+        InputError
+            As `Sources.open` does.
+        """
+        from ..sources.files.folders.walking import links_within
+        from ..sources.tabular.column_names import ColumnNames
+        from ..sources.tabular.duckdb_readers import checked_types
+        from ..sources.text_files import FileFormat, standard_input_from
+        from .building import Sources  # with the readers of all that can be a source
+
+        names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
+        files = FileFormat(self.encoding, self.file_format)
+        with standard_input_from(self.standard_input), links_within(self.links_within):
+            opened = Sources.open([*self.specs], names, self.vectors, files)
+        for line in opened.notes:
+            note(line)
+        return opened
+
+    def from_anywhere(self) -> Self:
+        """The same for a process in another folder: files by their whole paths."""
+        vectors = self.vectors and _whole(self.vectors)
+        return replace(self, specs=[_whole(spec) for spec in self.specs], vectors=vectors)
+
+
+def _whole(spec: str) -> str:
+    """A path as it is from anywhere, perhaps with a table of a database; what is none stays."""
+    place, mark, table = spec, "", ""
+    if not Path(spec).exists():
+        place, mark, table = spec.rpartition("#")
+    return f"{Path(place).absolute()}{mark}{table}" if place and Path(place).exists() else spec
+
+
+@dataclass(frozen=True)
+class Add:
+    """Add the documents of sources."""
+
+    sources: AskedSources
+    refit: str = "auto"
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """What the index holds then, as `Collection.info` has it, and what was done."""
+        from .building import add as add_sources
+
+        check_refit(self.refit)
+        opened = self.sources.opened()
+        added = add_sources(collection.core, opened, refit=self.refit)
+        return with_addition(collection, added)
+
+
+def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
+    """What an index holds after an addition, and what was added; its notes are told."""
+    for line in added.notes:
+        note(line)
+    return collection.info() | {
+        "added": added.documents,
+        "replaced": added.replaced,
+        "unchanged": added.unchanged,
+        "refitted": added.refitted,
+    }
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Bring an index in step with sources.
+
+    Attributes
+    ----------
+    compacts : whether room is made where more documents have gone than there are.
+    """
+
+    sources: AskedSources
+    refit: str = "auto"
+    compacts: bool = False
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """What was done, see `syncing.counts`; and rows that still take space, "gone"."""
+        from .syncing import counts
+        from .syncing import sync as sync_sources
+
+        check_refit(self.refit)
+        opened = self.sources.opened()
+        added = sync_sources(collection.core, opened, refit=self.refit)
+        documents, gone = len(collection), collection.core.snapshot.deleted_count
+        if self.compacts and gone > documents:
+            collection.compact()
+            gone = 0
+        for line in added.notes:
+            note(line)
+        return counts(added, documents) | {"gone": gone}
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete documents by their ids, or by a condition."""
+
+    ids: Sequence[str | int] | None = None
+    where: str | None = None
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """How many were deleted, how many are left; and rows that still take space, "gone"."""
+        ids = None if self.ids is None else [*self.ids]
+        deleted = collection.delete(ids, where=self.where)
+        gone = collection.core.snapshot.deleted_count
+        return {"deleted": deleted, "documents": len(collection), "gone": gone}
+
+
+@dataclass(frozen=True)
+class Compact:
+    """Free what deleted and replaced documents take."""
+
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """How many rows were freed, and how many documents there are."""
+        freed = collection.compact()
+        return {"freed": freed, "documents": len(collection)}
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Reduce the vectors anew, with some settings changed."""
+
+    settings: Mapping[str, Any]
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """What the index holds then, as `Collection.info` has it."""
+        state = collection.core.state
+        wanted = state.requested.changed(self.settings, state.dim)
+        for line in collection.reduce(wanted):
+            note(line)
+        return collection.info()
+
+
+@dataclass(frozen=True)
+class IndexWords:
+    """Index the documents' words, or no longer."""
+
+    wanted: bool = True
+    changes: ClassVar[bool] = True
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """How many documents there are, and what their words take, None of none."""
+        collection.index_words(self.wanted)
+        return {"documents": len(collection), "words": collection.info()["words"]}
+
+
+@dataclass(frozen=True)
+class Search:
+    """Answer a search request, which reranks nothing.
+
+    Attributes
+    ----------
+    excerpts : whether the part of each text that is nearest is to be found, too.
+    columns : names of the user's own, several of them with commas, that are to be there.
+    """
+
+    request: SearchRequest
+    excerpts: bool = False
+    columns: Sequence[str] = ()
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
+        request = self.request
+        columns = chosen_columns(self.columns, list(collection.core.store.columns.committed))
+        found = collection.answer(request)
+        texts = None
+        if self.excerpts and request.texts is None:
+            texts = [[beginning(hit) for hit in hits] for hits in found]
+        elif self.excerpts and request.texts is not None:
+            texts = nearest_passages(collection.encoder, request.texts, found)
+        chance = None
+        if request.has_chance_score(collection.hybrid):
+            chance = collection.chance_score(request.where)
+        return {
+            "hits": [[hit_json(hit) for hit in hits] for hits in found],
+            "excerpts": texts,
+            "chance_score": chance,
+            "columns": columns,
+        }
+
+
+def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The columns that `--show` names, each a name or several with commas between them.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
+
+    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
+    ['year', 'kind', 'a,b']
+    """
+    by_lower = {name.lower(): name for name in known}
+    names = []
+    for word in asked:
+        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
+    if unknown := [name for name in names if name.lower() not in by_lower]:
+        there = ", ".join(known) or "none: this index has no columns"
+        raise InputError(f"--show {unknown[0]!r}: no such column; expected {there}")
+    return [by_lower[name.lower()] for name in names]
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A whole document, by its id or, if that is none, by the path of one document alone."""
+
+    id: str
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """The document, as JSON has it."""
+        return document_json(collection.get(self._known_by(collection)))
+
+    def _known_by(self, collection: Collection) -> str:
+        if self.id in collection or "path" not in collection.core.store.columns.committed:
+            return self.id
+        found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
+        return found[0].id if len(found) == 1 else self.id
+
+
+@dataclass(frozen=True)
+class Info:
+    """What an index holds, how it was made and what it costs."""
+
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """As `Collection.info`."""
+        return collection.info()
+
+
+@dataclass(frozen=True)
+class Health:
+    """How far the documents are from those that the index was fitted on."""
+
+    sample: int
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """As `Collection.health`, and what it counts, as "noun"."""
+        report = collection.health(sample=self.sample)
+        return report | {"noun": collection.core.snapshot.noun}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What stands in the documents' columns."""
+
+    changes: ClassVar[bool] = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """As `ColumnValues.facts`."""
+        return {"columns": collection.core.store.columns.facts()}
+
+
+COMMANDS: Mapping[str, type[Command]] = {
+    "add": Add,
+    "sync": Sync,
+    "delete": Delete,
+    "compact": Compact,
+    "reduce": Reduce,
+    "words": IndexWords,
+    "search": Search,
+    "open": Fetch,
+    "info": Info,
+    "health": Health,
+    "columns": Columns,
+}
+_NAMES = {command: name for name, command in COMMANDS.items()}
+
+
+def command_json(command: Command) -> dict[str, Any]:
+    """A command as JSON has it, for another process to do.
+
+    >>> command_json(Delete(["7"]))
+    {'name': 'delete', 'asked': {'ids': ['7'], 'where': None}}
+    """
+    asked: Any = command
+    if isinstance(command, Add | Sync):
+        asked = replace(command, sources=command.sources.from_anywhere())
+    said = asdict(asked)
+    if isinstance(command, Search) and command.request.vectors is not None:
+        said["request"]["vectors"] = command.request.vectors.tolist()
+    return {"name": _NAMES[type(command)], "asked": said}
+
+
+def command_of(said: Mapping[str, Any]) -> Command:
+    """The command that JSON says.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+
+    >>> command_of(command_json(Delete(["7"])))
+    Delete(ids=['7'], where=None)
+    """
+    try:
+        asked = dict(said["asked"])
+        if "sources" in asked:
+            asked["sources"] = AskedSources(**asked["sources"])
+        if "request" in asked:
+            asked["request"] = SearchRequest(**asked["request"])
+        return COMMANDS[said["name"]](**asked)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"command {str(said)[:100]}: none that is known ({error})") from error

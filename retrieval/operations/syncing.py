@@ -1,0 +1,106 @@
+"""Syncing: an index's documents of some sources become those that are there now, in one commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import InputError
+
+from .. import adding
+from ..ingest.made_up_ids import MadeUpIds
+from ..ingest.writer import Added
+from ..open_index import OpenIndex
+from ..sources.column_agreement import agree_with
+from ..sources.files.file_source import FileSource
+from ..sources.text_files import STANDARD_INPUT
+from .building import Sources, add_read
+
+
+def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
+    """Add what is new, replace what has changed, delete what is gone; other documents stay.
+
+    Files whose place, size and times are those of the last time are not read. Of what is read, a
+    text that the index has, in a document that is replaced or goes, is not encoded again. What is
+    there and can't be read this time stays as it is. An addition of the same sources that was
+    interrupted is finished first.
+
+    Parameters
+    ----------
+    refit : as for `Collection.add`.
+
+    Raises
+    ------
+    InputError
+        If a source is standard input, which can't be known again, or the index was built from given
+        vectors; or as `Collection.add` does. Then nothing is changed.
+    """
+    if any(source.place.startswith("stdin ") for source in sources.opened):
+        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
+    if not core.has_encoder:
+        raise InputError(f"{core.path}: built from given vectors; expected an encoder's")
+    store = core.store
+    went_on = _finished(core, sources)
+    notes = agree_with(store.columns.with_values, sources.opened)
+    ids = MadeUpIds.of(sources.opened, core.state, store)
+    known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
+    ids = replace(ids, readings=known)
+
+    def missing(first: int) -> Rows:
+        places = [reading.place for reading in ids.readings]
+        found = store.origins.missing(places, [*sources.origins(ids.readings)], first)
+        gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
+        return np.array(gone, dtype=np.int64)
+
+    added = add_read(core, sources, ids, refit=refit, missing=missing)
+    return replace(
+        added,
+        documents=went_on.documents + added.documents,
+        replaced=went_on.replaced + added.replaced,
+        encoded=went_on.encoded + added.encoded,
+        notes=[*went_on.notes, *notes, *added.notes],
+    )
+
+
+def _finished(core: OpenIndex, sources: Sources) -> Added:
+    """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
+    state, store = core.state, core.store
+    if not state.unfinished or state.given:
+        return Added(0, 0, [])
+    ids = MadeUpIds.of(sources.opened, state, store)
+    if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
+        return Added(0, 0, [])
+    added = adding.resume(core, refit="never")
+    count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
+    return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
+
+
+def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
+    """Whether a document of a place, which was not found there, belongs to one of the sources."""
+    return any(
+        place == reading.place
+        and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
+        for source, reading in zip(sources.opened, ids.readings, strict=True)
+    )
+
+
+def counts(added: Added, documents: int) -> dict[str, Any]:
+    """What a sync has done, in numbers.
+
+    Parameters
+    ----------
+    documents : that there are now.
+    """
+    return {
+        "added": added.documents - added.replaced - added.moved,
+        "changed": added.replaced,
+        "moved": added.moved,
+        "deleted": added.deleted - added.moved,
+        "unchanged": documents - added.documents,
+        "documents": documents,
+        "encoded": added.encoded,
+        "refitted": added.refitted,
+    }

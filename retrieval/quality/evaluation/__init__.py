@@ -1,0 +1,4 @@
+"""Evaluation: an index against labels and exact search, and what each step loses.
+
+Files import only what is above them: exact_search, measures, ablation.
+"""

@@ -1,0 +1,100 @@
+"""Exact searches: what an index is held against, over its vectors uncompressed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.ranking import best_of
+from slimdex.indexes.search.reduced_index import reduced
+
+from ...catalog.passages_table import DocumentRows
+from ...open_index import OpenIndex
+from ...search.document_search import Search, nearest_documents
+
+QUERIES_TOGETHER = 256
+"""Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
+
+
+class ExactSearch:
+    """Cosine over float32 vectors at full dimension: what the index is held against.
+
+    All live vectors are brought into memory, d * 4 bytes each.
+    """
+
+    def __init__(self, core: OpenIndex) -> None:
+        self._live, self._rows = core.snapshot.searchable_rows(), core.snapshot.document_rows
+        vectors = core.commit_log.vectors()
+        self._index = FaissIndex(FLAT, vectors.dim)
+        for low in range(0, len(self._live), 8192):
+            self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        return best_documents(self._nearest, queries, k, self._rows, len(self._live))
+
+    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        scores, found = self._index.search(normalize_rows(queries), k)
+        return scores, np.where(found >= 0, self._live[found], -1)
+
+    def memory(self) -> dict[str, float]:
+        """As `memory` gives it for an index."""
+        row = self._index.row_nbytes
+        return {
+            "ram_bytes_per_vector": row,
+            "ram_bytes_fixed": round(self._index.nbytes - row * len(self._index)),
+            "disk_bytes_per_vector": row,
+        }
+
+
+class OwnMetricSearch:
+    """The order that the index approximates, exactly: only its compression is left out.
+
+    An index that rescores approximates cosines after whitening at full dimension; one of codes
+    alone, cosines of the reduced vectors. All are read from disk for each batch of queries.
+    """
+
+    def __init__(self, core: OpenIndex) -> None:
+        self._index, self._live = core.reduced_index, core.snapshot.searchable_rows()
+        self._rows = core.snapshot.document_rows
+        self._settings = core.state.settings
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        total = len(self._live)
+        found = [
+            best_documents(self._nearest, queries[part], k, self._rows, total)
+            for part in batches(len(queries), QUERIES_TOGETHER)
+        ]
+        scores, rows = zip(*found, strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
+
+    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        if self._index.metric is not None:
+            return self._index.metric.nearest(queries, k, self._live)
+        short = reduced(self._index.reducer, queries)
+        chunks = (self._live[part] for part in batches(len(self._live)))
+        return best_of(((short @ self._reduced(rows).T, rows) for rows in chunks), len(short), k)
+
+    def __str__(self) -> str:
+        """What it searches, in words."""
+        settings = self._settings
+        assert settings is not None
+        if self._index.metric is None:
+            return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
+        if settings.beta == settings.gamma == 0:
+            return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
+        return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
+
+    def _reduced(self, rows: Rows) -> Matrix:
+        return reduced(self._index.reducer, self._index.vectors.take(rows))
+
+
+def best_documents(
+    search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int
+) -> tuple[Matrix, Rows]:
+    """What a search for rows finds, as documents by their first rows."""
+    scores, found = nearest_documents(search, queries, k, rows, total)
+    return scores, rows.documents(found)

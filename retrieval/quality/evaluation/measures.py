@@ -1,0 +1,368 @@
+"""Evaluation: quality against labels, agreement with exact search, time and memory.
+
+The two kinds of quality answer different questions and are never mixed: nDCG, MRR and recall
+say whether the relevant documents are found; agreement says how many of the nearest ten by
+uncompressed exact search are among the ten found. Whitening changes the encoder's order on
+purpose, so agreement is stated twice: with exact search in the index's own metric, where only
+compression differs, and with the encoder's order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.ranking import agreement, compacted
+
+from ...catalog.passages_table import DocumentRows
+from ...catalog.state import SENTENCE
+from ...open_index import OpenIndex
+from ...search.document_search import best_of_documents
+from ...search.request import SearchRequest
+from ...trials.query_pools import document_pool, encoded
+from ..certified_recall import ERROR
+from ..info import memory
+from .exact_search import ExactSearch, OwnMetricSearch
+
+Qrels = Mapping[str, Mapping[str, int]]
+"""Query id -> document id -> relevance."""
+
+DEPTH = 100
+"""Documents retrieved for each query: recall@100 looks no further."""
+SEARCHED = 200
+"""Queries by which searches up to the documents are timed, at most."""
+LABELS = {
+    "agreement@10": "agreement@10 with exact search",
+    "encoder_agreement@10": "agreement@10 with the encoder's order",
+    "ram_bytes_per_vector": "bytes a vector in RAM",
+    "ram_bytes_fixed": "bytes in RAM, whatever the size",
+    "disk_bytes_per_vector": "bytes a vector on disk",
+}
+LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}
+LABELS |= {f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in (50, 95, 99)}
+LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in (50, 95, 99)}
+"""Measures as people read them."""
+
+
+class Searcher(Protocol):
+    """Encoded queries in; scores and rows out."""
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k), best first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Results:
+    """The answers to all queries, and how long each took."""
+
+    scores: Matrix
+    rows: Rows
+    seconds: Sequence[float]
+
+
+def evaluate(
+    core: OpenIndex,
+    queries: Sequence[tuple[str, str]],
+    qrels: Qrels,
+    *,
+    drop_self: bool = False,
+) -> dict[str, Any]:
+    """Measure an index and the uncompressed exact search over the same vectors.
+
+    Parameters
+    ----------
+    queries : (id, text); those without labels are left out.
+    qrels : relevance of documents to queries.
+    drop_self : drop a document with the query's own id from its answers.
+
+    Returns
+    -------
+    ``{"index": measures, "exact": measures, "queries": n, "documents": n, "own_metric": words}``;
+    measures are fractions, bytes, and milliseconds for one query: of the index alone, from an
+    encoded query to rows (``p50_ms``); from there to documents (``vector_to_documents_p50_ms``),
+    and from a text to documents (``text_to_documents_p50_ms``). What a side has not is None.
+    """
+    _check_not_empty(core)
+    judged, ids = labelled(core, queries, qrels)
+    known = {id: row for row, id in enumerate(ids)}
+    names = [id for id, _ in judged]
+    own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
+    own = core.snapshot.document_rows.documents(own)
+    texts = [text for _, text in judged]
+    vectors = encoded(core.encoder, texts)
+    report, answers, _ = _side_by_side(core, texts, vectors, own[:, None], DEPTH)
+    for side, results in answers.items():
+        labels = per_query(results.scores, results.rows, names, ids, qrels)
+        report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
+    return report
+
+
+def labelled(
+    core: OpenIndex, queries: Sequence[tuple[str, str]], qrels: Qrels
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The queries (id, text) that have labels, and the documents' ids by row.
+
+    Raises
+    ------
+    InputError
+        If no query has labels, or they are of no document here.
+    """
+    judged = [(id, text) for id, text in queries if id in qrels]
+    if not judged:
+        raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
+    ids = core.store.ids.by_row(core.state.rows)
+    known = set(ids)
+    if not any(document in known for labels in qrels.values() for document in labels):
+        raise InputError("none of the labelled documents is in the index; expected the same ids")
+    return judged, ids
+
+
+def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
+    """Measure an index without labels: does it find what the uncompressed search finds?
+
+    The queries are made of documents, which are held out of their answers: see `query_pools`. What
+    comes back is as for `evaluate`, without the measures that take labels, and with the index's
+    agreement in its own metric as an estimate and a lower bound for all queries of the kind:
+    ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
+    """
+    _check_not_empty(core)
+    snapshot = core.snapshot
+    rng = np.random.default_rng(seed)
+    pool = document_pool(snapshot, core.store, core.query_encoder, sample, rng)
+    texts = list(pool.texts)[: len(pool)] or None
+    own = _own_documents(snapshot.document_rows, pool.own)
+    report, agreed = _side_by_side(core, texts, pool.vectors, own, depth=10)[::2]
+    report["proved"] = {
+        "estimate": float(agreed.mean()),
+        "bound": betting_bound(agreed, ERROR),
+        "error": ERROR,
+        "pool": pool.name,
+    }
+    return report
+
+
+def explained(report: Mapping[str, Any]) -> list[str]:
+    """What the measures of a report say, a line for each."""
+    labels = (
+        "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
+    )
+    return [
+        *([labels] if "recall@10" in report["index"] else []),
+        "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
+        f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
+        "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
+        "Whitening changes that order on purpose; only labels show whether for the better.",
+        "Column exact: exact search over the encoder's vectors, uncompressed.",
+        *(_said(report["proved"], report["queries"]) if "proved" in report else []),
+    ]
+
+
+def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
+    return [
+        f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
+        f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+        f"{queries:,} queries: {proved['pool']}; "
+        f"{SENTENCE}."
+    ]
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """Labels from a BEIR file (query, document, score; with a header) or a TREC one (four columns).
+
+    Raises
+    ------
+    InputError
+        If the file is missing, empty or a line has another form.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: can't be read ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not fields or (number == 1 and fields[-1].isalpha()):  # a header: "score"
+            continue
+        if len(fields) not in (3, 4) or not _is_int(fields[-1]):
+            raise InputError(
+                f"{path}, line {number}: {line!r}; expected query, document and a whole number"
+            )
+        qrels.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
+    if not qrels:
+        raise InputError(f"{path}: no labels; expected query, document and score a line")
+    return qrels
+
+
+def per_query(
+    scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
+) -> dict[str, NDArray[np.float64]]:
+    """nDCG@10, MRR@10, recall@10 and recall@100 of each query against labels, by ir-measures.
+
+    Parameters
+    ----------
+    scores, rows : (queries, depth) answers, best first, padded with -inf and -1; of several rows of
+        a document the best counts.
+    queries : the queries' ids.
+    ids : the documents' ids, by row.
+    """
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
+    run = {
+        query: _places([(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0])
+        for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
+    }
+    labels = {query: dict(qrels[query]) for query in queries}
+    place = {query: i for i, query in enumerate(queries)}
+    out = {name: np.zeros(len(queries)) for name in chosen.values()}  # nothing found is zero
+    for metric in ir_measures.iter_calc(list(chosen), labels, run):
+        out[chosen[metric.measure]][place[metric.query_id]] = metric.value
+    return out
+
+
+def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Id -> a score as no other has, of answers, best first; of several of a document the first
+    counts.
+
+    Among equal scores the greater id comes first, as in trec_eval, whichever measure asks: those
+    that ir-measures does not leave to trec_eval have the smaller first.
+
+    >>> _places([("a", 0.5), ("b", 0.5), ("a", 0.1)])
+    {'b': 2.0, 'a': 1.0}
+    """
+    found = dict[str, float]()
+    for id, score in answers:
+        found.setdefault(id, score)
+    order = sorted(found, key=lambda id: (found[id], id), reverse=True)
+    return {id: float(len(order) - place) for place, id in enumerate(order)}
+
+
+def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
+    """Answers (q, depth) without each query's `own` row (-1: none), cut to depth - 1 for all.
+
+    >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
+    >>> drop_rows(scores, rows, np.array([6, -1]))[1].tolist()
+    [[5, 7], [5, 6]]
+    """
+    is_own = (rows == own[:, None]) & (own >= 0)[:, None]
+    order = np.argsort(is_own, axis=1, kind="stable")[:, :-1]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def latency(seconds: Sequence[float]) -> dict[str, float]:
+    """Median, 95th and 99th percentile in milliseconds."""
+    return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
+
+
+def timed(search: Searcher, queries: Matrix, k: int) -> Results:
+    """One query at a time, as a user asks them, after three to warm up."""
+    for query in queries[:3]:
+        search(query[None], k)
+    scores, rows, seconds = [], [], []
+    for query in queries:
+        start = perf_counter()
+        found_scores, found = search(query[None], k)
+        seconds.append(perf_counter() - start)
+        scores.append(found_scores)
+        rows.append(found)
+    return Results(np.concatenate(scores), np.concatenate(rows), seconds)
+
+
+def times_to_documents(
+    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix
+) -> dict[str, float | None]:
+    """What a user waits for ten documents, by a vector and by a text, where there are texts."""
+    chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
+    asked = [lambda i=i: core.found(SearchRequest(vectors=vectors[i][None])) for i in chosen]
+    found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
+    report: dict[str, float | None] = {**found}
+    if texts is None:
+        return report | dict.fromkeys(name.replace("vector", "text", 1) for name in found)
+    asked = [lambda i=i: core.found(SearchRequest(texts[i])) for i in chosen]
+    by_text = latency(seconds_of(asked))
+    return report | {f"text_to_documents_{name}": ms for name, ms in by_text.items()}
+
+
+def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """What each call takes, after three to warm up."""
+    for call in calls[:3]:
+        call()
+    seconds = []
+    for call in calls:
+        start = perf_counter()
+        call()
+        seconds.append(perf_counter() - start)
+    return seconds
+
+
+def _side_by_side(
+    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
+    """The report of what needs no labels, the answers of both sides without own rows (q, w), and
+    the index's agreement with exact search in its own metric by query."""
+    own = own[:, (own >= 0).any(axis=0)]
+    dropping = own.shape[1]
+    exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
+    answers = {}
+    for side, search in (("index", core.nearest), ("exact", exact_search)):
+        answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
+    own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
+    whole = times_to_documents(core, texts, vectors)
+    unknown = dict.fromkeys(whole)  # exact search has no documents to read
+    costs = {
+        "index": core.read(lambda view: memory(view.snapshot)),
+        "exact": exact_search.memory(),
+    }
+    report: dict[str, Any] = {"queries": len(vectors), "documents": len(core)}
+    report["own_metric"] = str(own_search)
+    found = answers["index"].rows
+    agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
+    both = {"agreement@10": agreed, "encoder_agreement@10": agreement(found, encoders, 10)}
+    for side, results in answers.items():
+        is_index = side == "index"
+        report[side] = {
+            **{name: float(each.mean()) if is_index else None for name, each in both.items()},
+            **latency(results.seconds),
+            **(whole if is_index else unknown),
+            **costs[side],
+        }
+    return report, answers, agreed
+
+
+def _without_own(results: Results, own: Rows) -> Results:
+    """Answers without each query's own rows (q, w)."""
+    scores, rows = results.scores, results.rows
+    for column in own.T:
+        scores, rows = drop_rows(scores, rows, column)
+    return Results(scores, rows, results.seconds)
+
+
+def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
+    """The documents (q, w), each once, that rows (q, n) are of; -1 behind them."""
+    if rows.is_one_each or not own.shape[1]:
+        return own
+    documents = rows.documents(own)
+    is_first = best_of_documents(documents)
+    most = int(is_first.sum(axis=1).max(initial=0))
+    return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
+
+
+def _check_not_empty(core: OpenIndex) -> None:
+    if not len(core):
+        raise InputError(f"{core.path} holds no documents; expected some to search")
+
+
+def _is_int(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]+", text.strip()) is not None

@@ -1,0 +1,109 @@
+"""Info: contents, settings and sizes of an index."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from slimdex.indexes.arrays import without
+from slimdex.indexes.search.reduced_index import ReducedIndex
+
+from ..atomic_files import size
+from ..encoders.runtimes.processor import precision_note
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
+from .refit_advice import fit_advice, kind_advice
+
+
+def facts(view: SnapshotReader) -> dict[str, Any]:
+    """The report of `Collection.info`, in JSON values."""
+    snapshot, path = view.snapshot, view.snapshot.path
+    state, index = snapshot.state, snapshot.index
+    searched = snapshot.searchable_count
+    advice = fit_advice(path, state.fitted, searched, index, snapshot.noun)
+    if state.settings is not None:
+        kind = state.settings.kind
+        advice += kind_advice(path, state.requested, kind, searched, snapshot.noun)
+    precision = precision_note(str(state.encoder.get("precision")))
+    return {
+        "path": str(path),
+        "documents": len(snapshot),
+        "passages": _passages(snapshot),
+        "deleted": snapshot.deleted_count,
+        "without_text": len(snapshot.hidden) - len(snapshot.deleted),
+        "cut": _cut(view),
+        "fitted_documents": state.fitted,
+        "dimensions": state.dim,
+        "settings": state.settings and state.settings.as_dict(),
+        "requested": state.requested.as_dict(),
+        "search": _search(index),
+        "certificate": _certificate(snapshot),
+        "encoder": state.encoder,
+        "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
+        "columns": view.store.columns.committed,
+        "memory": memory(snapshot),
+        "notes": [*advice, *([precision] if precision else [])],
+        "words": _words(snapshot),
+        "files": {file.name: size(file) for file in sorted(path.iterdir())},
+    }
+
+
+def _search(index: ReducedIndex) -> dict[str, int]:
+    """Work of a search, which grows with the index."""
+    probes = index.index.probes
+    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
+    return {"candidates": index.candidates, **lists}
+
+
+def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
+    """The certificate of the current settings, with a sentence that describes it."""
+    state = snapshot.state
+    proved, there = state.certificate, snapshot.searchable_count
+    said = proved and proved.said(state.settings, there, snapshot.noun)
+    return {**asdict(proved), "said": said} if proved and said else None
+
+
+def _passages(snapshot: Snapshot) -> dict[str, int | None]:
+    """Largest number of tokens of a passage, None if texts are not cut; numbers of documents cut,
+    and of passages of all documents."""
+    rows = snapshot.document_rows
+    live = without(rows.firsts, snapshot.deleted)
+    return {
+        "tokens": snapshot.state.passages,
+        "documents_cut": len(live),
+        "rows": snapshot.state.rows - len(snapshot.deleted),
+    }
+
+
+def _cut(view: SnapshotReader) -> dict[str, float]:
+    """Number of documents that were read only in part, and the share that was read."""
+    count, share = view.store.readings.count_cut()
+    return {"documents": count, "share_read": round(share, 4)}
+
+
+def memory(snapshot: Snapshot) -> dict[str, float]:
+    """Bytes per vector in RAM and on disk, and the fixed bytes in RAM.
+
+    On disk, vectors and derived files count, documents do not.
+    """
+    index, rows = snapshot.index, max(snapshot.state.rows, 1)
+    state = snapshot.state
+    vectors = state.file_names - (state.lines.names if state.lines else set())
+    disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
+    return {
+        "ram_bytes_per_vector": index.index.row_nbytes,
+        "ram_bytes_fixed": index.fixed_nbytes,
+        "disk_bytes_per_vector": disk / rows,
+    }
+
+
+def _words(snapshot: Snapshot) -> dict[str, Any] | None:
+    """Disk size of the lexical index, if any, and the fusion for `auto`.
+
+    In memory, it consists of file pages that the system can evict.
+    """
+    state = snapshot.state
+    if state.words is None:
+        return None
+    disk = size(snapshot.path / state.words)
+    return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.hybrid}

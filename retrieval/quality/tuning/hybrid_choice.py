@@ -1,0 +1,123 @@
+"""Hybrid choice: whether and how to fuse lexical with semantic search, by labelled queries.
+
+Fusion harms some collections (docs/hybrid.md), so it is used only if it is known to help. Each
+half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
+significant, the best fusion for all queries is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.execution.progress import progress
+
+from ...lexical.fusion import Fusion
+from ...lexical.word_index import Found
+from ...search.dense import DenseSearch
+from ...search.fused import FusedSearch
+from ...storage.snapshot import Snapshot
+from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
+
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+FUSIONS = (*map(Fusion, WEIGHTS), Fusion(None))
+DEPTH = 10
+MOST_ASKED = 2000
+"""Largest number of labelled queries to use."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A query with labels.
+
+    Attributes
+    ----------
+    labels : first row of a document -> relevance.
+    own : first row of the document that is the query itself, and no answer; -1 for none.
+    """
+
+    text: str
+    labels: Mapping[int, int]
+    own: int = -1
+
+
+@dataclass(frozen=True)
+class HybridChoice:
+    """The fusion for `auto`, None for semantic search alone; and the reason.
+
+    Attributes
+    ----------
+    is_told : True if the labels were sufficient.
+    """
+
+    hybrid: str | None
+    why: str
+    is_told: bool = True
+
+
+def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
+    """Choose the fusion that is significantly better than semantic search alone, if any.
+
+    Parameters
+    ----------
+    vectors : (q, d), of the queries, which are in random order.
+    """
+    count = len(judged)
+    if count < FEWEST_LABELLED:
+        few = f"words beside meaning: {count} queries with labels, {FEWEST_LABELLED} would tell"
+        return HybridChoice(None, few, is_told=False)
+    measured = np.empty((count, 1 + len(FUSIONS)))
+    for i, query in enumerate(judged):
+        measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
+        progress("fusing words and meaning", i + 1, count)
+    halves = measured[: count // 2], measured[count // 2 :]
+    gains = np.concatenate([_gains(*halves), _gains(*reversed(halves))])
+    error = float(gains.std(ddof=1)) / sqrt(count)
+    low = float(gains.mean()) - NormalDist().inv_cdf(1 - ERROR) * error
+    best, by = int(measured.mean(axis=0).argmax()), f"{count:,} queries with labels"
+    if best == 0 or low <= 0:
+        return HybridChoice(None, f"words beside meaning: off, {by} gain nothing sure")
+    fusion = FUSIONS[best - 1]
+    gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
+    return HybridChoice(str(fusion), f"words beside meaning: {_name(fusion)}, {gained}")
+
+
+def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gain of each query (q,) by the fusion best for others; columns are fusions."""
+    best = int(choosing.mean(axis=0).argmax())
+    return judging[:, best] - judging[:, 0]
+
+
+def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:
+    """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
+    near, _, fused = fused_orders(snapshot, query, judged.text)
+    found = []
+    for order in (near, *fused):
+        documents = dict.fromkeys(snapshot.document_rows.documents(order.rows).tolist())
+        found.append(judged_ndcg([d for d in documents if d != judged.own], judged.labels))
+    return found
+
+
+def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, Found, list[Found]]:
+    """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
+    assert snapshot.words is not None
+    search = FusedSearch(DenseSearch(snapshot.index, snapshot.hidden), snapshot.words)
+    near, words = search.both(query, text, DEPTH)
+    every = search.with_scores_of(words.rows, near, query)
+    fused = [fusion.fused(near if fusion.weight is None else every, words) for fusion in FUSIONS]
+    return near, words, fused
+
+
+def judged_ndcg(documents: Sequence[int], labels: Mapping[int, int]) -> float:
+    """nDCG@10 of documents, best first, padded to ten with irrelevant ones."""
+    return ndcg(([*documents] + [-1] * DEPTH)[:DEPTH], labels)
+
+
+def _name(fusion: Fusion) -> str:
+    return "by ranks (rrf)" if fusion.weight is None else f"weight {fusion.weight:g}"

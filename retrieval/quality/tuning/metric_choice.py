@@ -1,0 +1,155 @@
+"""Metric choice: the (beta, gamma) in which an encoder's vectors are compared.
+
+For an encoder trained to compare sentences, the default is kept unless labels favour another
+cell: nothing computed without labels predicted reliably which one is better. A raw encoder (a
+language model's hidden states) is recognised by its vectors, which all point in the same direction,
+and by how much another cell helps to find a document by its rarest words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import log2, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.choices import Choices
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.ranking import top_k
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.rescoring import Probes, Rescorer
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+Cell = tuple[float, float]
+"""(beta, gamma)."""
+STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
+CELLS: tuple[Cell, ...] = tuple(product(STEPS, STEPS))
+DEFAULT: Cell = (Choices.beta, Choices.gamma)
+
+RAW_COSINE = 0.8
+"""Mean cosine of random documents: raw encoders had .91 to .98, tuned ones .02 to .37, static ones
+distilled from those .18 to .68, and of these not all gained (4.3 nDCG@10 more on ArguAna, 4.3 less
+on Cranfield)."""
+PAIRS = 2000
+LEAST_GAIN = 0.1
+"""Gain of mean reciprocal rank, by keywords: raw encoders gained .17 to .38, tuned ones .05 at
+most."""
+KEYWORDS = 4
+KEYWORD_QUERIES = 500
+DOCUMENTS = 10_000
+"""Largest sample of documents to compare cells on, including all with labels."""
+FEWEST_LABELLED = 100
+"""Fewest labelled queries to change the default."""
+ERROR = 0.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A cell, and the reason for it."""
+
+    cell: Cell
+    why: str
+
+
+def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
+    """Mean cosine of random pairs of documents."""
+    first = rng.integers(len(live), size=PAIRS)
+    second = (first + rng.integers(1, len(live), size=PAIRS)) % len(live)
+    one, other = (normalize_rows(vectors.take(live[rows])) for rows in (first, second))
+    return float(np.vecdot(one, other).mean())
+
+
+def keywords(texts: Sequence[str]) -> list[str]:
+    """The rarest words of each text among all of them, in its own order; "" if it has no words.
+
+    >>> keywords(["the cat sat on the mat with the old dog", "the dog on the mat sat", "the old"])
+    ['cat sat on with', 'dog on mat sat', 'the old']
+    """
+    words = [re.findall(r"\w+", text.lower()) for text in texts]
+    frequency = Counter(word for each in words for word in set(each))
+    out = []
+    for each in words:
+        own = list(dict.fromkeys(each))
+        rarest = sorted(own, key=lambda word: frequency[word])[:KEYWORDS]
+        out.append(" ".join(word for word in own if word in rarest))
+    return out
+
+
+def by_keywords(
+    moments: Moments, X: Matrix, queries: Matrix, targets: Rows
+) -> tuple[Cell, float, float]:
+    """The cell that best finds documents by their keywords, its gain, and the gain's lower bound.
+
+    Parameters
+    ----------
+    X : (n, d), the documents' vectors.
+    queries : (q, d), of keywords.
+    targets : (q,), rows of `X` to find.
+
+    Returns
+    -------
+    Cell, gain of mean reciprocal rank over the default's, and the lower end of its two-sided
+    confidence interval, simultaneous for all cells (Bonferroni).
+    """
+    measured = {}
+    for done, cell in enumerate(CELLS, start=1):
+        scores = _scores(moments, cell, X, queries)
+        own = np.take_along_axis(scores, targets[:, None], axis=1)
+        measured[cell] = 1 / (1 + (scores > own).sum(axis=1))
+        progress("comparing metrics", done, len(CELLS))
+    return _best(measured, NormalDist().inv_cdf(1 - ERROR / 2 / (len(CELLS) - 1)))
+
+
+def by_labels(
+    moments: Moments, X: Matrix, queries: Matrix, labels: Sequence[Mapping[int, int]], own: Rows
+) -> tuple[Cell, float, float]:
+    """The best cell by nDCG@10, its gain, and the gain's one-sided lower bound.
+
+    Parameters
+    ----------
+    labels : of each query, row of `X` -> relevance.
+    own : (q,), the row of `X` that is the query itself, -1 for none.
+    """
+    measured = {}
+    for done, cell in enumerate(CELLS, start=1):
+        scores = _scores(moments, cell, X, queries)
+        scores[np.flatnonzero(own >= 0), own[own >= 0]] = -np.inf
+        _, found = top_k(scores, np.arange(len(X)), 10)
+        measured[cell] = np.array(
+            [ndcg(rows, wanted) for rows, wanted in zip(found.tolist(), labels, strict=True)]
+        )
+        progress("comparing metrics", done, len(CELLS))
+    return _best(measured, NormalDist().inv_cdf(1 - ERROR))
+
+
+def ndcg(found: Sequence[int], labels: Mapping[int, int]) -> float:
+    """nDCG of results, best first, cut at their number (Järvelin and Kekäläinen 2002).
+
+    >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
+    0.6199
+    """
+    gains = [max(labels.get(row, 0), 0) for row in found]
+    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[: len(found)]
+    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
+    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
+
+
+def _scores(moments: Moments, cell: Cell, X: Matrix, queries: Matrix) -> Matrix:
+    rescorer = Rescorer.fit(moments, *cell)
+    probes: Probes = rescorer.probes(queries)
+    return probes.scores(X, rescorer.norms(X))
+
+
+def _best(measured: Mapping[Cell, NDArray[np.float64]], z: float) -> tuple[Cell, float, float]:
+    """The cell of the highest mean, its mean gain over the default, less z standard errors."""
+    best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
+    gains = measured[best] - measured[DEFAULT]
+    error = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf
+    return best, float(gains.mean()), float(gains.mean()) - z * error

@@ -1,0 +1,166 @@
+"""Targets of tuning, settings that were tried, and the result."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.choices import AUTO
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+
+from ...catalog.state import Certificate
+from ..certified_recall import ERROR
+
+PROVING = 1500
+"""Largest number of queries for proving a target: they prove .003 less than the mean."""
+SHARES = (0.6, 0.25, 0.15)
+"""Shares of the error level for the first, second and third setting to be proved."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Target of tuning.
+
+    Parameters
+    ----------
+    agreement : share of the ten nearest by exact search that is found; above 0, below 1.
+    ram : largest number of resident bytes, None for any.
+    disk : largest number of bytes of the index's folder.
+    p99_ms : largest 99th percentile of a search's milliseconds, from a vector to rows.
+    """
+
+    agreement: float = 0.99
+    ram: int | None = None
+    disk: int | None = None
+    p99_ms: float | None = None
+
+    def checked(self) -> Target:
+        """Return self; raises `InputError` for an agreement that can't be reached or proved."""
+        if not 0 < self.agreement < 1:
+            raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
+        if self.agreement > (most := provable(PROVING)):
+            raise InputError(
+                f"agreement={self.agreement:g}: {PROVING:,} queries prove {shown_down(most)} at "
+                "most; expected no more than that"
+            )
+        for name in ("ram", "disk", "p99_ms"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name}={value}; expected above 0")
+        return self
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting, measured on the choosing queries.
+
+    Attributes
+    ----------
+    ram, disk : bytes of the whole index in memory and of its folder.
+    estimate, bound : of the agreement; the bound is for this setting alone, with 95% confidence.
+    p50_ms, p99_ms : of a search, from a vector to rows.
+    verdict : result.
+    """
+
+    settings: Settings
+    ram: int
+    disk: int
+    estimate: float
+    bound: float
+    p50_ms: float
+    p99_ms: float
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Result of tuning.
+
+    Attributes
+    ----------
+    rows : documents or passages that can be found.
+    noun : what these are.
+    metric : reason for (beta, gamma).
+    chosen : None if nothing reaches the target.
+    certificate : of the chosen settings, by queries that did not choose them.
+    lacking : what was not reached, and the nearest that was; None if all was.
+    applied : True if the index has these settings now.
+    asked : reason why the given queries prove nothing; None if they do, or none were given.
+    words : result for lexical search, and the reason; None without labels or a lexical index.
+    hybrid : fusion for `auto`, None for semantic search alone.
+    """
+
+    target: Target
+    rows: int
+    noun: str
+    metric: str
+    tried: list[Tried] = field(default_factory=list)
+    chosen: Tried | None = None
+    certificate: Certificate | None = None
+    lacking: str | None = None
+    applied: bool = False
+    asked: str | None = None
+    words: str | None = None
+    hybrid: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Convert to JSON-serialisable values."""
+        return {**asdict(self), "said": self.said}
+
+    @property
+    def said(self) -> list[str]:
+        """The choice and its reasons, as lines for users."""
+        lines = [self.metric, *([self.asked] if self.asked else [])]
+        if self.chosen is not None and self.certificate is not None:
+            lines.append(
+                f"chosen: {name_of(self.chosen.settings)}, {size_of(self.chosen.ram)} in memory, "
+                f"the least that was found to reach an agreement of {self.target.agreement:g}"
+            )
+            said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
+            lines.append(f"proved: {said}")
+        if self.lacking:
+            lines.append(self.lacking)
+        if self.words:
+            lines.append(self.words)
+        return lines
+
+
+def provable(queries: int) -> float:
+    """The largest bound that this number of queries can prove of the first setting.
+
+    >>> [round(provable(count), 3) for count in (0, 75, 1500)]
+    [0.0, 0.949, 0.997]
+    """
+    return betting_bound(np.ones(queries), ERROR * SHARES[0]) if queries else 0.0
+
+
+def shown_down(share: float) -> str:
+    """Format a share with four digits, rounded down, so that it can be reached.
+
+    >>> shown_down(0.99769)
+    '0.9976'
+    """
+    return f"{floor(share * 1e4) / 1e4:.4f}"
+
+
+def name_of(settings: Settings) -> str:
+    """Describe what determines memory and time."""
+    count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
+    return f"{settings.kind}, k={settings.k}, {count} candidates"
+
+
+def size_of(count: int) -> str:
+    """Format a number of bytes.
+
+    >>> size_of(12_340_000), size_of(999), size_of(2_500_000_000)
+    ('12.3 MB', '999 bytes', '2.5 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,311 @@
+"""Tuning: the cheapest settings that reach an agreement, proved on separate queries.
+
+First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then the
+smallest memory, and with it the fewest candidates, whose agreement with exact search in that metric
+reaches the target: settings are screened on a sample of the rows, built if promising, chosen by one
+sample of the queries and proved on another. Only queries are encoded, and only temporary files of 4
+bytes per row are written.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.choices import Choices
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.moments import Moments
+
+from ...catalog.state import Certificate
+from ...documents import id_text
+from ...ingest import writer
+from ...open_index import OpenIndex
+from ...search.snapshot_reader import SnapshotReader
+from ...storage.snapshot import Snapshot
+from ...trials.query_pools import ASKED, document_pool, encoded, row_texts
+from ...trials.recall_trials import Pool, Trials
+from ..certified_recall import ERROR
+from . import hybrid_choice, metric_choice, targets
+from .hybrid_choice import HybridChoice
+from .metric_choice import Cell, Choice
+from .settings_search import SettingsSearch, certificate_of
+from .targets import Target, Tuning, provable, shown_down
+
+CHOOSING = 500
+"""Largest number of queries to choose settings; of given queries, a quarter."""
+CERTIFIED = 500
+"""Queries for certifying a build."""
+FEWEST_A_DIMENSION = 1.5
+"""Documents per dimension below which an index keeps its fallback settings."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries of a user, with or without labels.
+
+    Attributes
+    ----------
+    queries : (id, text).
+    labels : query id -> document id -> relevance.
+    """
+
+    queries: Sequence[tuple[str, str]]
+    labels: Mapping[str, Mapping[str, int]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None,
+        labels: Mapping[Any, Mapping[Any, int]] | None,
+    ) -> Asked | None:
+        """Queries as `Collection.tune` takes them; None without any."""
+        if queries is None:
+            if labels is not None:
+                raise InputError("labels without queries; expected both")
+            return None
+        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+        return cls(
+            pairs,
+            labels
+            and {
+                str(query): {id_text(id): relevance for id, relevance in own.items()}
+                for query, own in labels.items()
+            },
+        )
+
+
+def tune(
+    core: OpenIndex, target: Target, asked: Asked | None = None, *, apply: bool = False
+) -> Tuning:
+    """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
+
+    Raises
+    ------
+    InputError
+        If there are no queries, or too few without labels to prove the target; with
+        `apply`, if nothing reaches it.
+    """
+
+    def search(view: SnapshotReader) -> Tuning:
+        return _searched(core, view.snapshot, target, asked)
+
+    if not apply:
+        return _with_fusion(core, core.read(search), asked)
+    with core.change():
+        found = core.read(search)
+        if found.chosen is None or found.certificate is None:
+            raise InputError(found.lacking or "nothing reaches the target")
+        if found.chosen.settings != core.state.settings:
+            writer.refit(core, found.chosen.settings)
+        writer.keep_certificate(core, found.certificate)
+        found = _with_fusion(core, found, asked)
+        if found.words and found.hybrid != core.state.hybrid:
+            writer.keep_fusion(core, found.hybrid)
+        return replace(found, applied=True)
+
+
+def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
+    """Try settings on a snapshot, which stays as it is."""
+    if not len(snapshot):
+        raise InputError(f"{core.path} holds no documents; expected some to tune by")
+    if asked is not None and not core.has_encoder:
+        raise InputError("vectors were given for this index; expected no queries in words")
+    few = _too_few(target, asked)
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
+        trials = Trials(snapshot, core.commit_log.moments(), Path(folder))
+        choosing, proving = _pools(core, snapshot, None if few else asked, rng)
+        is_small = len(trials.live) < FEWEST_A_DIMENSION * trials.dim
+        choice = (
+            Choice(_cell(snapshot), _few(trials))
+            if is_small
+            else _metric(core, snapshot, asked, rng)
+        )
+        search = SettingsSearch(trials, target, choice, choosing, proving)
+        return replace(search.as_it_is() if is_small else search.run(), asked=few)
+
+
+def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
+    """Add how `auto` is to fuse, if labelled queries show it."""
+    choice = core.read(lambda view: _chosen_hybrid(core, view.snapshot, asked))
+    if choice is None:
+        return found
+    return replace(
+        found, words=choice.why, hybrid=choice.hybrid if choice.is_told else core.state.hybrid
+    )
+
+
+def certify(core: OpenIndex) -> Certificate:
+    """Certify the settings in force by queries made of documents; see `Collection.certify`."""
+
+    def certificate(view: SnapshotReader) -> Certificate:
+        pool = core.pool(view.snapshot, CERTIFIED)
+        return certified(view.snapshot, core.commit_log.moments(), pool)
+
+    with core.change():
+        found = core.read(certificate)
+        writer.keep_certificate(core, found)
+        return found
+
+
+def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
+    """Certify the current settings by a pool."""
+    settings, metric = snapshot.state.settings, snapshot.index.metric
+    if settings is None or metric is None:
+        raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
+    with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
+        trials = Trials(snapshot, moments, Path(folder))
+        truth = trials.exact(pool, metric.rescorer)
+        shares, _ = trials.found(snapshot.index, pool, truth)
+        return certificate_of(settings, shares, ERROR, pool, len(trials.live))
+
+
+def chosen_metric(core: OpenIndex, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
+    """Choose (beta, gamma): without labels, the default for all but raw encoders."""
+    return _metric(core, snapshot, asked, np.random.default_rng(0))
+
+
+def _chosen_hybrid(core: OpenIndex, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
+    """Choose the fusion with lexical search by labelled queries; None if impossible."""
+    encoder = core.query_encoder
+    if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
+        return None
+    labelled = _labelled(core, snapshot, asked)
+    order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
+    judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
+    vectors = encoded(encoder, [query.text for query in judged])
+    return hybrid_choice.by_labels(snapshot, vectors, judged)
+
+
+def _pools(
+    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+) -> tuple[Pool, Pool]:
+    """Separate queries to choose by and to prove on."""
+    encoder = core.query_encoder
+    if asked is None:
+        count = CHOOSING + targets.PROVING
+        pool = document_pool(snapshot, core.store, encoder, count, rng)
+        return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
+    assert encoder is not None
+    choosing, proving = _parts(len(asked.queries))
+    order = rng.permutation(len(asked.queries))[: choosing + proving]
+    vectors = encoded(encoder, [asked.queries[i][1] for i in order])
+    pool = Pool.asked(ASKED, vectors)
+    return pool.part(slice(choosing)), pool.part(slice(choosing, None))
+
+
+def _parts(count: int) -> tuple[int, int]:
+    """Numbers of given queries that choose (a quarter) and that prove."""
+    choosing = min(max(count // 4, 1), CHOOSING)
+    return choosing, min(max(count - choosing, 0), targets.PROVING)
+
+
+def _too_few(target: Target, asked: Asked | None) -> str | None:
+    """Reason why given queries can't prove a target, whatever they find; None if they can.
+
+    With labels they choose the metric and the fusion, which requires no proof.
+
+    Raises `InputError` if they have no labels, or no queries can prove the target.
+    """
+    target.checked()
+    if asked is None:
+        return None
+    proving = _parts(len(asked.queries))[1]
+    if (most := provable(proving)) >= target.agreement:
+        return None
+    said = f"{proving:,} of {len(asked.queries):,} queries prove {shown_down(most)} at most"
+    if not asked.labels:
+        raise InputError(
+            f"agreement={target.agreement:g}: {said}; expected more queries, or a lower agreement"
+        )
+    return (
+        f"labels choose the metric and the fusion; {said}, so queries made of the documents choose "
+        f"k and candidates and prove {target.agreement:g}"
+    )
+
+
+def _metric(
+    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+) -> Choice:
+    """Choose (beta, gamma) by enough labels, otherwise by the encoder's vectors."""
+    rule, default, encoder = metric_choice, metric_choice.DEFAULT, core.query_encoder
+    moments = core.commit_log.moments()
+    live = snapshot.searchable_rows()
+    vectors = snapshot.index.vectors
+    sample = np.sort(rng.choice(live, min(len(live), rule.DOCUMENTS), replace=False))
+    if asked is not None and asked.labels and encoder is not None:
+        labelled = _labelled(core, snapshot, asked)
+        if len(labelled) >= rule.FEWEST_LABELLED:
+            wanted = np.array([row for _, rows, _ in labelled for row in rows])
+            own = np.array([row for _, _, row in labelled])
+            rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
+            place = {row: i for i, row in enumerate(rows.tolist())}
+            labels = [{place[row]: r for row, r in rels.items()} for _, rels, _ in labelled]
+            cell, gain, low = rule.by_labels(
+                moments,
+                vectors.take(rows),
+                encoded(encoder, [text for text, _, _ in labelled]),
+                labels,
+                np.array([place.get(row, -1) for row in own.tolist()]),
+            )
+            by = f"{len(labelled):,} queries with labels"
+            if cell != default and low > 0:
+                return Choice(cell, f"{_cell_name(cell)}: {by} gain {100 * gain:.1f} nDCG@10")
+            return Choice(default, f"{_cell_name(default)}, the default: {by} gain nothing sure")
+    kept = f"{_cell_name(default)}, the default"
+    if encoder is None:
+        return Choice(default, f"{kept}: of given vectors there are no words to judge by")
+    cosine = rule.mean_cosine(vectors, live, rng)
+    if cosine <= rule.RAW_COSINE:
+        return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
+    X = vectors.take(sample)
+    words = rule.keywords(row_texts(snapshot, core.store, sample))
+    targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
+    targets = np.array([target for target in targets.tolist() if words[target]])
+    queries = encoded(encoder, [words[target] for target in targets.tolist()])
+    cell, gain, low = rule.by_keywords(moments, X, queries, targets)
+    if gain < rule.LEAST_GAIN or low <= 0:
+        return Choice(default, f"{kept}: mean cosine {cosine:.2f}, but no other is surely better")
+    return Choice(
+        cell,
+        f"{_cell_name(cell)}: the encoder is raw (mean cosine {cosine:.2f}), and its documents' "
+        f"keywords find them with {100 * gain:.0f} points of MRR more than by the default",
+    )
+
+
+def _labelled(
+    core: OpenIndex, snapshot: Snapshot, asked: Asked
+) -> list[tuple[str, dict[int, int], int]]:
+    """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
+    assert asked.labels is not None
+    ids, gone = core.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    # The first passage represents a document that is cut.
+    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
+    out = []
+    for id, text in asked.queries:
+        found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}
+        if any(relevance > 0 for relevance in found.values()):
+            own = rows.get(id, -1)
+            out.append((text, found, -1 if own in found else own))
+    return out
+
+
+def _few(trials: Trials) -> str:
+    return (
+        f"{len(trials.live):,} {trials.snapshot.noun} of {trials.dim} dimensions, fewer than "
+        f"{FEWEST_A_DIMENSION:g} for each: the settings stay as they are"
+    )
+
+
+def _cell(snapshot: Snapshot) -> Cell:
+    settings = snapshot.state.settings or Choices()
+    return settings.beta, settings.gamma
+
+
+def _cell_name(cell: Cell) -> str:
+    return f"beta={cell[0]:g}, gamma={cell[1]:g}"

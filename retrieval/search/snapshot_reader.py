@@ -1,0 +1,155 @@
+"""Snapshot reader: answers from one snapshot and its documents, all of the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.timing import stage
+from slimdex.indexes.ranking import stacked
+
+from ..catalog.database import RenumberedError
+from ..catalog.store import DocumentStore
+from ..documents import Document, Hit
+from ..lexical.fusion import Fusion
+from ..storage.snapshot import Snapshot
+from .dense import DenseSearch
+from .document_search import Search, hit_of, nearest_documents
+from .fused import FusedSearch
+from .request import PASSAGE, SearchRequest
+
+READ_AT_ONCE = 1024
+"""Documents per read when iterating over all of them."""
+
+
+@dataclass(frozen=True)
+class SnapshotReader:
+    """A snapshot and the catalog with its documents.
+
+    Methods that read the catalog raise `RenumberedError` once a compaction has renumbered its rows:
+    then a newer snapshot is required.
+    """
+
+    store: DocumentStore
+    snapshot: Snapshot
+
+    def opened(self) -> SnapshotReader:
+        """Open the documents' files, so that they can be read when they are gone."""
+        self.snapshot.documents()
+        return self
+
+    def fusion(self, request: SearchRequest) -> Fusion | None:
+        """The fusion with lexical search for a request; None without it.
+
+        Raises `InputError` if it is requested and there is no lexical index.
+        """
+        fusion = request.fusion(self.snapshot.state.hybrid)
+        if fusion is not None and self.snapshot.state.words is None:
+            path = self.snapshot.path
+            raise InputError(
+                f"hybrid={request.hybrid!r}: {path} has no words' index; expected one "
+                f"(`slimdex words {path}` makes it)"
+            )
+        return fusion
+
+    def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> tuple[Matrix, Rows]:
+        """Scores and rows (q, k) of the nearest to encoded queries, padded with -inf and -1.
+
+        Raises `InputError` if `where` is invalid.
+        """
+        snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
+        dense = DenseSearch(
+            snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates
+        )
+
+        def found(search: Search, queries: Matrix, least: int = 0) -> tuple[Matrix, Rows]:
+            if request.per == PASSAGE:
+                return search(queries, k)
+            rows, total = snapshot.document_rows, snapshot.state.rows
+            return nearest_documents(search, queries, k, rows, total, least)
+
+        if fusion is None:
+            few = dense.allowed is not None
+            return found(dense, queries, 0 if few else dense.candidates or dense.index.candidates)
+        assert snapshot.words is not None
+        fused = FusedSearch(dense, snapshot.words)
+        return stacked(
+            [
+                found(fused.of(text, fusion), queries[i : i + 1])
+                for i, text in enumerate(request.texts or ())
+            ],
+            min(k, snapshot.state.rows),
+        )
+
+    def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:
+        """As `nearest`, with documents by their first rows, which `compact` renumbers."""
+        scores, rows = self.nearest(request)
+        return scores, self.snapshot.document_rows.documents(rows)
+
+    def _allowed(self, where: str | None) -> Rows | None:
+        """All rows of the documents that match a condition; None without one."""
+        if where is None:
+            return None
+        snapshot = self.snapshot
+        with stage("filter"):
+            found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
+            return snapshot.document_rows.all_rows(found)
+
+    def shown(self, scores: Matrix, rows: Rows) -> list[list[Hit]]:
+        """Hits of each query from scores and rows (q, k), padded with -1."""
+        firsts = self.snapshot.document_rows.documents(rows)
+        found = sorted({int(row) for row in firsts.flat if row >= 0})
+        with stage("fetch"):
+            documents = self.documents(found)
+        return [
+            [
+                hit_of(documents[int(first)], int(row - first), float(score))
+                for score, row, first in zip(*own, strict=True)
+                if row >= 0
+            ]
+            for own in zip(scores, rows, firsts, strict=True)
+        ]
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Documents by their first row, from the file if current, otherwise from the catalog."""
+        self.store.database.ensure_open()
+        file = self.snapshot.documents()
+        if file is None:
+            return self.store.documents.read(rows, self.snapshot.epoch)
+        return file.documents(rows, self.snapshot.columns)
+
+    def every_document(self) -> Iterator[Document]:
+        """Iterate over the documents, in the order of their rows."""
+        rows = self.snapshot.live_documents()
+        for part in batches(len(rows), READ_AT_ONCE):
+            try:
+                found = self.documents(rows[part].tolist())
+            except RenumberedError as error:
+                path = self.snapshot.path
+                raise InputError(f"{path} was compacted meanwhile; begin again") from error
+            yield from (found[int(row)] for row in rows[part])
+
+    def by_id(self, ids: Sequence[str]) -> list[Document]:
+        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
+        rows = self.store.ids.row_by_id(ids, self.snapshot.epoch)
+        if max(rows.values(), default=-1) >= self.snapshot.state.rows:
+            raise RenumberedError  # added since: a newer snapshot has them
+        found = self.documents([rows[id] for id in ids])
+        return [found[rows[id]] for id in ids]
+
+    def where(self, where: str) -> list[Document]:
+        """The documents that a condition holds for, in the order of their rows."""
+        rows = self.rows_where(where).tolist()
+        found = self.documents(rows)
+        return [found[row] for row in rows]
+
+    def rows_where(self, where: str) -> Rows:
+        """First rows of live documents that match a condition, in order."""
+        found = self.store.documents.rows_where(
+            where, self.snapshot.state.rows, self.snapshot.epoch
+        )
+        return np.setdiff1d(found, self.snapshot.deleted, assume_unique=True)

@@ -1,0 +1,96 @@
+"""Hosts: names by which the service may be called, and pages that may call it.
+
+A page of another site can make its own name resolve to this machine (DNS rebinding); its browser
+then treats this service as part of that site. The Host header has the name: requests to an address
+or to one of the service's names are legitimate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from slimdex.indexes.errors import InputError
+
+from ...operations.address import LOCAL
+
+_NAME = re.compile(r"[^:\[\]\s/@]+")
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Known names and pages.
+
+    Attributes
+    ----------
+    names : names of the service, besides addresses and localhost.
+    pages : origins of other sites' pages that may call it, as "https://example.org"; "*" for any.
+    """
+
+    names: Sequence[str] = ()
+    pages: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if not _NAME.fullmatch(name) and not _is_address(name):
+                raise InputError(
+                    f"host {name!r}; expected a name such as search.example.org, without a port"
+                )
+        for page in self.pages:
+            if page != "*" and not _is_origin(page):
+                raise InputError(
+                    f"page {page!r}; expected an origin such as https://example.org, or *"
+                )
+
+    def knows(self, host: str) -> bool:
+        """True if a Host header refers to this service.
+
+        >>> hosts = Hosts(["search.example.org"])
+        >>> asked = ("127.0.0.1:8000", "[::1]:8000", "LOCALHOST", "search.example.org", "evil.org")
+        >>> [hosts.knows(host) for host in asked]
+        [True, True, True, True, False]
+        """
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found[1].strip("[]").lower()
+        return _is_address(name) or name in [LOCAL, *(own.lower() for own in self.names)]
+
+    def allows(self, origin: str, host: str) -> bool:
+        """True if pages of an origin may call: the service's own pages, or configured ones.
+
+        >>> hosts = Hosts(pages=["https://example.org"])
+        >>> origins = ("http://localhost:8000", "https://example.org", "http://evil.org", "null")
+        >>> [hosts.allows(origin, "localhost:8000") for origin in origins]
+        [True, True, False, False]
+        """
+        try:
+            parts = urlsplit(origin)
+        except ValueError:  # e.g. "http://["
+            return False
+        own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        return own or self.names_page(origin)
+
+    def names_page(self, origin: str) -> bool:
+        """True if an origin was configured."""
+        return "*" in self.pages or origin in self.pages
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_origin(page: str) -> bool:
+    try:
+        parts = urlsplit(page)
+    except ValueError:
+        return False
+    return page == f"{parts.scheme}://{parts.netloc}"

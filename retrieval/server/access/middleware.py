@@ -1,0 +1,206 @@
+"""Middleware: checks of every request's host, origin, token, size and duration.
+
+It runs before the application and reads only the head of a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..limits import Limits
+from ..metrics import Metrics
+from .hosts import Hosts
+from .tokens import Right, Tokens
+
+RIGHT = "slimdex_right"
+"""Key of a request's scope: rights of its caller."""
+READING = "slimdex_reading"
+"""Key of a request's scope: size of its body in memory."""
+OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
+BELOW = ("/page/", "/docs/")
+"""Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
+METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
+UNKNOWN = "unknown"
+"""Label in metrics of unknown paths and methods, of which callers may invent any number."""
+
+
+class Refusal(Exception):
+    """A request to be answered by the gate."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers
+
+
+@dataclass
+class _Reading:
+    """Bytes of a request's body in memory, until it is answered.
+
+    Attributes
+    ----------
+    is_bounded : False once the route reads line by line, with limits per line.
+    is_whole : True once all of it has arrived.
+    """
+
+    held: int = 0
+    is_bounded: bool = True
+    is_whole: bool = False
+
+
+class AccessMiddleware:
+    """Passes a request to the application, or answers it.
+
+    Parameters
+    ----------
+    tokens : None if every caller may do everything except reading files.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._tokens = app, hosts, tokens
+        self._limits, self._metrics = limits, metrics
+        self._held = 0  # bytes of bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, reading = perf_counter(), 0, _Reading()
+        headers = _headers(scope)
+        cross = self._cross(headers)
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *cross]
+            await send(message)
+
+        try:
+            scope[RIGHT], scope[READING] = self._right(scope, headers), reading
+            await self._app(scope, self._bounded(headers, receive, reading), counted)
+        except Refusal as refusal:
+            answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+            await answer(scope, receive, counted)
+        finally:
+            self._held -= reading.held
+            route = getattr(scope.get("route"), "path", UNKNOWN)
+            method = scope["method"] if scope["method"] in METHODS else UNKNOWN
+            self._metrics.requests.labels(route, method, status).inc()
+            self._metrics.seconds.labels(route).observe(perf_counter() - start)
+
+    def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
+        """Return the caller's rights; raise `Refusal` if there are none."""
+        host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+        if not self._hosts.knows(host):
+            raise Refusal(
+                403,
+                f"Host {host[:100]!r}; expected an address, localhost or a name of --allow-host",
+            )
+        if origin and not self._hosts.allows(origin, host):
+            raise Refusal(
+                403, f"Origin {origin[:100]!r}; expected this page's own, or one of --cors"
+            )
+        if origin and scope["method"] == "OPTIONS":
+            raise Refusal(200, "", {"Access-Control-Max-Age": "600"})  # a browser asks first
+        right = Right.WRITE
+        if self._tokens is not None:
+            right = self._tokens.right_of(headers.get(b"authorization", b""))
+        if not right and not _is_open(scope["path"]):
+            raise Refusal(
+                401,
+                "expected a header Authorization: Bearer TOKEN with a token of this service",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return right
+
+    def _cross(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """Headers that let a browser pass the answer to a page of another origin."""
+        origin = headers.get(b"origin", b"")
+        if not origin or not self._hosts.names_page(origin.decode("latin-1")):
+            return []
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-headers", b"authorization, content-type"),
+            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+            (b"vary", b"origin"),
+        ]
+
+    def _bounded(
+        self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
+    ) -> Receive:
+        """Return the callable by which the application reads the body, with its limits.
+
+        Nothing is refused before the route reads, since only the route knows whether it streams.
+        """
+        most, said = self._limits.body, headers.get(b"content-length", b"0")
+        idle, start = self._limits.idle, perf_counter()
+
+        async def bounded() -> Message:
+            if reading.is_bounded and said.isdigit() and int(said) > most:
+                raise HTTPException(
+                    413, f"a body of {int(said):,} bytes; expected {most:,} or fewer"
+                )
+            if reading.is_whole:  # the application waits for the caller to disconnect
+                return await receive()
+            left = start + idle - perf_counter() if reading.is_bounded else idle
+            try:
+                async with asyncio.timeout(left):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"body incomplete after {idle:g} s; expected all of it"
+                ) from None
+            reading.is_whole = not message.get("more_body", False)
+            if reading.is_bounded:
+                self._count(reading, len(message.get("body", b"")))
+            return message
+
+        return bounded
+
+    def _count(self, reading: _Reading, size: int) -> None:
+        reading.held += size
+        self._held += size
+        if reading.held > self._limits.body:
+            raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
+        if self._held > self._limits.bodies:
+            raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
+
+
+def reads_by_line(request: Request) -> None:
+    """Lift the limit on the size of a request's body, for a route that reads it in parts."""
+    request.scope[READING].is_bounded = False
+
+
+def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
+    """Create a dependency of routes that requires a right.
+
+    Raises
+    ------
+    HTTPException
+        403 if the caller lacks it.
+    """
+
+    async def check(request: Request) -> None:
+        if request.scope[RIGHT] < right:
+            raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
+
+    return check
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith(BELOW)
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    return dict(scope["headers"])

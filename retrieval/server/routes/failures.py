@@ -1,0 +1,77 @@
+"""Failures: HTTP status and message of an error."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
+
+from ..limits import LimitError
+from ..service import Service
+
+LOG = logging.getLogger("slimdex.server")
+UNKNOWN_ID = "unknown id "
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def told_of(error: Exception, service: Service) -> tuple[int, str]:
+    """HTTP status, and one line without paths of the server.
+
+    Errors that the caller can't fix are logged, internal errors with their traceback.
+    """
+    status, line = _told(error)
+    if status >= 500 and not isinstance(error, LimitError):
+        LOG.error("%s", error, exc_info=error if status == 500 else None)
+    return status, service.without_paths(" ".join(line.split()))
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """Extra headers of a status."""
+    return {"Retry-After": "1"} if status == 503 else {}
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    match error:
+        case HTTPException():
+            return error.status_code, str(error.detail)
+        case ClientDisconnect():  # nobody reads the answer
+            return 400, "the connection ended before the body did"
+        case LimitError():
+            return error.status, str(error)
+        case UnreadableError():
+            return 503, "the index can't be read at the moment; try again later"
+        case InUseError():
+            return 503, str(error)
+        case InputError():
+            return (404 if str(error).startswith(UNKNOWN_ID) else 400), str(error)
+        case CorruptError():
+            return 500, "the index is damaged; the server's log says where"
+        case OSError() if error.errno in FULL or "No space left" in str(error):
+            return 507, "the server's disk is full; nothing of this was kept"
+        case OSError() if error.errno == errno.EFBIG:
+            return 507, "the index's files may not grow (File too large); nothing of this was kept"
+    return 500, "internal error; see the server's log"
+
+
+def first_line(errors: list[Any]) -> str:
+    """Format the first of pydantic's errors about a request as one line.
+
+    >>> first_line([{"loc": ("body", "limit"), "msg": "Input should be an integer", "input": "x",
+    ...     "type": "int_type"}])
+    "limit='x': Input should be an integer"
+    """
+    fault = errors[0]
+    _, *parts = fault["loc"]
+    if fault["type"] == "json_invalid":
+        return f"the body: JSON decode error at {parts[0]}: {fault['ctx']['error']}"
+    # Other parts name a branch of a union, as in ("hybrid", "constrained-float").
+    place = ".".join(part for part in map(str, parts) if part.isidentifier() or part.isdigit())
+    given = repr(fault.get("input"))
+    shown = given if len(given) <= 100 else f"{given[:100]}..."
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place or 'the body'}={shown}: {fault['msg']}{more}"

@@ -1,0 +1,308 @@
+"""HTML: visible text of a page, and the anchors that links can point to.
+
+Pages are parsed as events, not as a tree, so deep nesting costs no more than length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ..decoding import MARKS, decoded
+from ..front_matter import moment
+from ..outline import Extract, Outline, words
+
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+ENTRY = 10
+"""Level of a `dt` with an anchor: below all headings, deeper in nested lists."""
+BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details",
+    "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form",
+    "header", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section", "summary",
+    "table", "tbody", "tfoot", "thead", "tr", "ul",
+])  # fmt: skip
+UNSEEN = frozenset([
+    "script", "style", "template", "noscript", "svg", "iframe", "object", "button", "select",
+    "textarea", "nav", "head", "video", "audio", "canvas", "datalist",
+])  # fmt: skip
+BESIDE = ("header", "footer", "aside")
+"""Elements of the page's frame, unless inside its main content."""
+LINES = ("li", "dt", "dd", "tr", "caption", "summary")
+"""Elements that begin a line, not a paragraph."""
+ROLES = frozenset(["navigation", "banner", "contentinfo", "search", "complementary"])
+CLASSES = frozenset(
+    ["sphinxsidebar", "related", "navbar", "sidebar", "breadcrumb", "breadcrumbs", "noprint"]
+)
+MOST_MARKS = 32
+"""Anchors remembered before a heading; the first is used."""
+MAIN = re.compile(rb"""<main\b|<[^>]*\brole\s*=\s*["']?main\b""", re.I)
+ARTICLE = re.compile(rb"<article\b", re.I)
+CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
+DECLARED = re.compile(rb"""<\?xml[^>]+encoding\s*=\s*["']([\w.:-]+)""", re.I)
+FACTS = {"author": "author", "keywords": "tags", "description": "description", "date": "date"}
+"""Names of `meta` elements -> columns."""
+Attributes = Mapping[str, str]
+
+
+def read(data: bytes, encoding: str | None = None) -> Extract:
+    """Read a page; a title that extends the first heading is cut to it.
+
+    >>> page = read(b"<title>Tea - My site</title><nav>Home</nav><h1 id=t>Tea</h1><p>Boil <b>it")
+    >>> page.title, page.text, page.parts[0].anchor
+    ('Tea', 'Tea\\n\\nBoil it', 't')
+    """
+    page = Page(Outline())
+    feed(page, data, encoding)
+    outline = page.outline
+    heading = outline.first_heading
+    title = heading if page.title.startswith(heading) and heading else page.title
+    found = {column: text for column, text in page.facts.items() if text}
+    if "date" in found:
+        return Extract(title, outline.text, outline.parts, found | {"date": moment(found["date"])})
+    return Extract(title, outline.text, outline.parts, found)
+
+
+def text_of(data: bytes) -> str:
+    """Visible text of a page or fragment."""
+    page = Page(Outline())
+    feed(page, data, None)
+    return page.outline.text
+
+
+def feed(page: Page, data: bytes, encoding: str | None) -> None:
+    """Append a page to an outline."""
+    text = decoded(data, encoding or _declared_encoding(data)).encode()
+    wanted = "main" if MAIN.search(text) else ""
+    if not wanted and len(ARTICLE.findall(text)) == 1:
+        wanted = "article"
+    if not (page.read(text, wanted) or not wanted):
+        page.read(text, "")  # the element was in a comment or a script
+
+
+def _declared_encoding(data: bytes) -> str | None:
+    """Encoding declared by a page, if Python supports it."""
+    head = data[:4096]
+    if any(head.startswith(mark) for mark in MARKS):
+        return None
+    found = CHARSET.search(head) or DECLARED.match(head)
+    if found is None:
+        return None
+    name = found[1].decode()
+    name = "cp1252" if name.lower() in ("iso-8859-1", "latin-1", "ascii", "us-ascii") else name
+    try:
+        data.decode(name)
+    except (LookupError, ValueError):
+        return None  # ignored, as by browsers
+    return name
+
+
+class _Open(NamedTuple):
+    tag: str
+    unseen: bool
+    main: bool
+    anchor: str
+
+
+class Page:
+    """Handler of a parser's events.
+
+    Attributes
+    ----------
+    title, facts : metadata of the page.
+    """
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline, self.title = outline, ""
+        self.facts: dict[str, str] = {}
+
+    def read(self, data: bytes, wanted: str) -> bool:
+        """Read the page, or its elements `main` or `article`; return whether there was any text."""
+        from lxml import etree
+
+        self._open: list[_Open] = []
+        self._unseen = self._mains = self._pre = self._lists = self._cells = 0
+        self._wanted = wanted
+        self._line: list[str] = []
+        self._separator = "\n\n"
+        self._marks: list[str] = []
+        self._permalink, self._marked = "", 0
+        self._numbers: list[int | None] = []
+        self._is_title = self._is_first_row = False
+        before = len(self.outline.text)
+        parser = etree.HTMLParser(target=self, encoding="utf-8", huge_tree=True)
+        parser.feed(data or b" ")
+        parser.close()
+        self._flush()
+        return len(self.outline.text) > before
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        """Handle the start of an element."""
+        anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
+        is_main = self._is_main(tag, attributes)
+        unseen = self._is_unseen(tag, attributes)
+        self._open.append(_Open(tag, unseen, is_main, anchor))
+        self._unseen += unseen
+        self._mains += is_main
+        if tag == "html":
+            self.facts.setdefault("language", attributes.get("lang", ""))
+        elif tag == "meta":
+            self._meta(attributes)
+        elif tag == "title" and not self.title:
+            self._is_title = True
+        if tag == "a" and "headerlink" in attributes.get("class", "").split():
+            self._permalink = attributes.get("href", "").partition("#")[2]
+        if self._unseen:
+            return
+        if tag in BLOCKS or tag in HEADINGS:
+            self._start_block(tag, attributes)
+        elif tag == "br":
+            self._line.append("\n")
+        elif tag in ("td", "th"):
+            self._cells += 1
+        if anchor and self._is_wanted() and len(self._marks) < MOST_MARKS:
+            self._marks.append(anchor)
+
+    def end(self, tag: str) -> None:
+        """Handle the end of an element and of unclosed ones within it."""
+        while self._open:
+            last = self._open.pop()
+            self._end(last)
+            if last.tag == tag:
+                return
+
+    def data(self, text: str) -> None:
+        """Handle text."""
+        if self._is_title:
+            self.title += text
+        elif not self._unseen and self._is_wanted():
+            self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
+
+    def close(self) -> None:
+        """Handle the end of the page."""
+        self.title = words(self.title)
+
+    def _is_wanted(self) -> bool:
+        return not self._wanted or self._mains > 0
+
+    def _is_main(self, tag: str, attributes: Attributes) -> bool:
+        return tag == self._wanted or (
+            self._wanted == "main" and attributes.get("role", "").lower() == "main"
+        )
+
+    def _is_unseen(self, tag: str, attributes: Attributes) -> bool:
+        if tag in UNSEEN or "hidden" in attributes:
+            return True
+        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in self._above):
+            return True
+        classes = attributes.get("class", "").lower().split()
+        return (
+            attributes.get("role", "").lower() in ROLES
+            or not CLASSES.isdisjoint(classes)
+            or (tag == "a" and "headerlink" in classes)
+        )
+
+    @property
+    def _above(self) -> Iterator[_Open]:
+        """Yield enclosing elements, innermost first, up to a limit."""
+        return (self._open[i] for i in range(-1, -1 - min(len(self._open), 64), -1))
+
+    def _meta(self, attributes: Attributes) -> None:
+        column = FACTS.get(attributes.get("name", "").lower())
+        if column and (text := words(attributes.get("content"))):
+            self.facts.setdefault(column, text)
+
+    def _start_block(self, tag: str, attributes: Attributes) -> None:
+        in_cell = self._cells > 0 and tag in ("p", "div")
+        before = "".join(self._line).strip()
+        is_bullet = bool(before) and before in self._bullet()
+        after_bullet = is_bullet and tag not in ("ul", "ol", "li", "dl", "table")
+        if in_cell or after_bullet:
+            self._line.append("" if after_bullet else " ")
+        else:
+            self._flush()
+        if tag in LINES:
+            self._separator = "\n\n" if tag == "tr" and self._is_first_row else "\n"
+            self._is_first_row = False
+        if tag == "pre":
+            self._pre += 1
+        elif tag == "table":
+            self._is_first_row = True
+        elif tag in ("ul", "ol"):
+            self._numbers.append(0 if tag == "ol" else None)
+        elif tag == "dl":
+            self._lists += 1
+        elif tag == "li" and self._is_wanted():
+            if self._numbers and self._numbers[-1] is not None:
+                self._numbers[-1] += 1
+            self._line.append(f"{self._bullet()[-1]} ")
+        elif tag in HEADINGS or tag == "dt":
+            self._permalink, self._marked = "", len(self._marks)
+
+    def _bullet(self) -> tuple[str, ...]:
+        number = self._numbers[-1] if self._numbers else None
+        return ("", "-") if number is None else ("", f"{number}.")
+
+    def _end(self, last: _Open) -> None:
+        tag = last.tag
+        if tag == "title":
+            self._is_title = False
+        if not self._unseen:
+            if tag in HEADINGS:
+                self._end_heading(HEADINGS[tag], last.anchor)
+            elif tag == "dt":
+                within = self._marks[self._marked] if len(self._marks) > self._marked else ""
+                anchor = last.anchor or self._permalink or within
+                self._end_heading(ENTRY + self._lists, anchor) if anchor else self._flush()
+            elif tag in ("td", "th"):
+                self._cells = max(0, self._cells - 1)
+                if self._line:
+                    self._line.append("\t")
+            elif tag in BLOCKS:
+                self._end_block(tag)
+        self._unseen -= last.unseen
+        if last.main:
+            self._flush()
+            self._mains -= 1
+
+    def _end_block(self, tag: str) -> None:
+        if self._cells and tag in ("p", "div"):
+            self._line.append(" ")
+        else:
+            self._flush()
+        if tag == "pre":
+            self._pre -= 1
+        elif tag in ("ul", "ol") and self._numbers:
+            self._numbers.pop()
+        elif tag == "dl":
+            self.outline.leave(ENTRY + self._lists)
+            self._lists -= 1
+
+    def _end_heading(self, level: int, own: str) -> None:
+        """Begin a part; its anchor is the heading's, one inside it, or one just before."""
+        before = self._marks[0] if self._marks else ""
+        text = _lined("".join(self._line))
+        separator = self._separator
+        self._clear()
+        self.outline.heading(level, text, own or self._permalink or before, separator)
+
+    def _flush(self) -> None:
+        text = "".join(self._line)
+        if not self._pre:
+            text = _lined(text)
+        if text.strip() and text.strip() not in self._bullet():
+            self.outline.add(text, self._separator)
+            self._clear()
+        else:
+            self._line.clear()
+
+    def _clear(self) -> None:
+        self._line.clear()
+        self._marks.clear()
+        self._separator = "\n\n"
+
+
+def _lined(text: str) -> str:
+    """Strip spaces around lines and around tabs between cells."""
+    text = re.sub(r" *\n *", "\n", re.sub(r"[ \xa0]+", " ", text))
+    return re.sub(r" *\t *", "\t", text).strip(" \n\t")

@@ -1,0 +1,86 @@
+"""PDF: text of each page, by PDFium, with headings from the table of contents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..front_matter import moment
+from ..limits import LARGEST_PACKED_TEXT, UnreadableError
+from ..outline import Extract, Outline, words
+
+BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
+"""Hyphenation at the end of a line."""
+MOST_ENTRIES = 10_000
+"""Largest number of entries of a table of contents to read."""
+REASONS = {4: "encrypted", 5: "encrypted"}
+"""PDFium's error codes -> reason."""
+
+
+def read(data: bytes) -> Extract:
+    """Read a document; pages and the sections found on them are parts.
+
+    Raises
+    ------
+    UnreadableError
+        If it requires a password or is broken.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        reason = REASONS.get(getattr(error, "err_code", None) or 0)
+        if reason or "assword" in str(error):
+            raise UnreadableError("encrypted") from error
+        raise UnreadableError("broken PDF") from error
+    sections = _sections(document)
+    outline = Outline(LARGEST_PACKED_TEXT)
+    for index in range(len(document)):
+        _add_page(outline, index + 1, _text(document[index]), sections.get(index, []))
+    about = document.get_metadata_dict()
+    facts: dict[str, Any] = {
+        "author": words(about.get("Author")),
+        "tags": words(about.get("Keywords")),
+        "description": words(about.get("Subject")),
+        "date": moment(about.get("CreationDate") or ""),
+        "pages": len(document),
+    }
+    facts = {column: value for column, value in facts.items() if value}
+    return Extract(words(about.get("Title")), outline.text, outline.parts, facts)
+
+
+def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
+    """Sections by page: page -> (level, title)."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for number, bookmark in enumerate(document.get_toc(max_depth=8)):
+        if number == MOST_ENTRIES:
+            break
+        target = bookmark.get_dest()
+        index = target.get_index() if target is not None else None
+        if index is not None and (title := words(bookmark.get_title())):
+            found.setdefault(index, []).append((bookmark.level + 1, title))
+    return found
+
+
+def _text(page: Any) -> str:
+    text_page = page.get_textpage()
+    try:
+        text = BROKEN_WORD.sub("", text_page.get_text_bounded())
+    finally:
+        text_page.close()
+        page.close()
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int, str]]) -> None:
+    """Add a page, split at its section titles; sections not found begin with the page."""
+    anchor, done = f"page={number}", 0
+    outline.part(anchor, number)
+    for level, title in sections:
+        found = re.compile(r"\s+".join(map(re.escape, title.split())), re.I).search(text, done)
+        if found is not None:
+            outline.add(text[done : found.start()], "\n")
+            done = found.start()
+        outline.heading(level, title, anchor, visible=False)
+    outline.add(text[done:], "\n\n" if done == 0 else "\n")

@@ -1,0 +1,103 @@
+"""Names of columns: which have the id, text and title, and unique names for the others."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from slimdex.indexes.errors import InputError
+
+from ...documents import OWN_COLUMNS
+
+ID_NAMES = ("_id", "id", "doc_id", "docid")
+TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
+TITLE_NAMES = ("title",)
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """Columns named by the user; None searches for the usual names.
+
+    A column of vectors is read by `given_vectors` and is not metadata.
+
+    Attributes
+    ----------
+    types : column -> requested DuckDB type; "all" stands for every column.
+    """
+
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    vectors: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+def kept_names(columns: Sequence[str]) -> dict[str, str]:
+    """Map the user's columns to stored names, with "_" appended where they clash with ours."""
+    taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
+    kept = {}
+    for column in columns:
+        kept[column] = free_name(column, taken) if column.lower() in OWN_COLUMNS else column
+        taken.add(kept[column].lower())
+    return kept
+
+
+def free_name(name: str, taken: Set[str]) -> str:
+    """Append "_" to a name until it is unique, ignoring case."""
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def unnumbered(name: str) -> str | None:
+    """Return `name` without DuckDB's number for duplicates; None if it has none."""
+    found = re.fullmatch(r"(.*)_\d+", name, re.DOTALL)
+    return found[1] if found else None
+
+
+def distinguished(
+    types: Mapping[str, str], keys: Iterable[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Name the columns of JSON keys that differ only in case, which DuckDB would number.
+
+    The first key keeps its name, the others get a "_".
+
+    Returns
+    -------
+    Column -> type, and column -> key of the renamed ones.
+    """
+    spelled = defaultdict[str, list[str]](list)
+    for key in keys:
+        spelled[key.lower()].append(key)
+    alike = {lower for lower, same in spelled.items() if len(same) > 1}
+    whole, apart = dict[str, str](), defaultdict[str, set[str]](set)
+    for column, type_ in types.items():
+        lower = column.lower() if column.lower() in spelled else unnumbered(column.lower())
+        if lower in alike:
+            apart[lower].add(type_)
+        else:
+            whole[column] = type_
+    renamed = dict[str, str]()
+    for lower in apart:
+        type_ = apart[lower].pop() if len(apart[lower]) == 1 else "JSON"
+        for key in spelled[lower]:
+            name = free_name(key, {c.lower() for c in whole})
+            whole[name], renamed[name] = type_, key
+    return whole, renamed
+
+
+def usual_column(names: Iterable[str], usual: Sequence[str]) -> str | None:
+    """Return the first column with a usual name, ignoring case."""
+    lowered = {name.lower(): name for name in names}
+    return next((lowered[name] for name in usual if name in lowered), None)
+
+
+def only_text_column(source: str, types: Mapping[str, str]) -> str:
+    """Return the only text column that is not an id; raise `InputError` if there are others."""
+    texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
+    if len(texts) == 1:
+        return texts[0]
+    found = ", ".join(types)
+    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")

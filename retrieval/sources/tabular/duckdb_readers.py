@@ -1,0 +1,153 @@
+"""SQL for reading files with DuckDB, and the types of their columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import duckdb
+
+from slimdex.indexes.errors import InputError
+
+from ...sql import identifier, literal, one_file
+from ..text_errors import layout, unreadable
+from ..text_files import LARGEST_OBJECT, UNREADABLE, InputFile
+
+LONGEST_TYPE = 1000
+"""Longest name of a nested type that is stored as such; longer ones become JSON."""
+ZONED = "TIMESTAMP WITH TIME ZONE"
+NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
+"""DuckDB's numeric types."""
+MOMENTS = ("DATE", "TIME", "TIMESTAMP", ZONED)
+
+
+def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a JSON file; DuckDB infers types if none are given."""
+    layout = "auto" if file.ending == ".json" else "newline_delimited"
+    options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
+    # Rare keys are columns too, and objects are not read as maps.
+    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
+    if types:  # read_json requires all types or none
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
+        options += f", columns={{{fields}}}"
+    return f"read_json({one_file(str(file.path))}, {options})"
+
+
+def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a CSV or TSV file; DuckDB infers types if none are given."""
+    # DuckDB would guess another separator, skip lines or treat rows that begin with "#" as comments
+    # rather than report a malformed file.
+    options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
+    quotes = "" if file.ending == ".tsv" else ", quote='\"', escape='\"'"
+    try:
+        skipped, delimiter = layout(file.path)
+        options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
+    except UNREADABLE as error:
+        raise InputError(f"{file.name}{unreadable(file.path, error)}") from error
+    if types:
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
+        options += f", types={{{fields}}}"
+    return f"read_csv({one_file(str(file.path))}, {options})"
+
+
+def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a Parquet file, with its own types."""
+    return f"read_parquet({one_file(str(file.path))})"
+
+
+READERS = {
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".json": read_json,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".parquet": read_parquet,
+}
+
+
+def checked_types(words: Sequence[str]) -> dict[str, str]:
+    """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
+
+    Raises
+    ------
+    InputError
+        If a pair is malformed, or DuckDB does not have the type.
+
+    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
+    {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
+    """
+    types = {}
+    for pair in (pair for word in words for pair in re.split(r",(?![^(]*\))", word)):
+        name, equals, type_ = pair.strip().rpartition("=")
+        if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
+            raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
+        try:
+            with duckdb.connect() as scratch:
+                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
+        except duckdb.Error as error:
+            raise InputError(
+                f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
+                "such as VARCHAR, BIGINT, DOUBLE or DATE"
+            ) from error
+    return types
+
+
+def is_read_from_text(type_: str) -> bool:
+    """Return whether values of a type have several spellings."""
+    return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS or type_ == "BOOLEAN"
+
+
+def as_written(column: str, type_: str) -> str:
+    """SQL condition: casting a column's text to a type and back gives an equivalent text."""
+    text = f"trim({identifier(column)})"
+    if type_ in MOMENTS:  # excludes "inf"; 01/02/2024 is ambiguous
+        read = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
+        return f"coalesce({text} = '' OR ({read}), true)"
+    if type_ == "BOOLEAN":
+        return f"coalesce(lower({text}) IN ('', 'true', 'false'), true)"
+    if not NUMBERS.fullmatch(type_):
+        return "true"
+    back = f"TRY_CAST({text} AS {type_})::VARCHAR"
+    same = f"{back} IN (lower({text}), lower({text}) || '.0')"
+    return f"(coalesce({text}, '') = '' OR coalesce({same}, false))"
+
+
+def loses_digits(column: str) -> str:
+    """SQL condition: a JSON number is an integer that DOUBLE would round."""
+    text = identifier(column)
+    back = f"TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT)::VARCHAR"
+    return (
+        f"coalesce(regexp_full_match({text}, '-?\\d{{16,}}'), false) "
+        f"AND coalesce({back} <> {text}, true)"
+    )
+
+
+def is_nested(type_: str) -> bool:
+    """Return whether a type is nested."""
+    return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
+
+
+def stored_value(value: str, type_: str) -> str:
+    """SQL to convert a value to the type that it is stored as."""
+    if type_ == ZONED:
+        return f"timezone('UTC', {value})"
+    kept = storable(type_)
+    if kept == type_:
+        return value
+    return f"to_json({value})" if kept == "JSON" else f"CAST({value} AS {kept})"
+
+
+def storable(type_: str) -> str:
+    """Type that a column is stored as.
+
+    DuckDB's Python client can't fetch timestamps with time zones, returns all keys of a map in
+    every row, and returns JSON within other types as text. Objects with hundreds of different
+    keys are also better stored as JSON.
+    """
+    if type_ == ZONED:
+        return "TIMESTAMP"
+    if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
+        return "JSON"
+    if type_.startswith("ENUM("):  # new categories would not fit
+        return "VARCHAR"
+    return type_.replace('"NULL"', "VARCHAR")  # lists without items

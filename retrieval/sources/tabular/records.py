@@ -1,0 +1,113 @@
+"""Documents from objects in memory: dicts, dataframes, Arrow tables, DuckDB relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
+
+from ...column_types import restored
+from ...documents import Document, id_text
+from ...sql import identifier
+from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
+from .duckdb_readers import storable, stored_value
+from .tables import BATCH
+
+EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
+
+
+def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]]]:
+    """Convert an object to documents, with the DuckDB types of their columns if it states them.
+
+    Parameters
+    ----------
+    given : a `Document` or several; a dict with "id", "text" and optionally "title", whose other
+        keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
+        object with the Arrow stream protocol, or a DuckDB relation.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or an id or text is missing.
+
+    >>> documents, _ = as_documents({"id": 7, "text": "It rained.", "year": 2001})
+    >>> [*documents]
+    [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
+    """
+    if isinstance(given, Document | Mapping):
+        return [_document(given)], []
+    if isinstance(given, duckdb.DuckDBPyRelation):
+        read, columns = _selection(given)
+        return _documents([given.project(read).fetchall()], columns), [columns]
+    if hasattr(given, "__arrow_c_stream__"):
+        connection = duckdb.connect()
+        try:
+            read, columns = _selection(connection.from_arrow(given))
+            connection.register("given", given)
+            cursor = connection.execute(f"SELECT {read} FROM given")
+        except duckdb.Error as error:
+            reason = " ".join(str(error).splitlines()[:1])
+            raise InputError(
+                f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
+            ) from error
+        return _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns), [columns]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
+        raise InputError(f"{shown}; expected {EXPECTED}")
+    return (_document(item) for item in given), []
+
+
+def _document(item: Any) -> Document:
+    if isinstance(item, Document):
+        return item
+    if not isinstance(item, Mapping):
+        raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
+    id, text, title = _roles([name for name in item if isinstance(name, str)])
+    if id is None or item[id] is None or text is None:
+        lacks = "id" if id is None or item[id] is None else "text"
+        held = ", ".join(map(str, item))
+        raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED}")
+    rest = {name: value for name, value in item.items() if name not in (id, text, title)}
+    words, heading = item[text], item[title] if title else None
+    return Document(id_text(item[id]), _words(words), _words(heading), rest)
+
+
+def _roles(names: Sequence[str]) -> tuple[str | None, ...]:
+    """Find the columns of id, text and title, ignoring case."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    usual = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
+    return tuple(next((lowered[n] for n in ns if n in lowered), None) for ns in usual)
+
+
+def _words(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
+    """SQL to select id, text, title and other columns of a relation, and the others' types."""
+    types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    id, text, title = _roles([*types])
+    if id is None or text is None:
+        lacks = "id" if id is None else "text"
+        raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
+    own = {c: t for c, t in types.items() if c not in (id, text, title)}
+    kept = kept_names([*own])
+    columns = {kept[c]: storable(t) for c, t in own.items()}
+    read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
+    read += [stored_value(identifier(c), t) for c, t in own.items()]
+    return ", ".join(read), columns
+
+
+def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:
+    for number, (id, text, title, *own) in enumerate(chain.from_iterable(parts), start=1):
+        if id is None:
+            raise InputError(f"row {number} has no id; expected one")
+        yield Document(id, text or "", title or "", restored(columns, own))
+
+
+def _advice(reason: str) -> str:
+    return " (`pip install pyarrow`)" if "pyarrow" in reason else ""

@@ -1,0 +1,395 @@
+"""Tables: documents from JSONL, JSON, CSV, TSV and Parquet, read by DuckDB in batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import Any
+
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
+
+from ...catalog.column_fit import misfits
+from ...column_types import restored
+from ...documents import Document
+from ...sql import identifier
+from ..origins import Reading
+from ..text_errors import (
+    broken_line,
+    broken_record,
+    has_mixed_line_endings,
+    undecodable,
+    unreadable,
+)
+from ..text_files import UNREADABLE, InputFile
+from .column_names import (
+    ID_NAMES,
+    TEXT_NAMES,
+    TITLE_NAMES,
+    ColumnNames,
+    distinguished,
+    kept_names,
+    only_text_column,
+    unnumbered,
+    usual_column,
+)
+from .duckdb_readers import (
+    MOMENTS,
+    READERS,
+    ZONED,
+    as_written,
+    is_nested,
+    is_read_from_text,
+    loses_digits,
+    read_csv,
+    read_json,
+    read_parquet,
+    storable,
+    stored_value,
+)
+
+BATCH = 1024
+"""Documents in a batch."""
+EVERY_COLUMN = "all"
+EMPTY_LISTS = ("JSON[]", '"NULL"[]')
+"""Types that DuckDB infers if all lists of a column are empty."""
+
+
+class TableSource:
+    """Source of a table's rows; the user's columns keep their types.
+
+    Attributes
+    ----------
+    file : input file; without an id column, ids consist of its name and row numbers.
+    """
+
+    def __init__(self, file: InputFile, names: ColumnNames) -> None:
+        self.name, self._file = file.name, file
+        self._reader = READERS[file.ending]
+        self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")  # for timestamps without a zone
+        self._keys: dict[str, str] = {}
+        self._types = self._found = self._describe()
+        named = self._column(names.text, "text", TEXT_NAMES)
+        self._text = named or only_text_column(self.name, self._types)
+        self._id = self._column(names.id, "id", ID_NAMES)
+        self._title = self._column(names.title, "title", TITLE_NAMES)
+        vectors = names.vectors and names.vectors.lower()
+        ours = (self._text, self._id, self._title)
+        self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
+        self._renamed = kept_names(self._own)
+        self._original = {kept.lower(): c for c, kept in self._renamed.items()}
+        self._asked = self._asked_types(names.types)
+        self._types = self._types | self._asked
+        for name in (self._renamed[c] for c in self._own):
+            if self.found_type(name) in EMPTY_LISTS and self.is_empty(name):
+                self.keep_as(name, "VARCHAR[]")
+        self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
+        if named is None:  # without a header, names are the first row
+            self.notes.append(f"the text is the column {self._text!r}, the only one with text")
+
+    @property
+    def origin(self) -> InputFile | None:
+        """File that generated ids are derived from; None if there is an id column."""
+        return self._file if self._id is None else None
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """User's columns: name -> DuckDB type."""
+        return {self._renamed[c]: storable(self._types[c]) for c in self._own}
+
+    @property
+    def asked(self) -> set[str]:
+        """User's columns with a type given by the user."""
+        return {self._renamed[c] for c in self._own if c in self._asked}
+
+    @property
+    def all_columns(self) -> list[str]:
+        """Names of all columns in the file."""
+        return list(self._types)
+
+    @property
+    def ending(self) -> str:
+        """Kind of file."""
+        return self._file.ending
+
+    def fingerprint(self) -> str:
+        """Digest of path, size, modification time and chosen columns."""
+        return self._file.fingerprint(*self._chosen)
+
+    @property
+    def place(self) -> str:
+        """Location of the file."""
+        return self._file.place
+
+    @property
+    def stamp(self) -> str:
+        """Stamp of the same facts as the fingerprint."""
+        return self._file.stamp(*self._chosen)
+
+    @property
+    def _chosen(self) -> list[Any]:
+        """User's choices about columns."""
+        chosen: list[Any] = [self._text, self._id, self._title]
+        return [*chosen, *([self._asked] if self._asked else [])]
+
+    def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
+        """Yield documents in the order of the file, with generated ids if there is no id column."""
+        select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
+        select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
+        select += [self._value(c) for c in self._own]
+        cursor = self._execute(f"SELECT {', '.join(select)} FROM {self._table()}")
+        prefix = self._file.id_prefix if reading.prefix is None else reading.prefix
+        origin = reading.origin(self.stamp)
+        number, columns = 0, self.columns
+        while rows := self._fetch(cursor):
+            numbered = enumerate(rows, start=number + 1)
+            yield [self._document(f"{prefix}:{i}", i, row, columns, origin) for i, row in numbered]
+            number += len(rows)
+
+    def type_of(self, name: str) -> str:
+        """Storage type of one of the user's columns, ignoring the name's case."""
+        return storable(self._types[self._original[name.lower()]])
+
+    def found_type(self, name: str) -> str:
+        """Type inferred from a column's values."""
+        return self._found[self._original[name.lower()]]
+
+    def keep_as(self, name: str, type_: str) -> None:
+        """Read one of the user's columns as another type; text is read as written."""
+        self._types = self._types | {self._original[name.lower()]: type_}
+
+    def is_empty(self, name: str) -> bool:
+        """Return whether a column has no values, or only empty lists, and hence no type."""
+        column = self._original[name.lower()]
+        (found,) = self._execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {self._table({column})} "
+            f"WHERE {identifier(column)}::VARCHAR NOT IN ('', '[]') LIMIT 1)"
+        ).fetchall()
+        return not found[0]
+
+    def misfit(self, name: str, type_: str, *, zeros: bool = False) -> tuple[int, str] | None:
+        """Return the first row, from 1, whose value can't be cast to a type, and that value.
+
+        Parameters
+        ----------
+        zeros : also report numbers with leading zeros.
+        """
+        wrong = misfits(type_)
+        if zeros:
+            wrong += r" OR regexp_matches(value, '^\s*[+-]?0\d')"
+        try:
+            return self._first_misfit(self._original[name.lower()], wrong)
+        except duckdb.Error as error:
+            raise self._explained(error) from error
+
+    def not_as_written(self, types: Mapping[str, str]) -> dict[str, str]:
+        """Columns of text files whose values change when cast to these types: name -> example.
+
+        CSV loses, for example, leading and trailing zeros, exponents and excess digits; JSON only
+        the latter.
+        """
+        named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
+        if self._reader is read_csv:
+            wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in named.items()}
+        elif self._reader is read_json:
+            wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
+        else:
+            wrong = {}
+        if not wrong:
+            return {}
+        checks = [f"min({identifier(c)}) FILTER (WHERE {sql})" for c, sql in wrong.items()]
+        table = self._table(set(self._types))
+        (found,) = self._execute(f"SELECT {', '.join(checks)} FROM {table}").fetchall()
+        return {
+            self._renamed[c]: value
+            for c, value in zip(wrong, found, strict=True)
+            if value is not None
+        }
+
+    def _first_misfit(self, column: str, wrong: str) -> tuple[int, str] | None:
+        rows = self._connection.execute(
+            f"""SELECT number, value FROM (
+                SELECT row_number() OVER () AS number, {identifier(column)}::VARCHAR AS value
+                FROM {self._table({column})}
+            ) WHERE value <> '' AND ({wrong}) ORDER BY number LIMIT 1"""
+        ).fetchall()
+        return rows[0] if rows else None
+
+    def _document(
+        self,
+        made_up: str,
+        number: int,
+        row: Sequence[Any],
+        columns: Mapping[str, str],
+        origin: str,
+    ) -> Document:
+        id, text, title, *own = row
+        if self._id is None:
+            id = made_up
+        elif id is None:
+            raise InputError(f"{self.name}: row {number} has no {self._id!r}; expected an id")
+        try:
+            metadata = restored(columns, own)
+        except InputError as error:
+            raise InputError(f"{self.name}: document {id!r}: {error}") from error
+        return Document(id, text or "", title or "", metadata, origin=origin)
+
+    def _describe(self) -> dict[str, str]:
+        described = self._described()
+        types = {row[0]: row[1] for row in described.fetchall()}
+        if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
+            raise InputError(f"{self.name}: expected JSON objects with fields, found none")
+        lowered = {c.lower() for c in types}
+        if self._reader is read_json and any(unnumbered(c.lower()) in lowered for c in types):
+            return self._distinguished(types)
+        return types
+
+    def _described(self) -> duckdb.DuckDBPyConnection:
+        """Describe the columns, if necessary in a copy with uniform line endings."""
+        sql = "DESCRIBE SELECT * FROM "
+        try:
+            return self._connection.execute(sql + self._reader(self._file, {}, []))
+        except duckdb.Error as error:
+            if self._reader is not read_csv or not has_mixed_line_endings(self._file.path):
+                raise self._explained(error) from error
+        self._file.unify_line_endings()
+        return self._execute(sql + self._reader(self._file, {}, []))
+
+    def _distinguished(self, types: Mapping[str, str]) -> dict[str, str]:
+        """Name the columns of keys that differ only in case, which DuckDB would number.
+
+        The first key keeps its name, the others get a "_".
+        """
+        objects = read_json(self._file, {}, []).replace("read_json(", "read_json_objects(", 1)
+        objects = re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
+        rows = self._execute(
+            f"""SELECT key FROM (
+                SELECT number, unnest(keys) AS key, generate_subscripts(keys, 1) AS place
+                FROM (SELECT row_number() OVER () AS number, json_keys(json) AS keys FROM {objects})
+            ) GROUP BY key ORDER BY min((number, place))"""
+        ).fetchall()
+        whole, self._keys = distinguished(types, [key for (key,) in rows])
+        return whole
+
+    def _notes_on_names(self) -> list[str]:
+        notes = [
+            f"column {c!r} is stored as {new!r}" for c, new in self._renamed.items() if c != new
+        ]
+        notes += [f"key {key!r} is stored as {c!r}" for c, key in self._keys.items() if c != key]
+        return notes
+
+    def _asked_types(self, types: Mapping[str, str]) -> dict[str, str]:
+        for column in (self._text, self._id, self._title):
+            if column and types.get(column, "VARCHAR") != "VARCHAR":
+                raise InputError(
+                    f"{self.name}: types={column}={types[column]}; expected VARCHAR for text, id "
+                    "and title"
+                )
+        asked = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._own}
+        return {c: type_ for c, type_ in asked.items() if type_ is not None}
+
+    def _keep_as_written(self) -> list[str]:
+        """Store columns of CSV files as text if numbers would change them; return notes."""
+        typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._asked}
+        kept = self.not_as_written({c: t for c, t in typed.items() if is_read_from_text(t)})
+        for name in kept:
+            self.keep_as(name, "VARCHAR")
+        return [
+            f"column {name!r} is stored as text: {shortened(value, 40)} "
+            f"{self._why_text(name, typed[name])}"
+            for name, value in kept.items()
+        ]
+
+    def _why_text(self, name: str, type_: str) -> str:
+        """Explain why a value is not read as the inferred type, and how to read it so."""
+        if type_ in MOMENTS:
+            return "is ambiguous; write dates as 2024-12-31"
+        return (
+            f"would change as {type_} (types={self._original[name.lower()]}={type_} "
+            "reads it anyway)"
+        )
+
+    def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
+        if given is not None and given not in self._types:
+            found = ", ".join(self._types)
+            raise InputError(f"{self.name}: no column {given!r} for the {role}; it has {found}")
+        return given or usual_column(self._types, usual)
+
+    def _table(self, texts: Set[str] = frozenset()) -> str:
+        """SQL of the table, with the given columns read as text."""
+        read = {c: "VARCHAR" if c in texts else self._read_type(c) for c in self._types}
+        tables, left = list[str](), dict(read)
+        while left:  # within each of these tables, names differ in more than case
+            part = {self._keys.get(c, c).lower(): c for c in reversed(left)}
+            keys = {self._keys.get(c, c): c for c in reversed(part.values())}
+            types = {key: left.pop(c) for key, c in keys.items()}
+            named = [f"{identifier(key)} AS {identifier(c)}" for key, c in keys.items()]
+            table = self._reader(self._file, types, list(keys))
+            tables.append(f"(SELECT {', '.join(named)} FROM {table})")
+        return " POSITIONAL JOIN ".join(tables)
+
+    def _read_type(self, column: str) -> str:
+        """Type that a column is read as, before `_value` converts it."""
+        type_, found = self._types[column], self._found[column]
+        if column not in self._renamed:
+            return "VARCHAR"
+        if type_ == found or self._reader is read_parquet:
+            return found
+        if self._reader is read_json and is_nested(type_):
+            return type_
+        return found if type_ == "JSON" and column not in self._asked else "VARCHAR"
+
+    def _value(self, column: str) -> str:
+        """SQL of a column's value, in its storage type."""
+        type_, read, value = self._types[column], self._read_type(column), identifier(column)
+        if type_ != read and type_ == "JSON" and column not in self._asked:
+            value = f"to_json({value})"
+        elif type_ != read:
+            value = f"nullif({value}, '')" if read == "VARCHAR" else value
+            if type_ == "BLOB" and column not in self._asked:
+                return f"from_base64({identifier(column)})"
+            if type_ == "TIMESTAMP" and read == "VARCHAR":
+                return stored_value(f"CAST({value} AS {ZONED})", ZONED)
+            value = f"CAST({value} AS {type_})"
+        return stored_value(value, type_)
+
+    def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(sql)
+        except duckdb.Error as error:
+            raise self._explained(error) from error
+
+    def _fetch(self, cursor: duckdb.DuckDBPyConnection) -> list[Any]:
+        try:
+            return cursor.fetchmany(BATCH)
+        except duckdb.Error as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: duckdb.Error) -> InputError:
+        path, ending = self._file.path, self._file.ending
+        find = {".csv": broken_record, ".tsv": broken_record, ".json": undecodable}
+        try:
+            broken = None if ending == ".parquet" else find.get(ending, broken_line)(path)
+        except UNREADABLE as other:
+            return InputError(f"{self.name}{unreadable(path, other)}")
+        if broken:
+            return InputError(f"{self.name}, {broken}")
+        if isinstance(error, duckdb.ConversionException) and (misfit := self._asked_misfit()):
+            return InputError(f"{self.name}, {misfit}")
+        reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
+        return InputError(f"{self.name}: {reason}")
+
+    def _asked_misfit(self) -> str | None:
+        """Describe the first value that does not match the type given by the user."""
+        for column, type_ in self._asked.items():
+            with suppress(duckdb.Error):
+                if found := self._first_misfit(column, f"TRY_CAST(value AS {type_}) IS NULL"):
+                    row, value = found
+                    return (
+                        f"row {row}: {shortened(value, 40)} in column {column!r}; expected {type_} "
+                        f"(types={column}={type_})"
+                    )
+        return None

@@ -1,0 +1,91 @@
+"""Derived documents: files of the documents by row, rebuilt from the catalog when necessary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
+
+from ..atomic_files import CATALOG, sync
+from ..catalog.state import Lines, State
+from .commit_log import AppendedFile, CommitLog
+from .document_file import DocumentFile, cut_text
+from .document_lines import UnwritableError
+
+READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+"""Documents, and values of their columns, read from the catalog at a time."""
+
+
+def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[AppendedFile]]:
+    """Return the state with lines of all its documents, appending missing ones.
+
+    If the type of a column has changed, all are rewritten, since its older values changed too.
+
+    Raises `CorruptError` if the block that an append changes is damaged.
+    """
+    lines, there = commit_log.state.lines, commit_log.state.rows
+    if lines is None or not lines.fit(commit_log.store.columns.committed):
+        return with_new_documents(commit_log, state)
+    if state.rows == there:
+        return state, []
+    file = DocumentFile(commit_log.path, lines, there)
+    for part in file.parts:
+        commit_log.check_tail(part)
+    return _appended(commit_log, state, file, _values(commit_log, there, state.rows))
+
+
+def with_new_documents(
+    commit_log: CommitLog, state: State, *, live: bool = False
+) -> tuple[State, list[AppendedFile]]:
+    """The state with lines of all its documents, in new files.
+
+    Parameters
+    ----------
+    live : renumber the documents that are not deleted, as `compact` does.
+    """
+    lines = Lines(state.new_name("documents"), state.new_name("offsets"))
+    stop = commit_log.state.rows if live else state.rows
+    try:
+        for name in lines.names:
+            (commit_log.path / name).unlink(missing_ok=True)  # of a commit that failed
+        values = _values(commit_log, 0, stop, live=live)
+        return _appended(commit_log, state, DocumentFile(commit_log.path, lines, 0), values)
+    except BaseException:
+        for name in lines.names:
+            (commit_log.path / name).unlink(missing_ok=True)
+        raise
+
+
+def _appended(
+    commit_log: CommitLog, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+) -> tuple[State, list[AppendedFile]]:
+    first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
+    try:
+        file = file.append(values, commit_log.store.columns.committed)
+    except UnwritableError:  # a column of times with zones, for example: DuckDB is asked for all
+        return replace(state, lines=None), []
+    if file.rows != state.rows:
+        raise CorruptError(
+            f"{commit_log.path / CATALOG}: documents of {file.rows} rows; expected {state.rows}"
+        )
+    sync(commit_log.path)
+    grown = map(AppendedFile, file.parts, first_blocks)
+    return replace(state, lines=file.lines), [*grown]
+
+
+def _values(
+    commit_log: CommitLog, start: int, stop: int, *, live: bool = False
+) -> Iterator[Sequence[Any]]:
+    columns = max(len(commit_log.store.columns.committed), 1)
+    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
+        cuts = commit_log.store.passages.between(part.start, part.stop)
+        for row, id, title, text, *own in commit_log.store.documents.values(
+            part.start, part.stop, live=live
+        ):
+            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *own]
+        progress("copying documents", part.stop - start, stop - start)

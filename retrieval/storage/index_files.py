@@ -1,0 +1,154 @@
+"""Derived files: reducer, metric, norms and codes, rebuilt from the vectors when necessary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.indexes.reducers.drift import SAMPLED_ROWS, code_error, variance_kept
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.reducers.reducer import Reducer
+from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+from ..atomic_files import publish
+from ..catalog.state import State
+
+TAIL_ROWS = 8192
+"""Rows that may be missing from the codes on disk before they are rewritten..."""
+TAIL_SHARE = 20
+"""...or one row in so many, if that is more. The rest is reduced when the index is opened."""
+
+
+def fit(
+    folder: Path, state: State, vectors: VectorFile, moments: Moments, settings: Settings
+) -> State:
+    """Fit the reducer and, for rescoring, the metric, under new file names.
+
+    The returned state names the new files, and is not committed yet. It has no certificate, and
+    figures of `indexes.reducers.drift` about the rows of the fit, to measure drift later.
+    """
+    reducer = settings.fit_reducer(vectors, moments)
+    files = {role: record for role, record in state.files.items() if role != "rescorer"}
+    files["reducer"] = publish(folder / state.new_name("reducer"), reducer.save)
+    if settings.rescores:
+        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+        files["rescorer"] = publish(folder / state.new_name("rescorer"), rescorer.save)
+    figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
+    if (kept := variance_kept(reducer, moments)) is not None:
+        figures["variance_kept"] = kept
+    return replace(
+        state,
+        settings=settings,
+        files=files,
+        fit=figures,
+        certificate=None,
+    )
+
+
+def encode_rows(
+    folder: Path, state: State, vectors: VectorFile, workers: Workers = HERE
+) -> tuple[ReducedIndex, State]:
+    """Write codes and norms of all vectors by the fitted files of `state`, under new names."""
+    settings = state.settings
+    assert settings is not None
+    reducer = _reducer(folder, state)
+    norms = state.new_name("norms") if settings.rescores else None
+    index = ReducedIndex(
+        reducer,
+        trained(kind_named(settings.kind), reducer, vectors),
+        vectors,
+        metric=_metric(folder, state, vectors, norms, rows=0),
+        candidates=settings.candidates,
+    )
+    index.extend(workers)
+    codes = publish(folder / state.new_name("codes"), index.index.save)
+    state = replace(state, files=state.files | {"codes": codes}, norms=norms)
+    return index, replace(state, fit=_with_code_error(state.fit, index))
+
+
+def load_index(folder: Path, state: State) -> ReducedIndex:
+    """Load the index of a committed state, checking its files; `extend` adds rows not coded yet.
+
+    Raises `CorruptError` if a file is missing or damaged; `slimdex repair` rebuilds it.
+    """
+    assert state.settings is not None
+    for record in state.files.values():
+        record.check(folder)
+    reducer = _reducer(folder, state)
+    codes = FaissIndex.load(folder / state.files["codes"].name)
+    _expect(folder, state, "codes", codes.dim, reducer.n_components)
+    if len(codes) > state.rows:
+        name = folder / state.files["codes"].name
+        raise CorruptError(f"{name}: {len(codes)} rows; expected at most {state.rows}")
+    vectors = state.vector_file(folder, state.rows)
+    return ReducedIndex(
+        reducer,
+        codes,
+        vectors,
+        metric=_metric(folder, state, vectors, state.norms, state.rows),
+        candidates=state.settings.candidates,
+    )
+
+
+def save_codes(
+    folder: Path, state: State, index: ReducedIndex, saved_rows: int
+) -> tuple[State, int]:
+    """Rewrite the codes if too many rows are missing from the file; return the state and its rows.
+
+    Returns the state and how many rows its file of codes has.
+    """
+    total = len(index)
+    if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):
+        return state, saved_rows
+    codes = publish(folder / state.new_name("codes"), index.index.save)
+    files = state.files | {"codes": codes}
+    return replace(state, files=files), total
+
+
+def _with_code_error(fit: dict[str, float], index: ReducedIndex) -> dict[str, float]:
+    """Add the error of the codes to the figures of a fit."""
+    error = sampled_error(index, np.arange(len(index)))
+    kept = {name: value for name, value in fit.items() if name != "code_error"}
+    return kept if error is None else kept | {"code_error": error}
+
+
+def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
+    """Mean error of the codes of a sample of rows (n,), ignoring those without a vector."""
+    if len(rows) > SAMPLED_ROWS:
+        chosen = np.random.default_rng(0).choice(len(rows), SAMPLED_ROWS, replace=False)
+        rows = rows[np.sort(chosen)]
+    return code_error(index.reducer, index.index, index.vectors.take(rows))
+
+
+def _metric(
+    folder: Path, state: State, vectors: VectorFile, norms: str | None, rows: int
+) -> Metric | None:
+    if norms is None:
+        return None
+    rescorer = Rescorer.load(folder / state.files["rescorer"].name)
+    _expect(folder, state, "rescorer", len(rescorer.shift), state.dim)
+    return Metric(rescorer, vectors, VectorFile(folder / norms, 1, rows, np.float32))
+
+
+def _reducer(folder: Path, state: State) -> Reducer:
+    """Load the reducer that the state names, and check its dimension."""
+    reducer = load_reducer(folder / state.files["reducer"].name)
+    _expect(folder, state, "reducer", reducer.n_features, state.dim)
+    return reducer
+
+
+def _expect(folder: Path, state: State, role: str, found: int, expected: int) -> None:
+    if found != expected:
+        name = folder / state.files[role].name
+        raise CorruptError(f"{name}: {found} dimensions; expected {expected}")

@@ -1,0 +1,184 @@
+"""Query pools: queries to measure an index's agreement with exact search in its metric.
+
+A bound of the agreement holds for real queries only if they are no harder than the pool's.
+Documents as queries are too easy (up to .29 too high), and so are whole sentences of short
+documents, and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy
+were, on the collections of `docs/tuning.md`:
+
+- half of the words of a sentence, with its document, which has several sentences, held out;
+- if documents have one sentence: two of them, half of their words dropped, their vectors
+  averaged, both held out;
+- if only vectors are known: the average of two, both held out.
+
+Queries are drawn with replacement, so that they are independent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+
+from ..catalog.passages_table import DocumentRows
+from ..catalog.store import DocumentStore
+from ..documents import passage_content
+from ..encoders.base import Encoder, encode_queries
+from ..storage.snapshot import Snapshot
+from .recall_trials import Pool
+
+ASKED = "queries that were given"
+CLOZE = "half of the words of a sentence, its document left out of the answers"
+MIXED = "words of two documents at a time, averaged, both left out"
+VECTORS = "vectors of two documents at a time, averaged, both left out"
+
+FEWEST_WORDS = 4
+"""Words of a sentence that is used, at least."""
+PROBED = 200
+"""Documents sampled to see whether they have several sentences."""
+DROPPED = 0.5
+"""Share of the words that are dropped."""
+ENCODED_AT_ONCE = 64
+HELD_OUT = 128
+"""Largest number of passages of a document used for queries, if possible: exact search has to
+return that many more."""
+
+
+def document_pool(
+    snapshot: Snapshot,
+    store: DocumentStore,
+    encoder: Encoder | None,
+    count: int,
+    rng: np.random.Generator,
+) -> Pool:
+    """Make queries from the documents, by the method that suits them.
+
+    If texts are cut, queries are made from passages, and all passages of the document are held out.
+
+    Parameters
+    ----------
+    encoder : None if vectors were given.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three documents: a query would have nothing left to find.
+    """
+    live = snapshot.searchable_rows()
+    count_live = snapshot.document_rows.number(live)
+    if count_live < 3:
+        raise InputError(f"{snapshot.path}: {count_live} documents; expected others to find by two")
+    if count < 1:
+        raise InputError(f"sample={count}; expected 1 or more documents")
+    if encoder is None:
+        return _averaged(VECTORS, snapshot, live, count, rng, snapshot.index.vectors.take)
+    live = _of_short_documents(snapshot, live)
+    asked = list[str]()
+
+    def texts(rows: Rows) -> list[str]:
+        return row_texts(snapshot, store, rows)
+
+    rows = rng.choice(live, PROBED)
+    if sum(len(sentences(text)) > 1 for text in texts(rows)) < PROBED / 2:
+
+        def words(rows: Rows) -> Matrix:
+            asked.extend(dropped(text, rng) for text in texts(rows))
+            return encoded(encoder, asked)
+
+        return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
+    own = list[int]()
+    while len(own) < count:  # at least one in two has several sentences
+        rows = rng.choice(live, count)
+        for row, text in zip(rows.tolist(), texts(rows), strict=True):
+            if len(sentences(text)) > 1:
+                own.append(row)
+                asked.append(dropped(text, rng))
+    vectors = encoded(encoder, asked[:count])
+    made_of = np.array(own[:count], dtype=np.int64)[:, None]
+    return Pool(CLOZE, vectors, rows_of_documents(snapshot.document_rows, made_of), asked[:count])
+
+
+def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
+    """Title and text of the passage, or of the whole document, of each row."""
+    firsts = snapshot.document_rows.documents(rows).tolist()
+    found = store.documents.read(sorted({*firsts}), snapshot.epoch)
+    return [
+        passage_content(found[first], row - first)
+        for first, row in zip(firsts, rows.tolist(), strict=True)
+    ]
+
+
+def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:
+    """All rows (q, w) of the documents that queries were made of, by rows (q, n), padded with -1.
+
+    >>> rows_of_documents(DocumentRows(np.array([1]), np.array([2])), np.array([[2], [5]])).tolist()
+    [[1, 2], [5, -1]]
+    """
+    if rows.is_one_each:
+        return made_of
+    each = [rows.all_rows(np.unique(rows.documents(own))) for own in made_of]
+    out: Rows = np.full((len(each), max(map(len, each), default=0)), -1, dtype=np.int64)
+    for own, found in zip(out, each, strict=True):
+        own[: len(found)] = found
+    return out
+
+
+def _of_short_documents(snapshot: Snapshot, live: Rows) -> Rows:
+    """Rows of documents with few passages, if any."""
+    rows = snapshot.document_rows
+    if rows.is_one_each:
+        return live
+    short = live[rows.counts_of(rows.documents(live)) <= HELD_OUT]
+    return short if rows.number(short) > 1 else live
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of a text, except very short ones.
+
+    >>> sentences("Yes. It rained all day long! The boiler was serviced in May.")
+    ['It rained all day long!', 'The boiler was serviced in May.']
+    """
+    parts = re.split(r"(?<=[.!?。！？])\s+|\n\s*\n", text)
+    return [part.strip() for part in parts if len(part.split()) >= FEWEST_WORDS]
+
+
+def dropped(text: str, rng: np.random.Generator) -> str:
+    """A sentence of a text, or all of it if it has none, with half of its words dropped.
+
+    >>> len(dropped("a b c d e f g h", np.random.default_rng(0)).split()) in range(1, 9)
+    True
+    """
+    found = sentences(text)
+    words = (str(rng.choice(found)) if found else text).split()
+    kept = [word for word in words if rng.random() >= DROPPED]
+    return " ".join(kept or words[:1])
+
+
+def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
+    """Encode queries to vectors (n, d), reporting progress."""
+    parts = []
+    for low in range(0, len(texts), ENCODED_AT_ONCE):
+        parts.append(encode_queries(encoder, texts[low : low + ENCODED_AT_ONCE]))
+        progress("encoding queries", min(low + ENCODED_AT_ONCE, len(texts)), len(texts))
+    return np.concatenate(parts)
+
+
+def _averaged(
+    name: str,
+    snapshot: Snapshot,
+    live: Rows,
+    count: int,
+    rng: np.random.Generator,
+    vectors: Callable[[Rows], Matrix],
+) -> Pool:
+    """Queries between pairs of different rows."""
+    first = rng.integers(len(live), size=count)
+    second = (first + rng.integers(1, len(live), size=count)) % len(live)
+    own = np.stack([live[first], live[second]], axis=1)
+    unit = normalize_rows(vectors(own.ravel())).reshape(count, 2, -1)
+    return Pool(name, unit.mean(axis=1), rows_of_documents(snapshot.document_rows, own))

@@ -1,0 +1,306 @@
+"""Agreement trials: the share of the ten nearest by exact search that settings would find.
+
+The ten nearest in a metric (beta, gamma) are found once, exactly, in one pass over the vectors.
+Then a setting is tried by its codes alone: a neighbour is found with c candidates if fewer than c
+codes are nearer, so one search gives the agreement for every number of candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import FLAT, kind_named
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
+from slimdex.indexes.search.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+from ..storage.snapshot import Snapshot
+
+NEAREST = 10
+"""Number of neighbours to find."""
+ROWS_TOGETHER = 32_768
+"""Rows that exact search holds as float32 at a time: 50 MB at 384 dimensions."""
+SCREENED_ROWS = 65_536
+"""Largest sample of rows to screen settings on."""
+SLACK = 512
+"""Allowance for codes of other queries' neighbours in a sample's ranking."""
+
+Ranks = NDArray[np.float64]
+"""(q, 10): number of other codes nearer than each true neighbour's; infinite if unknown."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Queries to measure an index with.
+
+    Attributes
+    ----------
+    name : description of the queries.
+    vectors : (q, d), encoded.
+    own : (q, w), rows of the documents that each query was made of, padded with -1, which are held
+        out of its answers.
+    texts : encoded texts, if any: one per query, or more.
+    """
+
+    name: str
+    vectors: Matrix
+    own: Rows
+    texts: Sequence[str] = ()
+
+    @classmethod
+    def asked(cls, name: str, vectors: Matrix) -> Pool:
+        """Queries not made from documents."""
+        return cls(name, vectors, np.empty((len(vectors), 0), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def part(self, chosen: slice) -> Pool:
+        """A slice of the queries, without their texts."""
+        return Pool(self.name, self.vectors[chosen], self.own[chosen])
+
+
+def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
+    """Share of each query's neighbours that are among the first `count` codes.
+
+    With fewer than ten documents to find, NaN stands for the missing ones.
+
+    >>> recalls(np.array([[0.0, 3.0, np.inf, np.nan]]), 3).tolist()
+    [0.3333333333333333]
+    """
+    there = ~np.isnan(ranks)
+    found = (ranks < count) & there
+    shares: NDArray[np.float64] = found.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return shares
+
+
+class Trials:
+    """Tries settings on a snapshot's vectors, without changing it.
+
+    Parameters
+    ----------
+    moments : of the live documents.
+    folder : for temporary files: 4 bytes per row and metric.
+    """
+
+    def __init__(self, snapshot: Snapshot, moments: Moments, folder: Path) -> None:
+        self.snapshot, self.moments = snapshot, moments
+        self.vectors: VectorFile = snapshot.index.vectors
+        self.hidden = snapshot.hidden
+        self.live = without(np.arange(len(self.vectors)), self.hidden)
+        self._folder = folder
+        self._sample: tuple[Rows, Matrix] | None = None
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of the vectors."""
+        return self.vectors.dim
+
+    def exact(self, pool: Pool, rescorer: Rescorer, rows: Rows | None = None) -> Rows:
+        """Rows (q, 10) of the nearest live rows, or of given ones, in a metric, padded with -1."""
+        rows = self.live if rows is None else rows
+        return exact_nearest(self.vectors, rescorer, pool, rows)
+
+    def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
+        """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
+
+        Parameters
+        ----------
+        settings : with k; only kinds that search all their codes.
+        truth : (q, 10) of `exact`.
+        most : larger ranks are infinite.
+        """
+        sample, vectors = self._sampled(truth)
+        reducer = settings.fit_reducer(self.vectors, self.moments)
+        codes = trained(kind_named(settings.kind), reducer, self.vectors)
+        for part in batches(len(sample)):
+            codes.add(reduced(reducer, vectors[part]))
+        weight = len(self.live) / min(SCREENED_ROWS, len(self.live))
+        slack = SLACK if weight > 1 else 0
+        count = min(ceil(most / weight) + slack + pool.own.shape[1], len(sample))
+        _, found = codes.search(reduced(reducer, pool.vectors), count)
+        found = np.where(found >= 0, sample[found], -1)
+        if weight == 1:
+            return ranks_of(found, truth, pool.own, most)
+        return ranks_of(found, truth, pool.own, most, contains(self._drawn(), found), weight)
+
+    def built(self, settings: Settings) -> ReducedIndex:
+        """Build an index of all rows as `reduce` would, with codes only in memory."""
+        path = self._folder / f"norms-{settings.beta:g}-{settings.gamma:g}"
+        return built(self.vectors, settings, self.moments, path)
+
+    def ranks(self, index: ReducedIndex, pool: Pool, truth: Rows, most: int) -> Ranks:
+        """Ranks by all codes of an index."""
+        count = min(most + pool.own.shape[1], len(self.live))
+        _, found = index.search(pool.vectors, count, exclude=self.hidden, candidates=0)
+        return ranks_of(found, truth, pool.own, most)
+
+    def found(
+        self, index: ReducedIndex, pool: Pool, truth: Rows
+    ) -> tuple[NDArray[np.float64], list[float]]:
+        """Agreement of each query by the search that users get, and the seconds of each."""
+        shares, seconds = np.empty(len(pool)), []
+        for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
+            hidden = np.union1d(self.hidden, own[own >= 0])
+            start = perf_counter()
+            _, rows = index.search(query[None], NEAREST, exclude=hidden)
+            seconds.append(perf_counter() - start)
+            wanted = truth[i][truth[i] >= 0]
+            shares[i] = (wanted[:, None] == rows[0]).any(axis=1).mean() if len(wanted) else 1.0
+        return shares, seconds
+
+    def _drawn(self) -> Rows:
+        """A random sample of the rows, in order."""
+        if len(self.live) <= SCREENED_ROWS:
+            return self.live
+        rng = np.random.default_rng(0)
+        return np.sort(self.live[rng.choice(len(self.live), SCREENED_ROWS, replace=False)])
+
+    def _sampled(self, truth: Rows) -> tuple[Rows, Matrix]:
+        """The sample and all true neighbours, with their vectors."""
+        if self._sample is None or not np.isin(truth[truth >= 0], self._sample[0]).all():
+            rows = np.union1d(self._drawn(), truth[truth >= 0])
+            self._sample = rows, self.vectors.take(rows)
+        return self._sample
+
+
+def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path) -> ReducedIndex:
+    """Build an index of all rows as `reduce` would, in memory.
+
+    Parameters
+    ----------
+    settings : with k, as they suit these moments.
+    norms : file of 4 bytes per row; if it exists, it must have the norms in this metric.
+    """
+    reducer = settings.fit_reducer(vectors, moments)
+    metric = None
+    if settings.rescores:
+        rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+        rows = norms.stat().st_size // 4 if norms.exists() else 0
+        metric = Metric(rescorer, vectors, VectorFile(norms, 1, rows, np.float32))
+    codes = trained(kind_named(settings.kind), reducer, vectors)
+    index = ReducedIndex(reducer, codes, vectors, metric=metric, candidates=settings.candidates)
+    index.extend()
+    return index
+
+
+def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Rows) -> Rows:
+    """Rows (q, 10) of the nearest of some rows in a metric, without own ones, padded with -1.
+
+    With the shift b of a probe a, its score ``(a . x - b) / |x|`` is the product of (a, -b) and
+    (x, 1) / |x|, which FAISS computes in blocks.
+    """
+    probes = rescorer.probes(pool.vectors)
+    shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
+    queries = np.hstack([probes.vectors, -shifts[:, None]])
+    count = NEAREST + pool.own.shape[1]
+
+    def chunks() -> Iterator[tuple[Matrix, Rows]]:
+        for part in batches(len(rows), ROWS_TOGETHER):
+            index = FaissIndex(FLAT, vectors.dim + 1)
+            for piece in batches(part.stop, start=part.start):
+                X = vectors.take(rows[piece])
+                norms = rescorer.norms(X)
+                wide = np.hstack([X, np.ones_like(norms)])
+                index.add(np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0))
+            scores, found = index.search(queries, count)
+            progress("searching exactly", part.stop, len(rows))
+            yield scores, np.where(found >= 0, rows[part][found], -1)
+
+    return without_own(best_of_each(chunks(), len(pool), count), pool.own)[:, :NEAREST]
+
+
+def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:
+    """Merge answers whose rows differ by query; return the best rows (queries, k)."""
+    scores = np.full((queries, k), -np.inf, dtype=np.float32)
+    rows = np.full((queries, k), -1, dtype=np.int64)
+    for new_scores, new_rows in chunks:
+        both, both_rows = np.hstack([scores, new_scores]), np.hstack([rows, new_rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(both, order, axis=1)
+        rows = np.take_along_axis(both_rows, order, axis=1)
+    return rows
+
+
+def without_own(rows: Rows, own: Rows) -> Rows:
+    """Remove each query's own rows from answers (q, n), keeping the order, padded with -1.
+
+    >>> without_own(np.array([[4, 5, 6], [7, 8, 9]]), np.array([[5, 4], [-1, 9]])).tolist()
+    [[6, -1, -1], [7, 8, -1]]
+    """
+    if not own.shape[1]:
+        return rows
+    gone = is_own(rows, own)
+    order = np.argsort(gone, axis=1, kind="stable")
+    kept: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
+    return kept
+
+
+def joined_own(one: Rows, other: Rows) -> Rows:
+    """Concatenate the own rows of queries (q, w) and of others, padded to the wider.
+
+    >>> joined_own(np.array([[1, 2]]), np.array([[3]])).tolist()
+    [[1, 2], [3, -1]]
+    """
+    width = max(one.shape[1], other.shape[1])
+    wide = (
+        np.pad(own, ((0, 0), (0, width - own.shape[1])), constant_values=-1) for own in (one, other)
+    )
+    return np.concatenate([*wide])
+
+
+def is_own(rows: Rows, own: Rows) -> NDArray[np.bool_]:
+    """Mark answers (q, n) that are each query's own rows (q, w).
+
+    >>> is_own(np.array([[4, 5, -1], [7, 8, 9]]), np.array([[5, -1], [-1, 9]])).tolist()
+    [[False, True, False], [False, False, True]]
+    """
+    each = [np.isin(r, o[o >= 0]) for r, o in zip(rows, own, strict=True)]
+    return np.array(each, dtype=np.bool_).reshape(rows.shape)
+
+
+def ranks_of(
+    found: Rows,
+    truth: Rows,
+    own: Rows,
+    most: int,
+    drawn: NDArray[np.bool_] | None = None,
+    weight: float = 1.0,
+) -> Ranks:
+    """Ranks of each query's true neighbours (q, 10) among the rows (q, n) found, best first.
+
+    Parameters
+    ----------
+    own : rows of each query that are ignored.
+    drawn : (q, n), True for rows of a sample, which stand for `weight` rows each; others count only
+        if they are the query's own neighbours, and once.
+
+    >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
+    >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()
+    [[0.0, 2.0, inf]]
+    """
+    out = np.full(truth.shape, np.inf)
+    for i, (rows, wanted) in enumerate(zip(found, truth, strict=True)):
+        same = (rows == wanted[:, None]) & (wanted >= 0)[:, None]  # (10, n)
+        gone = is_own(rows[None], own[i : i + 1])[0]
+        counts = np.full(len(rows), weight) if drawn is None else np.where(drawn[i], weight, 0.0)
+        counts[same.any(axis=0)] = 1.0
+        counts[(rows < 0) | gone] = 0.0
+        before = np.cumsum(counts) - counts
+        there = same.any(axis=1)
+        out[i, there] = before[same.argmax(axis=1)[there]]
+    out[out >= most] = np.inf
+    out[truth < 0] = np.nan
+    return out

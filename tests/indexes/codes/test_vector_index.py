@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import KINDS, kind_named
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.ranking import top_k
+
+# Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.
+RECALL = {
+    "flat": 1.0,
+    "fp16": 1.0,
+    "sq8": 1.0,
+    "sq4": 0.99,
+    "pq": 0.75,
+    "pq-l2": 0.75,
+    "rabitq": 0.80,
+    "ivf-pq": 0.70,
+    "hnsw": 0.99,
+    "PQ16x4": 0.9,
+}
+ROW_BYTES = {
+    "flat": 128,
+    "fp16": 64,
+    "sq8": 32,
+    "sq4": 16,
+    "pq": 4,
+    "pq-l2": 4,
+    "rabitq": 12,
+    "ivf-pq": 12,
+    "PQ16x4": 8,
+}
+
+
+def quick(table: dict[str, Any]) -> list[Any]:
+    """Its kinds; what trains for seconds is left to the slow tests."""
+    slow = {"PQ16x4": pytest.mark.slow}
+    return [pytest.param(name, marks=slow.get(name, ())) for name in table]
+
+
+@pytest.fixture(scope="module")
+def X() -> Matrix:
+    """2,000 unit rows around 60 centres: neighbours that are nearer than chance."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(60, 32))
+    return normalize_rows(
+        (centres[rng.integers(60, size=2000)] + rng.normal(size=(2000, 32))).astype(np.float32)
+    )
+
+
+@pytest.fixture(scope="module")
+def queries(X: Matrix) -> Matrix:
+    """Not of unit length: scale must not matter to the order."""
+    rng = np.random.default_rng(2)
+    noisy = X[:40] + 0.1 * rng.normal(size=(40, 32))
+    return (noisy * rng.uniform(0.01, 100, size=(40, 1))).astype(np.float32)
+
+
+def build(name: str, X: Matrix) -> FaissIndex:
+    index = FaissIndex(kind_named(name), X.shape[1], len(X)).train(X)
+    index.add(X[:700])
+    index.add(X[700:])
+    return index
+
+
+@pytest.mark.parametrize("name", quick(RECALL))
+def test_kinds_against_brute_force(name: str, X: Matrix, queries: Matrix) -> None:
+    index = build(name, X)
+    exact = np.argsort(-(queries @ X.T), axis=1)[:, :10]
+    scores, found = index.search(queries, 50)
+    recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)])
+    assert recall >= RECALL[name]
+    assert (np.diff(scores, axis=1) <= 1e-6).all()
+
+
+def test_flat_is_exact(X: Matrix, queries: Matrix) -> None:
+    scores, found = build("flat", X).search(queries, 10)
+    products = queries @ X.T
+    np.testing.assert_array_equal(found, np.argsort(-products, axis=1)[:, :10])
+    np.testing.assert_allclose(scores, np.sort(products, axis=1)[:, ::-1][:, :10], rtol=1e-4)
+
+
+def test_every_kind_of_the_catalog_is_tested() -> None:
+    assert set(KINDS) <= set(RECALL)
+
+
+@pytest.mark.parametrize("name", quick(ROW_BYTES))
+def test_bytes_a_row(name: str, X: Matrix) -> None:
+    index = build(name, X)
+    assert index.row_nbytes == pytest.approx(ROW_BYTES[name], abs=1)
+    assert index.nbytes >= 2000 * ROW_BYTES[name]
+
+
+def test_pq_keeps_a_64th_of_float32() -> None:
+    rng = np.random.default_rng(0)
+    X = normalize_rows(rng.normal(size=(700, 192)).astype(np.float32))
+    index = build("pq", X)
+    assert index.row_nbytes == 24 == 4 * 384 / 64
+
+
+def test_a_distance_gives_cosines_with_a_quarter_of_the_lost_length_back(
+    X: Matrix, queries: Matrix
+) -> None:
+    index = build("pq-l2", X)
+    decoded = index.decoded(X)
+    lost, usual = X - decoded, X - build("pq", X).decoded(X)
+    along, usual_along = (np.square(np.vecdot(error, X)).mean() for error in (lost, usual))
+    assert along < 0.8 * usual_along  # which is what scores suffer from
+    assert 1 < np.square(lost).mean() / np.square(usual).mean() < 1.2
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    wanted = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
+    scores, found = index.search(queries, 20)
+    expected = np.take_along_axis(wanted, found, axis=1)
+    np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
+    np.testing.assert_allclose(scores / lengths, -np.sort(-wanted)[:, :20] / lengths, atol=0.02)
+    few = np.arange(5)  # decoded rather than scanned where a fast scan leaves some out
+    scores, found = index.search(queries, 5, few)
+    assert (np.sort(found) == few).all()
+    expected = np.take_along_axis(wanted, found, axis=1)
+    np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
+
+
+def test_a_distance_finds_what_inner_products_put_last() -> None:
+    """The neighbours of rows that lie between the codebooks' centroids."""
+    rng = np.random.default_rng(3)
+    tight = rng.normal(size=(16, 64))[rng.integers(16, size=1500)]
+    X = normalize_rows(np.vstack([tight, rng.normal(size=(500, 64))]).astype(np.float32))
+    queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
+    exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
+    found = {name: build(name, X).search(queries[1500:], 10)[1] for name in ("pq", "pq-l2")}
+    recall = {
+        name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
+        for name, rows in found.items()
+    }
+    assert recall["pq-l2"] > recall["pq"]
+
+
+def test_a_query_of_no_length_is_answered(X: Matrix) -> None:
+    scores, found = build("pq-l2", X).search(np.zeros((1, 32), np.float32), 3)
+    assert (found >= 0).all()
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", quick(RECALL))
+@pytest.mark.parametrize("allowed", [1, 7, 300])
+def test_search_among_given_rows_looks_at_all_of_them(
+    name: str, allowed: int, X: Matrix, queries: Matrix
+) -> None:
+    index = build(name, X)
+    rows = np.sort(np.random.default_rng(allowed).choice(2000, allowed, replace=False))
+    scores, found = index.search(queries[:5], 20, rows)
+    assert found.shape == scores.shape == (5, 20)
+    size = min(allowed, 20)
+    assert np.isin(found[:, :size], rows).all()
+    assert (found[:, size:] == -1).all()
+    assert np.isneginf(scores[:, size:]).all()
+    if name == "flat":
+        expected = rows[np.argsort(-(queries[:5] @ X[rows].T), axis=1)[:, :20]]
+        np.testing.assert_array_equal(found[:, :size], expected)
+
+
+@pytest.mark.parametrize("name", quick(RECALL))
+def test_save_and_load_give_the_same_answers(
+    name: str, X: Matrix, queries: Matrix, tmp_path: Path
+) -> None:
+    index = build(name, X)
+    index.save(tmp_path / "codes.faiss")
+    loaded = FaissIndex.load(tmp_path / "codes.faiss")
+    for ours, theirs in zip(index.search(queries, 9), loaded.search(queries, 9), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loaded.nbytes == index.nbytes
+
+
+def test_more_asked_for_than_there_is(X: Matrix) -> None:
+    index = FaissIndex(kind_named("flat"), 32)
+    index.add(X[:3])
+    scores, rows = index.search(X[:1], 5)
+    assert rows[0].tolist()[0] == 0
+    assert (rows[0, 3:] == -1).all()
+    assert np.isneginf(scores[0, 3:]).all()
+
+
+def test_bad_input(X: Matrix, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="kind 'nonsense' at 32 dimensions"):
+        FaissIndex(kind_named("nonsense"), 32)
+    with pytest.raises(
+        InputError, match=r"10 vectors to train on: FAISS says .*; try another kind"
+    ):
+        FaissIndex(kind_named("pq"), 32).train(X[:10])
+    with pytest.raises(InputError, match="queries: 5 dimensions; expected 32"):
+        build("flat", X).search(np.zeros((1, 5), dtype=np.float32), 1)
+    (tmp_path / "junk.faiss").write_bytes(b"junk" * 100)
+    with pytest.raises(CorruptError, match="not a FAISS index"):
+        FaissIndex.load(tmp_path / "junk.faiss")
+
+
+def test_a_transformation_before_inverted_lists_is_seen_through(X: Matrix) -> None:
+    index = build("PCA24,IVF32,Flat", X)
+    assert index.row_nbytes == 24 * 4 + 8
+    exact = np.argsort(-(X[:50] @ X.T), axis=1)[:, :10]
+    _, found = index.search(X[:50], 10)
+    assert np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)]) > 0.6
+
+
+def test_factory_strings_that_take_no_rows(X: Matrix) -> None:
+    with pytest.raises(InputError, match=r"FAISS says .*; try another kind"):
+        build("IDMap,Flat", X)
+
+
+def test_a_disk_that_is_full_is_noticed_however_little_is_missing(
+    X: Matrix, tmp_path: Path
+) -> None:
+    size = build("sq8", X).nbytes
+    for limit in (10, size // 2, size - 1):
+        with pytest.raises(OSError, match="File too large"), limited_files(limit):
+            build("sq8", X).save(tmp_path / f"{limit}")
+
+
+@contextmanager
+def limited_files(limit: int) -> Iterator[None]:
+    """No file may grow beyond `limit` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_top_k_against_sorting(rng: np.random.Generator) -> None:
+    scores = rng.normal(size=(6, 50)).astype(np.float32)
+    rows = np.arange(100, 150)
+    best, found = top_k(scores, rows, 8)
+    np.testing.assert_array_equal(found, rows[np.argsort(-scores, axis=1)[:, :8]])
+    np.testing.assert_array_equal(best, -np.sort(-scores, axis=1)[:, :8])
+    assert top_k(scores[:, :3], rows[:3], 8)[1].shape == (6, 3)
+    assert top_k(scores[:, :0], rows[:0], 8)[1].shape == (6, 0)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.reducers import autoencoder as module
+from slimdex.indexes.reducers import training_rows
+from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
+from slimdex.indexes.reducers.linear import Pca
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> Matrix:
+    """Rows on a curved surface of three dimensions in sixteen."""
+    angles = rng.uniform(-2, 2, (1500, 3))
+    curved = np.concatenate([angles, np.sin(angles), np.cos(2 * angles)], axis=1)
+    return (curved @ rng.normal(size=(9, 16)) + 5).astype(np.float32)
+
+
+def test_numpy_s_transform_is_torch_s(X: Matrix) -> None:
+    fitted = TiedAutoencoder(4, 8, epochs=3).fit(X)
+    values = torch.nn.functional.normalize(torch.from_numpy(X), dim=1)
+    for weights in fitted.weights_:
+        values = torch.selu(values @ torch.from_numpy(weights))
+    expected = torch.nn.functional.normalize(values, dim=1).numpy()
+    np.testing.assert_allclose(fitted.transform(X), expected, atol=1e-5)
+
+
+def test_it_starts_as_the_principal_axes(X: Matrix) -> None:
+    """Before it learns, and but for SELU, what comes back is the nearest of four dimensions."""
+    first, second = TiedAutoencoder(4, 8, epochs=0).fit(X).weights_
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    axes = np.linalg.svd(unit, full_matrices=False)[2][:4]
+    np.testing.assert_allclose(first @ second @ second.T @ first.T, axes.T @ axes, atol=1e-4)
+
+
+def test_one_step_is_adam_s_on_the_tied_loss(X: Matrix) -> None:
+    """Worked out beside it: the decoder has no weights of its own."""
+    start = TiedAutoencoder(4, 8, epochs=0).fit(X)
+    fitted = TiedAutoencoder(4, 8, epochs=1, batch=10_000, learning_rate=0.01).fit(X)
+    generator = torch.Generator().manual_seed(0)
+    for size in (8, 4):
+        torch.randn(size, size, generator=generator)  # the first weights' turns
+    unit = torch.from_numpy(X / np.linalg.norm(X, axis=1, keepdims=True))
+    rows = unit[torch.randperm(len(X), generator=generator)][75:]
+    first, second = (torch.from_numpy(w).clone().requires_grad_() for w in start.weights_)
+    bottleneck = torch.selu(torch.selu(rows @ first) @ second)
+    bottleneck = bottleneck / bottleneck.norm(dim=1, keepdim=True)
+    back = torch.selu(bottleneck @ second.T) @ first.T
+    back = back / back.norm(dim=1, keepdim=True)
+    (2 - 2 * (back * rows).sum(dim=1)).mean().backward()
+    for ours, weight in zip(fitted.weights_, (first, second), strict=True):
+        assert weight.grad is not None
+        stepped = weight - 0.01 * weight.grad / (weight.grad.abs() + 1e-8)
+        left, _, right = np.linalg.svd(stepped.detach().numpy(), full_matrices=False)
+        np.testing.assert_allclose(ours, left @ right, atol=1e-4)
+
+
+def test_it_learns_and_stops_by_rows_held_out(X: Matrix) -> None:
+    start = TiedAutoencoder(4, 12, epochs=1, learning_rate=1e-9).fit(X).losses_[0]
+    fitted = TiedAutoencoder(4, 12, epochs=400, learning_rate=3e-3, patience=2).fit(X)
+    kept, *waited = fitted.losses_[-4:]  # three passes without a better one
+    assert len(fitted.losses_) < 400
+    assert kept < 0.8 * start
+    assert min(waited) >= kept * (1 - module.TOLERANCE)
+    epochs = len(fitted.losses_) - 3
+    same = TiedAutoencoder(4, 12, epochs=epochs, learning_rate=3e-3).fit(X)
+    np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
+
+
+def test_cosines_are_kept_where_all_rows_share_something(rng: np.random.Generator) -> None:
+    """PCA takes off what they share, and with it most of what their cosines are made of."""
+    shared = rng.uniform(0, 3, (1500, 1)) * rng.normal(size=32)
+    rows = (shared + rng.normal(size=(1500, 32)) * np.linspace(2, 0.2, 32)).astype(np.float32)
+
+    def cosines(X: Matrix) -> Matrix:
+        unit: Matrix = X / np.linalg.norm(X, axis=1, keepdims=True)
+        out: Matrix = np.vecdot(unit[:700], unit[700:1400])
+        return out
+
+    fitted, pca = TiedAutoencoder(8).fit(rows), Pca(8).fit(rows)
+    kept, left = (
+        np.corrcoef(cosines(rows), cosines(r.transform(rows)))[0, 1] for r in (fitted, pca)
+    )
+    assert kept > 0.9 > left + 0.1
+
+
+def test_the_same_seed_gives_the_same_numbers(X: Matrix) -> None:
+    one, two, other = (TiedAutoencoder(4, epochs=2, random_state=s).fit(X) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.transform(X), two.transform(X))
+    assert not np.allclose(one.transform(X), other.transform(X))
+
+
+def test_saved_and_loaded(X: Matrix, tmp_path: Path) -> None:
+    fitted = TiedAutoencoder(4, epochs=1, patience=7).fit(X)
+    fitted.save(tmp_path / "a")
+    loaded = load_reducer(tmp_path / "a")
+    assert isinstance(loaded, TiedAutoencoder)
+    assert loaded.params() == fitted.params()
+    np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
+    assert fitted.nbytes == 4 * (16 * 8 + 8 * 4)
+    Pca(2).fit(X).save(tmp_path / "b")
+    with pytest.raises(CorruptError, match="holds 'pca'; expected the reducer 'autoencoder'"):
+        TiedAutoencoder.load(tmp_path / "b")
+
+
+def test_from_a_file_a_sample_is_read(
+    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = VectorFile(tmp_path / "v", 16, 0, np.float32)
+    file.append(X)
+    reducer = TiedAutoencoder(4, epochs=1)
+    whole = reducer.fit_vectors(file, Moments(16).update(X)).transform(X)
+    np.testing.assert_array_equal(whole, TiedAutoencoder(4, epochs=1).fit(X).transform(X))
+    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
+    part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X))
+    assert not np.allclose(part.transform(X), whole, atol=1e-3)
+
+
+def test_what_can_t_be_fitted(X: Matrix) -> None:
+    with pytest.raises(InputError, match="n_components=17; expected 1 to the 16"):
+        TiedAutoencoder(17).fit(X)
+    with pytest.raises(InputError, match="hidden=3; expected n_components=4 to 16 dimensions"):
+        TiedAutoencoder(4, 3).fit(X)
+    with pytest.raises(InputError, match="1 vectors; expected 2 or more"):
+        TiedAutoencoder(2).fit(X[:1])
+    same = TiedAutoencoder(2, epochs=1).fit(np.ones((10, 4), dtype=np.float32))
+    assert np.isfinite(same.transform(np.ones((2, 4), dtype=np.float32))).all()

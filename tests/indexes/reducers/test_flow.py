@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.reducers import training_rows
+from slimdex.indexes.reducers.flow import Flow
+from slimdex.indexes.reducers.flow_steps import Step
+from slimdex.indexes.reducers.linear import Pca, Whitening
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.tensors import load_tensors, save_tensors
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> Matrix:
+    """Rows on a curved surface of three dimensions in nine, with noise, away from zero."""
+    angles = rng.uniform(-2, 2, (1500, 3))
+    curved = np.concatenate([angles, np.sin(angles), np.cos(2 * angles)], axis=1)
+    return (curved @ rng.normal(size=(9, 9)) + 5 + rng.normal(size=(1500, 9)) / 5).astype("f4")
+
+
+def banana(rng: np.random.Generator, n: int) -> Matrix:
+    x = rng.normal(size=n)
+    return np.stack([x, x**2 + rng.normal(size=n) / 3], axis=1).astype(np.float32)
+
+
+def by_torch(flow: Flow, x: torch.Tensor) -> torch.Tensor:
+    """The same map, written anew from the paper's code: actnorm, reversal, coupling, split."""
+    done = list[torch.Tensor]()
+    for i, step in enumerate(flow.steps_):
+        w = {name: torch.from_numpy(a).to(x.dtype) for name, a in vars(step).items()}
+        if i and i % flow.depth == 0:
+            x, finished = torch.split(x, [len(w["centre"]), x.shape[-1] - len(w["centre"])], -1)
+            done.insert(0, finished)
+        x = torch.flip((x - w["centre"]) * w["scale"], (-1,))
+        a = x.shape[-1] // 2
+        hidden = torch.relu(x[..., :a] @ w["first"] + w["first_bias"])
+        hidden = torch.relu(hidden @ w["second"] + w["second_bias"])
+        x = torch.cat([x[..., :a], x[..., a:] + hidden @ w["last"] + w["last_bias"]], -1)
+    return torch.cat([x, *done], -1)
+
+
+def log_determinant(flow: Flow) -> float:
+    """log |det dz/dx|, the same everywhere, since additive couplings keep volume."""
+    return sum(float(np.log(step.scale, dtype=np.float64).sum()) for step in flow.steps_)
+
+
+def density(flow: Flow, X: Matrix) -> NDArray[np.float64]:
+    z = flow.transform(X).astype(np.float64)
+    constant = X.shape[1] * np.log(2 * np.pi)
+    out: NDArray[np.float64] = log_determinant(flow) - ((z**2).sum(axis=1) + constant) / 2
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [1, 2, 7, 8])
+def test_it_is_torch_s_map_with_autograd_s_jacobian(X: Matrix, d: int) -> None:
+    flow = Flow(d, epochs=2).fit(X[:, :d])
+    z = flow.transform(X[:, :d])
+    x = torch.from_numpy(X[:, :d]).double()
+    np.testing.assert_allclose(z, by_torch(flow, x).numpy(), atol=1e-4)
+    for row in (0, 700):
+        jacobian = torch.func.jacrev(lambda r: by_torch(flow, r))(x[row])
+        _, expected = np.linalg.slogdet(jacobian.numpy())
+        assert log_determinant(flow) == pytest.approx(expected, abs=1e-4)
+
+
+def test_before_it_learns_every_dimension_is_standardised(X: Matrix) -> None:
+    """Nine steps turn nine dimensions around: all of them thrice, five thrice, three thrice."""
+    z = Flow(9, epochs=0).fit(X).transform(X)
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.arange(9)
+    for active in (9, 5, 3):
+        order[:active] = order[:active][::-1]
+    np.testing.assert_allclose(z, standard[:, order], atol=1e-4)
+
+
+def test_a_step_worked_by_hand() -> None:
+    arrays = [1, 2, 3], [2, 1, 1], [[1]], [1], [[1]], [-1], [[10, 20]], [0.5, 0]
+    step = Step(*(np.array(array, np.float32) for array in arrays))
+    # (4, 2, 4) - (1, 2, 3) = (3, 0, 1), scaled (6, 0, 1), turned around (1, 0, 6);
+    # relu(1 * 1 + 1) = 2, relu(2 * 1 - 1) = 1, so (10, 20) + (0.5, 0) goes to (0, 6).
+    x = np.array([[4, 2, 4]], np.float32)
+    assert step.forward(x).tolist() == [[1.0, 10.5, 26.0]]
+
+
+def test_rows_get_likelier_than_any_gaussian_makes_them(rng: np.random.Generator) -> None:
+    rows, fresh = banana(rng, 2000), banana(rng, 4000)
+    flow = Flow(2, levels=1, depth=4, epochs=10, learning_rate=5e-3).fit(rows)
+    white = Whitening(2, 1.0, 1.0).fit(rows)
+    logs = np.linalg.slogdet(white.components_.astype(np.float64))[1]
+    gaussian = logs - (white.transform(fresh) ** 2).sum(axis=1) / 2 - np.log(2 * np.pi)
+    entropy = np.log(2 * np.pi * np.e) - np.log(3)  # of the two normals that it is made of
+    assert density(flow, fresh).mean() > gaussian.mean() + 0.5
+    assert -entropy - 0.3 < density(flow, fresh).mean() < -entropy + 0.05
+    # The last entries are passes that were no better; held out are 100 rows, with noise.
+    assert min(flow.losses_) < flow.losses_[0] - 0.2
+    start = Flow(2, epochs=0).fit(rows)
+    assert density(start, fresh).mean() < gaussian.mean() + 0.05
+
+
+def test_it_stops_by_rows_held_out(X: Matrix) -> None:
+    flow = Flow(9, epochs=200, learning_rate=0.03, patience=1).fit(X[:200])
+    assert len(flow.losses_) < 200
+    assert min(flow.losses_[-2:]) >= min(flow.losses_) - 1e-3
+    same = Flow(9, epochs=len(flow.losses_) - 2, learning_rate=0.03, patience=1).fit(X[:200])
+    np.testing.assert_array_equal(same.transform(X), flow.transform(X))
+
+
+def test_the_same_seed_gives_the_same_numbers(X: Matrix) -> None:
+    one, two, other = (Flow(9, epochs=1, random_state=s).fit(X) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.transform(X), two.transform(X))
+    assert not np.allclose(one.transform(X), other.transform(X), atol=1e-3)
+
+
+def test_fewer_dimensions_are_pca_of_its_outputs(X: Matrix) -> None:
+    whole, cut = (Flow(k, epochs=2).fit(X) for k in (9, 4))
+    z = whole.transform(X)
+    pca = Pca(4).fit(z)
+    np.testing.assert_allclose(cut.transform(X), pca.transform(z), atol=1e-4)
+    assert Flow.configured(4, 0.3, 0.7).params() == Flow(4).params()
+
+
+@pytest.mark.parametrize("k", [9, 4])
+def test_saved_and_loaded(X: Matrix, tmp_path: Path, k: int) -> None:
+    fitted = Flow(k, epochs=1, depth=2, width=5, patience=7).fit(X)
+    fitted.save(tmp_path / "a")
+    loaded = load_reducer(tmp_path / "a")
+    assert isinstance(loaded, Flow)
+    assert loaded.params() == fitted.params()
+    assert loaded.transform(X).tobytes() == fitted.transform(X).tobytes()
+    assert (loaded.n_features, loaded.nbytes) == (9, fitted.nbytes)
+
+
+def test_bytes_are_counted(X: Matrix) -> None:
+    step = 9 + 9 + 4 * 5 + 5 + 5 * 5 + 5 + 5 * 5 + 5
+    assert Flow(9, levels=1, depth=2, width=5, epochs=0).fit(X).nbytes == 4 * 2 * step
+    assert Flow(3, levels=1, depth=1, width=5, epochs=0).fit(X).nbytes == 4 * (step + 9 + 27)
+
+
+@pytest.mark.parametrize(
+    ("params", "arrays", "message"),
+    [
+        ({"x": 1}, {}, "expected parameters of 'flow'"),
+        ({"depth": 3}, {}, "arrays; expected those of 3 steps"),
+        ({"depth": 2.0}, {}, "levels, depth, width = "),
+        ({"width": [5]}, {}, "levels, depth, width = "),
+        ({"levels": 2**62}, {}, "levels, depth, width = "),
+        ({"levels": 0}, {}, "levels, depth, width = "),
+        ({"levels": 2, "depth": 1}, {}, "1.centre is float32"),
+        ({"n_components": 9}, {}, "arrays; expected those of 2 steps"),
+        ({"n_components": "4"}, {}, "n_components='4'; expected 1 to 9"),
+        ({"n_components": 9.0}, {}, "n_components=9.0; expected 1 to 9"),
+        ({"n_components": 10}, {}, "n_components=10; expected 1 to 9"),
+        ({"n_components": 5}, {}, "cut.components is float32"),
+        ({}, {"0.centre": None}, "no array 0.centre"),
+        ({}, {"0.first": None}, "arrays; expected those of 2 steps"),
+        ({}, {"0.first": None, "0.firsts": np.zeros(3, "f4")}, "expected those of a flow"),
+        ({}, {"1.last": np.zeros((5, 4), "f4")}, "1.last is float32"),
+        ({}, {"0.last": np.zeros((5, 5), "f8")}, "0.last is float64"),
+        ({}, {"0.scale": np.zeros(9, "f4")}, "0.scale has zero or less"),
+        ({}, {"0.scale": np.full(9, np.nan, "f4")}, "NaN or infinity"),
+        ({}, {"0.centre": np.zeros((3, 3), "f4")}, "0.centre is float32"),
+        ({}, {"cut.shift": np.zeros(8, "f4")}, "cut.shift is float32"),
+    ],
+)
+def test_files_that_are_no_flow_s(
+    X: Matrix,
+    tmp_path: Path,
+    params: dict[str, Any],
+    arrays: dict[str, NDArray[Any] | None],
+    message: str,
+) -> None:
+    path = tmp_path / "flow"
+    Flow(4, levels=1, depth=2, width=5, epochs=0).fit(X).save(path)
+    kind, own, found = load_tensors(path)
+    changed = {n: a for n, a in (found | arrays).items() if a is not None}
+    save_tensors(path, kind, own | params, changed)
+    with pytest.raises(CorruptError, match=message):
+        Flow.load(path)
+
+
+def test_foreign_and_cut_files(X: Matrix, tmp_path: Path) -> None:
+    Pca(2).fit(X).save(tmp_path / "pca")
+    with pytest.raises(CorruptError, match="holds 'pca'; expected the reducer 'flow'"):
+        Flow.load(tmp_path / "pca")
+    path = tmp_path / "flow"
+    Flow(9, epochs=0).fit(X).save(path)
+    whole = path.read_bytes()
+    for size in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CorruptError, match="not a slimdex tensor file"):
+            Flow.load(path)
+
+
+def test_from_a_file_a_sample_is_read(
+    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = VectorFile(tmp_path / "v", 9, 0, np.float32)
+    file.append(X)
+    mapped = np.memmap(tmp_path / "v", np.float32, "r", shape=X.shape)
+    told = list[tuple[str, int, int]]()
+    whole = Flow(9, epochs=1).fit(X).transform(X)
+    moments = Moments(9).update(X)
+    with listening(lambda *a: told.append(a)):
+        seen = Flow(9, epochs=1).fit_vectors(file, moments)
+    np.testing.assert_array_equal(seen.transform(X), whole)
+    np.testing.assert_array_equal(Flow(9, epochs=1).fit(mapped).transform(mapped), whole)
+    assert told == [("training the flow", 1, 1)]
+    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
+    part = Flow(9, epochs=1).fit_vectors(file, moments).transform(X)
+    np.testing.assert_array_equal(part, Flow(9, epochs=1).fit(mapped).transform(X))
+    assert not np.allclose(part, whole, atol=1e-3)
+
+
+def test_an_index_through_its_settings(X: Matrix, tmp_path: Path) -> None:
+    file = VectorFile(tmp_path / "v", 9, 0, np.float32)
+    X = X[:500]
+    file.append(X)
+    moments = Moments(9).update(X)
+    for k in (9, 4):
+        asked = Settings(k=k, kind="flat", candidates=0, reducer="flow").checked(9)
+        settings, notes = asked.fitted(moments)
+        assert (settings, notes) == (asked, [])
+        reducer = settings.fit_reducer(file, moments)
+        assert isinstance(reducer, Flow)
+        index = ReducedIndex(reducer, trained(FLAT, reducer, file), file)
+        index.extend()
+        scores, found = index.search(X[:20], 5)
+        z = reducer.transform(X)
+        unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+        cosines = unit[:20] @ unit.T
+        np.testing.assert_array_equal(found[:, 0], np.arange(20))
+        np.testing.assert_allclose(scores, -np.sort(-cosines)[:, :5], atol=1e-5)
+    with pytest.raises(InputError, match="k=10; expected 1 to the encoder's 9 dimensions"):
+        Settings(k=10, reducer="flow").checked(9)
+    with pytest.raises(InputError, match="1 documents; reducer flow expects 2 or more"):
+        Settings(reducer="flow").check_count(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1e-6, 1e15])
+def test_rows_that_hold_little(scale: float, rng: np.random.Generator) -> None:
+    """Equal rows, two rows, dimensions that never vary, fewer dimensions than there are."""
+    few = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 6))
+    still = rng.normal(size=(200, 6)) * [1, 1, 0, 1, 0, 1] + 3
+    for rows in (np.ones((10, 6)), np.zeros((3, 6)), few[:2], np.repeat(few, 4, axis=0), still):
+        X = (rows * scale).astype(np.float32)
+        flow = Flow(6, epochs=10, learning_rate=0.02).fit(X)
+        near = (X * (1 + 1e-3 * rng.normal(size=X.shape))).astype(np.float32)
+        for z in (flow.transform(X), flow.transform(near)):
+            assert np.isfinite(z).all()
+            assert np.abs(z).max() < 1e4
+        assert np.isfinite(log_determinant(flow))
+        assert np.isfinite(Flow(2, epochs=1).fit(X).transform(X)).all()
+    assert Flow(6, epochs=1).fit(X).transform(X[:0]).shape == (0, 6)
+
+
+@pytest.mark.parametrize(
+    ("flow", "rows", "message"),
+    [
+        (Flow(0), 9, r"n_components=0; expected 1 to the 9 dimensions"),
+        (Flow(10), 9, r"n_components=10; expected 1 to the 9 dimensions"),
+        (Flow(2), 1, r"1 vectors; expected 2 or more to train a flow"),
+        (Flow(2, levels=0), 9, r"levels=0; expected 1 or more"),
+        (Flow(2, depth=0), 9, r"depth=0; expected 1 or more"),
+        (Flow(2, width=-1), 9, r"width=-1; expected 1 or more"),
+    ],
+)
+def test_what_can_t_be_fitted(X: Matrix, flow: Flow, rows: int, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}[^\n]*$"):
+        flow.fit(X[:rows])
+
+
+def test_what_can_t_be_transformed(X: Matrix) -> None:
+    flow = Flow(4, epochs=0).fit(X)
+    with pytest.raises(InputError, match="8 dimensions; expected 9"):
+        flow.transform(X[:, :8])

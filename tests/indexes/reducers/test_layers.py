@@ -1,0 +1,70 @@
+"""Layers: a network of them gives what `reduced` does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
+from slimdex.indexes.reducers.flow import Flow
+from slimdex.indexes.reducers.layers import SELU, Dense, layers_of
+from slimdex.indexes.reducers.linear import (
+    AllButTheTop,
+    Identity,
+    Pca,
+    RandomProjection,
+    Truncate,
+    Whitening,
+)
+from slimdex.indexes.reducers.reducer import Reducer
+from slimdex.indexes.search.reduced_index import reduced
+
+
+@pytest.fixture(scope="module")
+def X() -> Matrix:
+    """Rows whose mean is most of them."""
+    return np.random.default_rng(0).normal(5.0, 1.0, size=(300, 12)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "reducer",
+    [
+        Whitening(6),
+        Whitening(12, beta=1.0, gamma=1.0),
+        Whitening(8, beta=0.3, gamma=0.5),
+        Pca(5),
+        AllButTheTop(4),
+        Truncate(3),
+        RandomProjection(7),
+        Identity(12),
+        TiedAutoencoder(4, epochs=2),
+    ],
+    ids=lambda reducer: reducer.name,
+)
+def test_they_give_what_the_codes_are_made_of(X: Matrix, reducer: Reducer) -> None:
+    reducer.fit(X)
+    found = X
+    for layer in layers_of(reducer):
+        if isinstance(layer, Dense):
+            found = found @ layer.weight.T
+            found = found if layer.bias is None else found + layer.bias
+            if layer.activation == SELU:  # Klambauer et al. 2017, eq. 2
+                negative = 1.6732632423543772 * (np.exp(found) - 1)
+                found = (1.0507009873554805 * np.where(found > 0, found, negative)).astype("f4")
+        else:
+            found = normalize_rows(found)
+    np.testing.assert_allclose(found, reduced(reducer, X), atol=1e-5)
+
+
+def test_a_map_without_a_mean_has_no_bias(X: Matrix) -> None:
+    first = layers_of(Whitening(6).fit(X))[0]
+    assert isinstance(first, Dense)
+    assert first.bias is None
+    assert isinstance(layers_of(Pca(6).fit(X))[0].bias, np.ndarray)  # type: ignore[union-attr]
+
+
+def test_a_flow_is_refused_by_name(X: Matrix) -> None:
+    with pytest.raises(InputError, match="reducer 'flow'; expected a linear reducer or an auto"):
+        layers_of(Flow(4, epochs=1).fit(X))

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.reducers.moments import Moments
+from tests.chance import CHANCE
+
+
+def data(n: int, d: int, seed: int = 0) -> np.ndarray:
+    """Rows with unequal variances, correlations and a mean far from zero."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 5).astype(np.float32)
+
+
+def assert_equal(moments: Moments, X: np.ndarray) -> None:
+    """Against numpy in float64, to 1e-10 of the largest entry."""
+    X = X.astype(np.float64)
+    assert moments.n == len(X)
+    covariance = np.cov(X.T, bias=True)
+    scale = np.abs(covariance).max()
+    np.testing.assert_allclose(moments.mean, X.mean(axis=0), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(moments.covariance(), covariance, rtol=0, atol=1e-10 * scale)
+
+
+def test_whole_equals_numpy() -> None:
+    X = data(500, 7)
+    assert_equal(Moments(7).update(X), X)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(0, 99))
+@settings(max_examples=CHANCE.examples(40))
+def test_batches_and_merged_parts_equal_the_whole(sizes: list[int], seed: int) -> None:
+    X = data(sum(sizes) + 2, 4, seed)
+    parts = np.split(X, np.cumsum(sizes))
+    in_batches, merged = Moments(4), Moments(4)
+    for part in parts:
+        in_batches.update(part)
+        merged.merge(Moments.of([part], 4))
+    assert_equal(in_batches, X)
+    assert_equal(merged, X)
+
+
+@given(st.integers(2, 80), st.integers(1, 80), st.integers(0, 99))
+@settings(max_examples=CHANCE.examples(40))
+def test_subtract_undoes_update(kept: int, removed: int, seed: int) -> None:
+    X = data(kept + removed, 5, seed)
+    moments = Moments(5).update(X).subtract(Moments(5).update(X[kept:]))
+    assert_equal(moments, X[:kept])
+
+
+def test_subtracting_everything_leaves_nothing() -> None:
+    moments = Moments(3).update(data(9, 3))
+    moments.subtract(moments.copy())
+    assert moments.n == 0
+    assert not moments.mean.any()
+    assert not moments.scatter.any()
+
+
+def test_covariance_around_a_part_of_the_mean() -> None:
+    X = data(300, 6)
+    centred = X.astype(np.float64) - 0.3 * X.astype(np.float64).mean(axis=0)
+    expected = centred.T @ centred / len(X)
+    np.testing.assert_allclose(Moments(6).update(X).covariance(0.3), expected, rtol=1e-9)
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    moments = Moments(4).update(data(50, 4))
+    moments.save(tmp_path / "m.safetensors")
+    loaded = Moments.load(tmp_path / "m.safetensors")
+    assert (loaded.n, loaded.mean.tolist()) == (moments.n, moments.mean.tolist())
+    assert loaded.scatter.tolist() == moments.scatter.tolist()
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="4 dimensions; expected 3"):
+        Moments(3).update(np.zeros((2, 4), dtype=np.float32))
+    with pytest.raises(InputError, match="2 rows; expected at most the 1 seen"):
+        Moments(3).update(data(1, 3)).subtract(Moments(3).update(data(2, 3)))
+    (tmp_path / "junk").write_bytes(b"not tensors")
+    with pytest.raises(CorruptError, match="not a slimdex tensor file"):
+        Moments.load(tmp_path / "junk")

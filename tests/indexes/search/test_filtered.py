@@ -1,0 +1,261 @@
+"""Search among given rows, every way of it, against brute force."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.ranking import compacted
+from slimdex.indexes.reducers.linear import Whitening
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
+from slimdex.indexes.search.rescoring import Metric
+from slimdex.indexes.search.search_costs import Costs, Line
+from slimdex.indexes.vectors.vector_file import VectorFile
+from tests.chance import CHANCE
+
+from .test_reduced_index import BETA, GAMMA, D, N, build, oracle
+
+SLOW = ("sq8", "rabitq", "hnsw", "PQ3x4", "PCA8,Flat", "PCA8,HNSW16")
+KINDS = ["flat", "pq", "ivf-pq", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
+ALL_ROWS = Line(0.0, 1.0)
+subsets = st.one_of(
+    st.sets(st.integers(0, N - 1)),
+    st.tuples(st.integers(0, N), st.integers(0, 2**32 - 1)).map(
+        lambda drawn: set(np.random.default_rng(drawn[1]).choice(N, drawn[0], False).tolist())
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def X() -> Matrix:
+    """Rows around a few centres, some of them twice: neighbours, and ties."""
+    rng = np.random.default_rng(6)
+    centres = 2 * rng.normal(size=(40, D))
+    rows = centres[rng.integers(40, size=N)] + rng.normal(size=(N, D)) * np.linspace(2, 0.3, D)
+    rows[-20:] = rows[:20]
+    return (rows + 1).astype(np.float16).astype(np.float32)
+
+
+class Built(dict[str, ReducedIndex]):
+    """An index of each kind, built when it is first asked for."""
+
+    def __init__(self, X: Matrix, folder: Path, candidates: int) -> None:
+        self.X, self.folder, self.candidates = X, folder, candidates
+
+    def __missing__(self, kind: str) -> ReducedIndex:
+        self[kind] = build(self.X, self.folder, kind, self.candidates)
+        return self[kind]
+
+
+@pytest.fixture(scope="module")
+def rescoring(X: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(X, tmp_path_factory.mktemp("rescoring"), 100)
+
+
+@pytest.fixture(scope="module")
+def codes_only(X: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(X, tmp_path_factory.mktemp("codes"), 0)
+
+
+def sorted_rows(rows: set[int]) -> Rows:
+    return np.array(sorted(rows), dtype=np.int64)
+
+
+def check(scores: Matrix, found: Rows, cosines: Matrix, allowed: Rows) -> None:
+    """Scores and rows (q, k) are the best of cosines (q, N) among the allowed rows, in order."""
+    queries, k = found.shape
+    size = min(k, len(allowed))
+    best = -np.sort(-cosines[:, allowed], axis=1)[:, :size]
+    np.testing.assert_allclose(scores[:, :size], best, atol=1e-5)
+    assert np.isneginf(scores[:, size:]).all()
+    assert (found[:, size:] == -1).all()
+    assert np.isin(found[:, :size], allowed).all()
+    for row in found[:, :size]:
+        assert len(set(row.tolist())) == size
+    own = np.take_along_axis(cosines, found[:, :size], axis=1)
+    np.testing.assert_allclose(scores[:, :size], own, atol=1e-5)
+    assert queries == len(cosines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(subsets, subsets, st.integers(1, 40), st.integers(0, N - 8))
+@settings(max_examples=CHANCE.examples(12))
+def test_every_way_is_filtering_first(
+    X: Matrix,
+    rescoring: Built,
+    kind: str,
+    chosen: set[int],
+    gone: set[int],
+    k: int,
+    first: int,
+) -> None:
+    index, queries = rescoring[kind], X[first : first + 3]
+    rows, exclude = sorted_rows(chosen), sorted_rows(gone)
+    allowed = sorted_rows(chosen - gone)
+    cosines, search = oracle(X, queries), index.filtered()
+    check(*index.search(queries, k, rows, exclude), cosines, allowed)
+    check(*search.metric.nearest(queries, k, allowed), cosines, allowed)
+    check(*search.by_codes(queries, k, allowed), cosines, allowed)
+    for line in (Line(0, 0), Line(9e9, 0)):
+        costs = partial(Costs, N, ALL_ROWS, 1.0, line)
+        check(*search.search(queries, k, allowed, costs), cosines, allowed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(subsets, subsets, st.integers(1, 40))
+@settings(max_examples=CHANCE.examples(12))
+def test_without_rescoring_it_is_searching_the_codes_and_dropping_the_rest(
+    X: Matrix,
+    codes_only: Built,
+    kind: str,
+    chosen: set[int],
+    gone: set[int],
+    k: int,
+) -> None:
+    index, queries = codes_only[kind], X[:3]
+    cosines = all_codes(index, queries)
+    rows, exclude = sorted_rows(chosen), sorted_rows(gone)
+    check(*index.search(queries, k, rows, exclude), cosines, sorted_rows(chosen - gone))
+
+
+def all_codes(index: ReducedIndex, queries: Matrix) -> Matrix:
+    """The score (q, N) that the codes give each row, when nothing is left out."""
+    short = normalize_rows(index.reducer.transform(queries))
+    assert isinstance(index.index, FaissIndex)
+    codes = index.index
+    if "HNSW" in codes._core().__class__.__name__:  # whose search does not reach all rows
+        rows = np.stack([codes._core().storage.reconstruct(i) for i in range(N)])
+        cosines: Matrix = codes._transformed(short) @ rows.T
+        return cosines
+    parameters = "nprobe=9999" if "IVF" in codes._core().__class__.__name__ else ""
+    codes.set_parameters(parameters)
+    scores, rows = codes.search(short, N)
+    out = np.full((len(queries), N), np.nan, dtype=np.float32)
+    for i, found in enumerate(rows):
+        known = found >= 0  # fast scans leave out the worst
+        assert known.sum() > N - 5
+        out[i, found[known]] = scores[i, known]
+        missing = np.flatnonzero(np.isnan(out[i]))
+        own = codes._decoded(short[i : i + 1], missing)
+        out[i, missing] = np.minimum(own, scores[i, known].min())
+    return out
+
+
+class Counting(VectorFile):
+    """Counts the rows that are read."""
+
+    taken = 0
+
+    def take_into_scratch(self, rows: Rows) -> Matrix:
+        self.taken += len(rows)
+        return super().take_into_scratch(rows)
+
+
+def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:
+    assert index.metric is not None
+    file = Counting(index.vectors.path, D, N)
+    metric = Metric(index.metric.rescorer, file, index.metric.norms)
+    return ReducedIndex(
+        index.reducer, index.index, file, metric=metric, candidates=index.candidates
+    ), file
+
+
+def test_the_cheaper_way_is_taken(X: Matrix, rescoring: Built) -> None:
+    index, file = counting(rescoring["sq8"])
+    search, rows = index.filtered(), np.arange(0, N, 2)
+    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 0.9)))
+    assert file.taken < len(rows)
+    file.taken = 0
+    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 1.1)))
+    assert file.taken == len(rows)
+    file.taken = 0  # for ten queries the rows are read once, which is the cheaper then
+    search.search(X[:10], 5, rows, partial(Costs, N, ALL_ROWS, 0.1, Line(0.0, 0.9)))
+    assert file.taken == len(rows)
+
+
+def test_coarser_codes_are_gone_down_further(X: Matrix, rescoring: Built) -> None:
+    read = {}
+    for kind in ("flat", "PQ3x4"):
+        index, file = counting(rescoring[kind])
+        index.filtered().by_codes(X[:20], 10, np.arange(N))
+        read[kind] = file.taken / 20
+    assert 100 <= read["flat"] < read["PQ3x4"] < N
+
+
+def test_a_query_that_takes_too_long_is_answered_exactly(X: Matrix, rescoring: Built) -> None:
+    index, file = counting(rescoring["PQ3x4"])
+    rows = np.arange(0, N, 2)
+    check(*index.filtered().by_codes(X[:4], 10, rows, patience=-1.0), oracle(X, X[:4]), rows)
+    assert file.taken == len(rows)
+
+
+def test_costs_are_timed_once_and_again_when_the_index_has_doubled(
+    X: Matrix, tmp_path: Path
+) -> None:
+    index = build(X[:700], tmp_path, "pq", candidates=100)
+    costs = index.costs()
+    assert costs.total == 700
+    assert index.costs() is costs
+    for line in (costs.exact, costs.by_codes):
+        assert 0 < line(700) < 1
+        assert line.each >= 0
+    for _ in range(2):
+        index.vectors.append(X[:400])
+    index.extend()
+    assert index.costs().total == 1500
+
+
+@given(subsets, subsets)
+def test_without_is_the_set_difference(rows: set[int], exclude: set[int]) -> None:
+    assert without(sorted_rows(rows), sorted_rows(exclude)).tolist() == sorted(rows - exclude)
+
+
+def test_threads_get_the_answers_of_one(X: Matrix, rescoring: Built) -> None:
+    rng = np.random.default_rng(0)
+    for kind in ("pq", "ivf-pq"):
+        index, _ = counting(rescoring[kind])  # nothing timed yet
+        cases = [(i % N, np.sort(rng.choice(N, n, False))) for i, n in enumerate([3, 150, 700] * 8)]
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(index.search, X[i : i + 1], 10, rows) for i, rows in cases]
+        for (query, rows), future in zip(cases, asked, strict=True):
+            check(*future.result(), oracle(X, X[query : query + 1]), rows)
+
+
+def test_hits_of_lists_that_were_not_looked_at_are_found_when_most_rows_are_deleted(
+    X: Matrix, codes_only: Built, rescoring: Built
+) -> None:
+    exclude = np.arange(20, N)
+    for index in (codes_only["ivf-pq"], rescoring["ivf-pq"]):
+        codes = index.index
+        assert isinstance(codes, FaissIndex)
+        codes.set_parameters("nprobe=1")
+        _, found = index.search(X[:3], 20, exclude=exclude)
+        assert (np.sort(found, axis=1) == np.arange(20)).all()
+
+
+def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
+    """A fast scan asked for every row leaves out those whose score is the least it can tell."""
+    index = codes_only["pq"]
+    _, found = index.index.search(reduced(index.reducer, X), N)
+    left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(found[i].tolist())]
+    assert left_out
+    for i, row in left_out[:20]:
+        for rows in (np.array([row]), np.arange(row % 2, N, 2)):
+            scores, found = index.search(X[i : i + 1], len(rows), rows)
+            assert (np.sort(found) == rows).all()
+            assert (np.diff(scores) <= 0).all()
+
+
+def test_metric_of_the_oracle(X: Matrix) -> None:
+    """The oracle is `Whitening` at all dimensions: that of these tests has no column of its own."""
+    assert Whitening(D, BETA, GAMMA).fit(X).n_components == D
+    empty = compacted(np.ones((2, 3), np.float32), np.ones((2, 3), int), np.zeros((2, 3), bool), 2)
+    assert (empty[1] == -1).all()

@@ -1,0 +1,99 @@
+"""Blocks of int8 with a scale each: against a definition in Python's own numbers."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from slimdex.indexes.arrays import LARGEST, Matrix
+from slimdex.indexes.vectors.int8_rows import BLOCK, packed, packed_width, unpacked
+
+MAGNITUDES = st.floats(-LARGEST, LARGEST, width=32)
+ROWS = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=MAGNITUDES)
+
+
+def bfloat16(value: float) -> bytes:
+    """The nearest, by trying both neighbours; halves away from zero."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    lower = bits >> 16
+    low, high = (struct.unpack("<f", struct.pack("<I", b << 16))[0] for b in (lower, lower + 1))
+    return struct.pack("<H", lower if value - low < high - value else lower + 1)
+
+
+def by_definition(row: list[float]) -> tuple[list[int], bytes, list[float]]:
+    """Integers, scales and the values that they stand for, a block at a time."""
+    ints, scales, values = list[int](), b"", list[float]()
+    for first in range(0, len(row), BLOCK):
+        block = row[first : first + BLOCK]
+        written = bfloat16(float(np.float32(max(map(abs, block))) / np.float32(127)))
+        (scale,) = struct.unpack("<f", b"\0\0" + written)
+        quotients = [np.float32(x) / np.float32(scale) if scale else 0.0 for x in block]
+        ints += [round(float(q)) for q in quotients]  # halves to even, as IEEE 754 has it
+        values += [scale * i for i in ints[first:]]
+        scales += written
+    return ints, scales, values
+
+
+def test_a_case_by_hand() -> None:
+    """Scales 1 and 0.5: 1.0 is 0x3f80 as a bfloat16, 0.5 is 0x3f00."""
+    X = np.zeros((1, 34), dtype=np.float32)
+    X[0, [0, 1, 2, 31]] = [127, -127, 2.4, 0.4]
+    X[0, [32, 33]] = [-63.5, 1.2]
+    rows = packed(X)
+    ints = [127, -127, 2, *[0] * 28, 0, -127, 2]
+    assert rows.tobytes() == np.array(ints, np.int8).tobytes() + b"\x80\x3f\x00\x3f"
+    assert unpacked(rows, 34)[0, [0, 1, 2, 31, 32, 33]].tolist() == [127, -127, 2, 0, -63.5, 1]
+
+
+@pytest.mark.parametrize("dim", [1, 31, 32, 33, 64, 384, 100])
+def test_rows_are_what_the_definition_says(dim: int, rng: np.random.Generator) -> None:
+    drawn = rng.normal(size=(20, dim)) * rng.lognormal(sigma=3, size=dim)
+    X: Matrix = drawn.astype(np.float32)
+    X[3], X[4, :40] = 0.0, 0.0
+    rows = packed(X)
+    assert rows.shape == (20, packed_width(dim)) == (20, dim + 2 * -(-dim // 32))
+    for row, x, wide in zip(rows, X, unpacked(rows, dim), strict=True):
+        ints, scales, values = by_definition(x.tolist())
+        assert row.tobytes() == np.array(ints, np.int8).tobytes() + scales
+        assert wide.tolist() == values
+
+
+@given(ROWS)
+def test_rows_that_were_read_are_packed_as_they_were(X: np.ndarray) -> None:
+    rows = packed(X)
+    wide = unpacked(rows, X.shape[1])
+    np.testing.assert_array_equal(packed(wide), rows)
+    assert np.abs(wide).max() <= LARGEST
+
+
+@given(ROWS)
+def test_no_number_is_off_by_more_than_half_a_step(X: np.ndarray) -> None:
+    dim = X.shape[1]
+    wide = unpacked(packed(X), dim)
+    for first in range(0, dim, BLOCK):
+        block = slice(first, first + BLOCK)
+        largest = np.abs(X[:, block]).max(axis=1, keepdims=True).astype(np.float64)
+        error = np.abs(wide[:, block].astype(np.float64) - X[:, block])
+        half = largest / 254 * (1 + 2**-7) + 127 * np.finfo(np.float32).tiny
+        assert (error <= np.maximum(half, largest - 127 * 512)).all()
+
+
+def test_what_float16_can_hold_int8_can_and_no_more() -> None:
+    X = np.array([[65504, -65504, 512, 255], [65024, 0, 0, 0]], dtype=np.float32)
+    wide = unpacked(packed(X), 4)
+    assert wide.tolist() == [[65024, -65024, 512, 0], [65024, 0, 0, 0]]
+
+
+def test_rows_are_read_into_memory_that_is_given(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(5, 70)).astype(np.float32)
+    wider = np.zeros((5, 90), dtype=np.int8)
+    wider[:, : packed_width(70)] = packed(X)
+    out = np.full((5, 70), np.nan, dtype=np.float32)
+    assert unpacked(wider[:, : packed_width(70)], 70, out) is out
+    np.testing.assert_array_equal(out, unpacked(packed(X), 70))
+    assert unpacked(packed(X[:0]), 70).shape == (0, 70)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.vectors.int8_rows import packed, unpacked
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile
+
+either = pytest.mark.parametrize("stored", STORED)
+
+
+def kept(X: Matrix, stored: str) -> Matrix:
+    """Rows as they come back."""
+    if stored == "int8":
+        return unpacked(packed(X), X.shape[1])
+    return X.astype(np.float16).astype(np.float32)
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(50, 6)).astype(np.float32)
+
+
+@either
+def test_rows_come_back_as_they_are_kept(tmp_path: Path, X: np.ndarray, stored: str) -> None:
+    file = VectorFile(tmp_path / "v", 6, 0, STORED[stored])
+    file.append(X[:20])
+    file.append(X[20:])
+    expected = kept(X, stored)
+    rows = np.array([49, 0, 20, 19])
+    np.testing.assert_array_equal(file.take(rows), expected[rows])
+    np.testing.assert_array_equal(np.concatenate(list(file.scan())), expected)
+    np.testing.assert_array_equal(np.concatenate(list(file.scan(7, 31))), expected[7:31])
+    assert list(file.scan(50)) == []
+    row_bytes = {"fp16": 6 * 2, "int8": 6 + 2}[stored]
+    assert file.nbytes == (tmp_path / "v").stat().st_size == 50 * row_bytes
+
+
+@either
+def test_rows_that_are_read_and_written_again_are_the_same_bytes(
+    tmp_path: Path, rng: np.random.Generator, stored: str
+) -> None:
+    X = rng.normal(size=(300, 45)).astype(np.float32) * 10.0 ** rng.integers(-3, 4, size=45)
+    file = VectorFile(tmp_path / "v", 45, 0, STORED[stored])
+    file.append(X.astype(np.float32))
+    again = VectorFile(tmp_path / "again", 45, 0, STORED[stored])
+    for chunk in file.scan():
+        again.append(chunk)
+    order = rng.permutation(300)
+    copied = file.copy(tmp_path / "copy", order)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "v").read_bytes()
+    np.testing.assert_array_equal(copied.take(np.arange(300)), file.take(order))
+
+
+def test_every_finite_float16_widens_to_what_numpy_says(tmp_path: Path) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)].astype(np.float32)[:, None]
+    file = VectorFile(tmp_path / "v.f16", 1)
+    file.append(finite)
+    np.testing.assert_array_equal(file.take(np.arange(len(finite))), finite)
+
+
+def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "n.f32", 6, dtype=np.float32)
+    file.append(X)
+    np.testing.assert_array_equal(file.take(np.arange(50)), X)
+
+
+@either
+def test_what_an_interrupted_append_left_is_overwritten(
+    tmp_path: Path, X: np.ndarray, stored: str
+) -> None:
+    VectorFile(tmp_path / "v", 6, 0, STORED[stored]).append(X[:20])
+    with (tmp_path / "v").open("ab") as handle:
+        handle.write(b"half a row and more")
+    file = VectorFile(tmp_path / "v", 6, 20, STORED[stored])
+    file.append(X[20:30])
+    np.testing.assert_array_equal(file.take(np.arange(30)), kept(X[:30], stored))
+    assert (tmp_path / "v").stat().st_size == 30 * file.row_bytes
+
+
+def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
+    X = np.ones((3 * BLOCK_BYTES // 256 + 5, 64), dtype=np.float32)
+    file = VectorFile(tmp_path / "v.f16", 64)
+    file.append(X)
+    before = dict(file.blocks())
+    assert list(before) == [0, 1]
+    with (tmp_path / "v.f16").open("r+b") as handle:
+        handle.seek(BLOCK_BYTES + 100)
+        handle.write(b"\xff")
+    after = dict(file.blocks())
+    assert [b for b in before if before[b] != after[b]] == [1]
+    assert dict(file.blocks(first=1)) == {1: after[1]}
+    assert dict(file.blocks(first=2)) == {}
+
+
+def test_bad_input(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "v.f16", 6)
+    with pytest.raises(InputError, match="vector value 70000; float16 holds up to 65504"):
+        file.append(np.full((1, 6), 70000, dtype=np.float32))
+    with pytest.raises(InputError, match="row 0, column 2 is nan"):
+        file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
+    with pytest.raises(InputError, match="5 dimensions; expected 6"):
+        file.append(X[:, :5])
+    assert not (tmp_path / "v.f16").exists()
+    file.append(X)
+    with pytest.raises(CorruptError, match="600 bytes; expected 612 for 51 rows"):
+        VectorFile(tmp_path / "v.f16", 6, rows=51)
+
+
+def test_bad_input_for_int8(tmp_path: Path, X: np.ndarray) -> None:
+    file = VectorFile(tmp_path / "v.i8", 6, 0, np.int8)
+    with pytest.raises(InputError, match="vector value 70000; int8 holds up to 65504"):
+        file.append(np.full((1, 6), -70000, dtype=np.float32))
+    with pytest.raises(InputError, match="row 0, column 2 is nan"):
+        file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
+    file.append(X)
+    with pytest.raises(CorruptError, match="400 bytes; expected 408 for 51 rows"):
+        VectorFile(tmp_path / "v.i8", 6, 51, np.int8)
+
+
+@either
+def test_rows_that_were_asked_for_are_the_rows(
+    tmp_path: Path, rng: np.random.Generator, stored: str
+) -> None:
+    X = kept(rng.normal(size=(3000, 7)).astype(np.float32), stored)
+    file = VectorFile(tmp_path / "v", 7, 0, STORED[stored])
+    file.prefetch(np.empty(0, dtype=np.int64))  # nothing is there yet
+    file.append(X)
+    for rows in (np.array([0, 2999]), rng.permutation(3000), np.array([], dtype=np.int64)):
+        file._cold = True  # as far as is known the rows are on the disk
+        file.prefetch(rows)
+        np.testing.assert_array_equal(file.take(rows), X[rows])
+
+
+def test_only_rows_on_the_disk_are_asked_for(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = VectorFile(tmp_path / "v.f16", dim=8)
+    file.append(rng.normal(size=(64, 8)).astype(np.float32))
+    clock = iter([0.0, 1e-6, 0.0, 1.0])  # the first rows are in memory, the others are not
+    monkeypatch.setattr("slimdex.indexes.vectors.vector_file.perf_counter", lambda: next(clock))
+    file.take(np.arange(64))
+    assert not file._cold
+    file.take(np.arange(64))
+    assert file._cold
+
+
+def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray) -> None:
+    file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
+    other = VectorFile(tmp_path / "n.f32", dim=1, dtype=np.float32)
+    bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], dtype=np.int8)
+    file.append(X)
+    other.append(X[:, :1])
+    bytes_.append(X)
+    for rows in (numbers[::-1], numbers[:1], numbers[:0], numbers):
+        np.testing.assert_array_equal(file.take_into_scratch(rows), file.take(rows))
+        np.testing.assert_array_equal(other.take_into_scratch(rows), X[rows, :1])
+        np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
+
+
+def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:
+    file = VectorFile(tmp_path / "v.f16", dim=1)
+    file.append(np.arange(64, dtype=np.float32)[:, None])
+    together = Barrier(2)
+
+    def taken(row: int) -> float:
+        found = file.take_into_scratch(np.array([row]))
+        together.wait()  # the other thread has taken its row by now
+        return float(found[0, 0])
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(taken, [3, 40])) == [3.0, 40.0]

@@ -1,0 +1,222 @@
+"""Documents, conditions on their columns, and which documents Python and DuckDB find by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import cache
+from itertools import product
+from operator import eq, ge, gt, le, lt
+from typing import Any
+
+import duckdb
+from hypothesis import strategies as st
+
+from slimdex.retrieval.catalog.where.conditions import And, Compare, Condition, Not, Or
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sql import identifier
+
+COLUMNS = {
+    "n": "BIGINT",
+    "small": "TINYINT",
+    "huge": "HUGEINT",
+    "price": "DECIMAL(5,2)",
+    "cost": "DECIMAL(38,10)",
+    "x": "DOUBLE",
+    "f": "FLOAT",
+    "name": "VARCHAR",
+    "flag": "BOOLEAN",
+    "day": "DATE",
+    "moment": "TIMESTAMP",
+    "hour": "TIME",
+    "odd name": "INTEGER",
+    "tags": "VARCHAR[]",
+}
+VALUES: dict[str, list[Any]] = {
+    "n": [0, 1, -1, 2, 5, 2**53 + 1, 2**63 - 1, -(2**63)],
+    "small": [-128, 127, 0, 3],
+    "huge": [10**30, -(10**30), 0, 7],
+    "price": [Decimal("0.10"), Decimal("-1.50"), Decimal("999.99"), Decimal("2.00")],
+    "cost": [Decimal("0.1"), Decimal("12345678901234567890.5"), Decimal("-3")],
+    "x": [0.1, -0.0, 1e300, float("inf"), float("-inf"), float("nan"), 2.5, 2.0],
+    "f": [0.10000000149011612, 2.5, -1.0, float("nan")],
+    "name": ["", "a", "ab", "ab%", "a_b", "B", 'q"\\', "ü€😀", "\U0010ffff", "it's\n\t\x01", "z"],
+    "flag": [True, False],
+    "day": [date(1970, 1, 1), date(2024, 2, 29), date(1969, 12, 31)],
+    "moment": [datetime(2024, 2, 29), datetime(2024, 2, 29, 12, 0, 0, 1), datetime(1960, 1, 1)],
+    "hour": [time(0), time(23, 59, 59, 999999), time(12)],
+    "odd name": [1, 2, 3],
+    "tags": [["a"], []],
+}
+_CONSTANTS = {
+    "n": "0; 1; -1; 2.5; 1e0; 2e0; 9223372036854775807; -9223372036854775808; "
+    "99999999999999999999; '5'; NULL; 1 + 1",
+    "small": "127; -128; 300; -300; 2.5; NULL",
+    "huge": "7; 1000000000000000000000000000000; 0.5; NULL",
+    "price": "0.1; 0.10; 2; -1.505; 1000; NULL",
+    "cost": "0.1; 12345678901234567890.5; -3; NULL",
+    "x": "0; 0.1; 1e-1; 2; 2.5; -1e300; NULL",
+    "f": "0.1; 1e-1; 2.5; -1; NULL",
+    "name": "''; 'a'; 'ab'; 'it''s\n\t\x01'; 'q\"\\'; 'ü€😀'; '\U0010ffff'; NULL; lower('AB')",
+    "flag": "true; false; NULL",
+    "day": "'2024-02-29'; DATE '1970-01-01'; TIMESTAMP '2024-02-29 12:00:00'; "
+    "DATE '2024-02-28' + 1; NULL",
+    "moment": "'2024-02-29 12:00:00.000001'; DATE '2024-02-29'; TIMESTAMP '1960-01-01'; NULL",
+    "hour": "'12:00:00'; TIME '00:00:00'; NULL",
+    "odd name": "2; NULL",
+}
+CONSTANTS = {column: listed.split("; ") for column, listed in _CONSTANTS.items()}
+LIKES = ["'a%'", "'%'", "'ab'", "''", "'ab\\%'", "'\U0010ffff%'", "'ü€%%'", "NULL"]
+COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
+OPERANDS: dict[str, list[Any]] = {
+    "n": [-1, 0, 2.5, 5, 2**63 - 1],
+    "small": [-128, 127, 300],
+    "huge": [10**30, 0],
+    "price": [2, -1],
+    "x": [0.1, 2, -1e300],
+    "f": [2.5, -1.0],
+    "name": VALUES["name"],
+    "flag": VALUES["flag"],
+    "day": VALUES["day"],
+    "moment": VALUES["moment"],
+}
+"""Values of trees, as frameworks have them."""
+SIGNS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+TEXT_OPERATORS = ("STARTS WITH", "CONTAINS", "CONTAINS IN ANY CASE")
+
+
+def atoms() -> Iterator[str]:
+    for column, constants in CONSTANTS.items():
+        name = identifier(column)
+        yield from (f"{name} IS NULL", f"{name} IS NOT NULL")
+        comparisons = ["=", "<>", *COMPARISONS[6:]] if column == "flag" else COMPARISONS
+        for sign, constant in product(comparisons, constants):
+            yield from (f"{name} {sign} {constant}", f"{constant} {sign} {name}")
+        for values in product(constants, repeat=3):
+            yield f"{name} IN ({', '.join(values)})"
+        if column != "flag":
+            for low, high in product(constants, repeat=2):
+                yield f"{name} BETWEEN {low} AND {high}"
+    yield from (f"(name {w} {c})" for w, c in product(["LIKE", "NOT LIKE", "^@"], LIKES))
+    yield from ("flag", "true", "false", "flag IS TRUE", "flag IS NOT FALSE")
+
+
+ATOMS = [*atoms()]
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Conditions in SQL."""
+    return st.recursive(
+        st.sampled_from(ATOMS),
+        lambda inner: st.one_of(
+            st.builds("({} AND {})".format, inner, inner),
+            st.builds("({} OR {})".format, inner, inner),
+            st.builds("(NOT {})".format, inner),
+        ),
+        max_leaves=5,
+    )
+
+
+def trees(*text_operators: str) -> st.SearchStrategy[Condition]:
+    """Conditions as trees; operators on texts alone are named."""
+
+    def comparisons(column: str) -> st.SearchStrategy[Condition]:
+        value, truth = st.sampled_from(OPERANDS[column]), st.booleans()
+        signs = ["="] if column == "flag" else [*SIGNS]
+        signs += text_operators if column == "name" else ()
+        return st.one_of(
+            st.builds(Compare, st.just(column), st.sampled_from(signs), value, truth),
+            st.builds(Compare, st.just(column), st.just("IS NULL"), st.none(), truth),
+            st.builds(
+                Compare,
+                st.just(column),
+                st.just("IN"),
+                st.lists(value, min_size=1, max_size=3).map(tuple),
+                truth,
+            ),
+        )
+
+    return st.recursive(
+        st.one_of([comparisons(column) for column in OPERANDS]),
+        lambda inner: st.one_of(
+            st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+            st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+            st.builds(Not, inner),
+        ),
+        max_leaves=6,
+    )
+
+
+@cache
+def made_documents() -> list[Document]:
+    """Each value of each column somewhere, and each column without one."""
+    columns = {name: [*values, None] for name, values in VALUES.items()}
+    longest = max(map(len, columns.values()))
+    return [
+        Document(
+            f"d{i}",
+            "",
+            metadata={
+                name: values[(i + i // longest * shift) % len(values)]
+                for shift, (name, values) in enumerate(columns.items())
+            },
+        )
+        for i in range(3 * longest)
+    ]
+
+
+def made_table() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    described = ", ".join(f"{identifier(name)} {type_}" for name, type_ in COLUMNS.items())
+    connection.execute(f"CREATE TABLE documents(id VARCHAR, {described})")
+    marks = ", ".join(["?"] * (len(COLUMNS) + 1))
+    for document in made_documents():
+        values = [document.id, *(document.metadata[name] for name in COLUMNS)]
+        connection.execute(f"INSERT INTO documents VALUES ({marks})", values)
+    return connection
+
+
+def expected(table: duckdb.DuckDBPyConnection, where: str) -> set[str]:
+    """The documents that DuckDB finds."""
+    return {id for (id,) in table.execute(f"SELECT id FROM documents WHERE ({where})").fetchall()}
+
+
+def held(condition: Condition) -> set[str]:
+    """The documents for which a condition holds, by Python."""
+    return {d.id for d in made_documents() if holds(condition, d.metadata)}
+
+
+def holds(condition: Condition, row: Any) -> bool:
+    if isinstance(condition, Not):
+        return not holds(condition.part, row)
+    if isinstance(condition, Compare):
+        return compares(condition, row[condition.column])
+    parts = (holds(part, row) for part in condition.parts)
+    return all(parts) if isinstance(condition, And) else any(parts)
+
+
+def compares(condition: Compare, found: Any) -> bool:
+    sign, value = condition.operator, condition.value
+    if sign == "IS NULL":
+        return (found is None) == condition.truth
+    if found is None:
+        return False
+    if sign in SIGNS:
+        truth = SIGNS[sign](ordered(found), ordered(value))
+    elif sign == "IN":
+        truth = ordered(found) in map(ordered, value)
+    elif sign == "STARTS WITH":
+        truth = found.startswith(value)
+    else:
+        truth = value.lower() in found.lower() if "CASE" in sign else value in found
+    return bool(truth) == condition.truth
+
+
+def ordered(value: Any) -> Any:
+    """A value as it sorts: what is no number after all numbers, a day as its midnight."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return (1, 0) if value != value else (0, value)

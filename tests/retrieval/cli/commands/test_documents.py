@@ -1,0 +1,184 @@
+"""Sources of documents; documents that are added, synced, opened and deleted."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.operations.building import Sources, build
+from tests.encoders import WordEncoder
+
+from ..running import Runner, write
+
+COLUMNS = ("--id", "nr", "--title", "heading", "--text", "body", "--types", "zip=VARCHAR")
+
+
+LETTERS = "nr;heading;body;zip\n7;Café;rain and rain;01234\n"
+
+
+def command(name: str, *words: str) -> tuple[str, ...]:
+    """A command that brings documents into "j", which is new, or into "i"."""
+    if name == "build":
+        return (name, *words, "--model", "glove.txt", "--out", "j")
+    return (name, "i", *words)
+
+
+def opened(run: Runner, name: str, document: str) -> Any:
+    return run("open", "j" if name == "build" else "i", document, "--json").json
+
+
+@pytest.mark.parametrize("name", ["build", "add", "sync"])
+def test_columns_types_and_the_form_of_a_file(notes: Runner, name: str) -> None:
+    Path("letters.data").write_text(LETTERS, encoding="latin-1")
+    words = ("letters.data", *COLUMNS, "--encoding", "latin-1", "--format", "csv")
+    code, _, err = notes(*command(name, *words))
+    assert code == 0, err
+    document = opened(notes, name, "7")
+    assert (document["title"], document["text"]) == ("Café", "rain and rain")
+    assert document["metadata"] == {"zip": "01234"}
+    for option in ("--id", "--title", "--text"):
+        said = notes.refuses(*command(name, "letters.data", *words[1:], option, "no"))
+        assert f"no column 'no' for the {option[2:]}; it has nr, heading, body, zip" in said
+
+
+@pytest.mark.parametrize("name", ["build", "add", "sync"])
+def test_the_answer_to_a_query_is_a_source(notes: Runner, name: str) -> None:
+    asked = "SELECT 7 AS id, 'rain and rain' AS text UNION ALL SELECT 8, 'the dog'"
+    code, _, err = notes(*command(name, "--sql", asked))
+    assert code == 0, err
+    assert [opened(notes, name, id)["text"] for id in "78"] == ["rain and rain", "the dog"]
+    said = notes.refuses(*command(name, "--sql", "SELECT 7 AS"))
+    assert "sql 'SELECT 7 AS': Parser Error: syntax error" in said
+
+
+def test_a_sync_refits_only_if_it_is_to(notes: Runner) -> None:
+    more = [{"id": str(i), "text": text} for i, text in enumerate(["rain"] * 9)]
+    write("notes.jsonl", more)
+    for refit, refitted in (("never", False), ("always", True)):
+        write("notes.jsonl", [*more, {"id": refit, "text": f"the cat and the dog {refit}"}])
+        found = notes("sync", "i", "notes.jsonl", "--refit", refit, "--json").json
+        assert (found["added"] > 0, found["refitted"]) == (True, refitted)
+    said = notes.refuses("sync", "i", "notes.jsonl", "--refit", "soon")
+    assert said == "error: refit='soon'; expected auto, never or always\n"
+
+
+def test_where_an_index_is_as_seen_from_here(
+    pets: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("more.jsonl", [{"id": "x", "text": "one more"}])
+    assert pets("add", "pets", "more.jsonl").out.startswith("4 documents in pets: ")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    added = pets("add", "../pets", "../more.jsonl")
+    assert added.out.startswith("4 documents in ../pets, 1 unchanged: ")
+
+
+def test_several_sources_become_one_index(slimdex: Runner) -> None:
+    Path("lines.txt").write_text("the dog\nthe rain\n")
+    facts = slimdex("build", "pets.jsonl", "lines.txt", "--out", "x", "--json").json
+    assert facts["documents"] == 5
+    hits = slimdex.found("x", "the dog", "-n", "1")
+    assert hits[0]["id"] == "lines.txt:1"
+
+
+@pytest.mark.slow
+def test_made_up_ids_are_told_and_tell_files_apart(slimdex: Runner) -> None:
+    for folder in ("jan", "feb"):
+        Path(folder).mkdir()
+        Path(folder, "report.csv").write_text(f"text\nthe cat in {folder}\nthe dog\n")
+    built = slimdex("build", "jan/report.csv", "--out", "rep")
+    assert "note: jan/report.csv: no id column; ids are jan/report.csv:1, ...\n" in built.err
+    added = slimdex("add", "rep", "feb/report.csv")
+    assert added.out.startswith("4 documents in rep: ")
+    hits = slimdex.found("rep", "the dog")
+    assert {hit["id"] for hit in hits} == {
+        f"{m}/report.csv:{n}" for m in ("jan", "feb") for n in "12"
+    }
+
+
+def test_standard_input(notes: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(b'{"id": 3, "text": "the dog", "zip": "7"}\n'))
+    monkeypatch.setattr(sys, "stdin", piped)
+    added = notes("add", "i", "-")
+    assert added.err.startswith("note: standard input: read as jsonl, by its first bytes")
+    assert opened(notes, "add", "3")["metadata"] == {"zip": "7"}
+
+
+def test_bytes_are_base64_in_json(slimdex: Runner) -> None:
+    duckdb.connect().sql(
+        "SELECT 1 AS id, 'the cat' AS text, '\\xFF\\x00a'::BLOB AS b"
+    ).write_parquet("b.parquet")
+    assert slimdex("build", "b.parquet", "--out", "b").code == 0
+    (hit,) = slimdex.found("b", "the cat")
+    assert hit["metadata"] == {"b": "/wBh"}
+
+
+def test_json_is_json_whatever_the_columns_hold(slimdex: Runner) -> None:
+    Path("odd.csv").write_text("id,text,x\n1,the cat,nan\n2,the dog,1.5\n")
+    assert slimdex("build", "odd.csv", "--out", "odd").code == 0
+    hits = slimdex.found("odd", "the cat")
+    assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": 1.5}]
+    Path("more.csv").write_text("id,text,x\n3,the cat,0.5\n4,the dog,inf\n")
+    assert "document '4', column 'x': inf; expected a finite number" in slimdex.refuses(
+        "add", "odd", "more.csv"
+    )
+
+
+@pytest.mark.slow
+def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) -> None:
+    write("a.jsonl", [{"id": "a", "text": "the cat", "x": 1.5}])
+    write("b.jsonl", [{"id": "b", "text": "the dog", "X": 2}])
+    assert slimdex("build", "a.jsonl", "b.jsonl", "--out", "ab").code == 0
+    assert slimdex("build", "b.jsonl", "a.jsonl", "--out", "ba").code == 0
+    for index in ("ab", "ba"):
+        found = slimdex.found(index, "cat")
+        assert {v for hit in found for v in hit["metadata"].values()} == {1.5, 2.0}
+    write("c.jsonl", [{"id": "c", "text": "the rain", "x": "many"}])
+    assert slimdex("build", "a.jsonl", "c.jsonl", "--out", "ac").code == 0
+    found = slimdex.found("ac", "cat")
+    assert {hit["id"]: hit["metadata"] for hit in found} == {"a": {"x": 1.5}, "c": {"x": "many"}}
+    assert "c.jsonl, row 1: 'many' in column 'x' is not DOUBLE" in slimdex.refuses(
+        "add", "ab", "c.jsonl"
+    )
+
+
+@pytest.mark.slow
+def test_add_and_delete(pets: Runner) -> None:
+    write("more.jsonl", [{"id": "cat", "text": "the rain", "year": 9}, {"id": "x", "text": "dog"}])
+    added = pets("add", "pets", "more.jsonl", "--json").json
+    assert (added["added"], added["replaced"], added["documents"]) == (2, 1, 4)
+    assert pets("delete", "pets", "x", "rain", "--json").json == {"deleted": 2, "documents": 2}
+    assert pets("delete", "pets", "--where", "year = 9", "--json").json["deleted"] == 1
+    hits = pets.found("pets", "anything")
+    assert [hit["id"] for hit in hits] == ["dog"]
+
+
+def test_a_whole_document(slimdex: Runner) -> None:
+    text = "".join(f"the cat {word}.\n" for word in ("ab", "cd", "ef", "gh", "ij", "kl", "mn") * 2)
+    write("long.jsonl", [{"id": "a", "text": text, "year": 3}, {"id": "b", "text": "dog"}])
+    slimdex("build", "long.jsonl", "--out", "x")
+    shown = slimdex("open", "x", "a").out
+    assert shown.endswith(text + "\n")
+    assert re.search(r"^year +3$", shown, re.MULTILINE)
+    found = slimdex("open", "x", "a", "--json").json
+    assert (found["text"], found["metadata"], found["parts"]) == (text, {"year": 3}, [])
+    assert "".join(text[p["start"] : p["end"]] for p in found["passages"]).startswith("the cat ab")
+    assert slimdex("open", "x", "b", "--json").json["passages"] == []
+    assert "unknown id 'c'; expected the id of a document" in slimdex.refuses("open", "x", "c")
+
+
+def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
+    Path("notes").mkdir()
+    Path("notes/it's.md").write_text("# Tea\n\nBoil the water.")
+    collection, _ = build(Path("x"), Sources.open("notes"), WordEncoder, Settings())
+    collection.close()
+    for name in ("it's.md", "notes/it's.md"):
+        assert "Boil the water." in bare("open", "x", name).out
+    assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")

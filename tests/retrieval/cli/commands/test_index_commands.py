@@ -1,0 +1,193 @@
+"""Commands about an index: what it costs, how good it is, how it is made, whether it is whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes import choices
+from slimdex.indexes.reducers.registry import REDUCERS
+from tests.slow import slow
+
+from ..running import Runner, write
+
+TRUSTED = "note: code that comes with the model is run, with your rights"
+
+
+def test_info(pets: Runner, tiny_bert: Path) -> None:
+    facts = pets("info", "pets", "--json").json
+    assert facts["documents"] == 3
+    assert facts["dimensions"] == 32
+    assert facts["columns"] == {"year": "BIGINT", "kind": "VARCHAR"}
+    assert facts["encoder"]["model"] == str(tiny_bert)
+    assert facts["memory"]["ram_bytes_per_vector"] == 12
+    assert facts["files"]["vectors-000001.f16"] == 3 * 32 * 2
+    assert facts["stored"] == {"vectors": "fp16", "bytes_per_vector": 64}
+    assert "documents" in pets("info", "pets").out
+
+
+def test_reduce_keeps_what_is_not_given(pets: Runner) -> None:
+    facts = pets("reduce", "pets", "--kind", "sq8", "--k", "2", "--json").json
+    assert facts["settings"]["kind"] == "sq8"
+    assert facts["settings"]["k"] == 2
+    facts = pets("reduce", "pets", "--candidates", "0", "--json").json
+    assert (facts["settings"]["kind"], facts["settings"]["candidates"]) == ("sq8", 0)
+    facts = pets("reduce", "pets", "--reducer", "pca", "--json").json
+    assert (facts["settings"]["reducer"], facts["settings"]["k"]) == ("pca", 2)
+    facts = pets("reduce", "pets", "--reducer", "identity", "--json").json
+    assert facts["settings"]["k"] == 32
+
+
+def test_reducers_have_the_names_that_help_lists() -> None:
+    """Help can't ask the classes, which take numpy a tenth of a second."""
+    assert [reducer.name for reducer in REDUCERS.values()] == list(choices.REDUCERS)
+
+
+def test_eval_reports_both_sides(pets: Runner) -> None:
+    write("queries.jsonl", [{"_id": "q1", "text": "the cat"}, {"_id": "q2", "text": "unlabelled"}])
+    Path("qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcat\t1\n")
+    labels = ("--queries", "queries.jsonl", "--qrels", "qrels.tsv")
+    report = pets("eval", "pets", *labels, "--json").json
+    assert report["queries"] == 1
+    expected = {
+        *("ndcg@10", "mrr@10", "recall@10", "recall@100", "encoder_agreement@10"),
+        *("agreement@10", "p50_ms", "p95_ms", "p99_ms"),
+        *(f"{way}_to_documents_p{p}_ms" for way in ("vector", "text") for p in (50, 95, 99)),
+        *("ram_bytes_per_vector", "ram_bytes_fixed", "disk_bytes_per_vector"),
+    }
+    assert set(report["index"]) == set(report["exact"]) == expected
+    assert report["index"]["recall@10"] == report["index"]["encoder_agreement@10"] == 1
+    assert report["exact"]["ram_bytes_per_vector"] == 128
+    table = pets("eval", "pets", *labels)
+    assert "ndcg@10" in table.out
+    assert "exact" in table.out
+    lines = table.out.splitlines()
+    (alone,) = (line.split() for line in lines if "index alone, p50 ms" in line)
+    (text,) = (line.split() for line in lines if "text to documents, p50 ms" in line)
+    assert alone[:4] == ["index", "alone,", "p50", "ms"]
+    assert (len(alone[4:]), len(text[5:])) == (2, 1)  # exact search has no documents to read
+    assert float(text[5]) >= float(alone[4])
+
+
+@pytest.mark.slow
+def test_eval_without_labels(pets: Runner) -> None:
+    report = pets("eval", "pets", "--self", "--sample", "2", "--json").json
+    assert (report["queries"], report["documents"]) == (2, 3)
+    assert report["exact"]["agreement@10"] is None
+    assert "ndcg@10" not in report["index"]
+    shown = pets("eval", "pets", "--self").out
+    assert shown.index("agreement@10 with exact search") < shown.index("agreement@10 with the enc")
+    assert "It searches the encoder's vectors, " in shown
+    either = "expected either --queries and --qrels, or --self"
+    for words in ((), ("--self", "--qrels", "q"), ("--queries", "q"), ("--qrels", "q")):
+        assert either in pets.refuses("eval", "pets", *words)
+    assert "sample=0; expected 1" in pets.refuses("eval", "pets", "--self", "--sample", "0")
+
+
+def test_a_document_that_is_the_query_is_dropped(notes: Runner) -> None:
+    """Every query is a document word for word, and the answer to it the next best."""
+    write("asked.jsonl", [{"id": "0", "text": "the cat"}])
+    Path("qrels.tsv").write_text("query-id\tcorpus-id\tscore\n0\t3\t1\n")
+    labels = ("--queries", "asked.jsonl", "--qrels", "qrels.tsv", "--json")
+    for words, expected in (((), 0.6309), (("--drop-self",), 1.0)):
+        report = notes("eval", "i", *labels, *words).json
+        assert report["exact"]["ndcg@10"] == pytest.approx(expected, abs=1e-4)
+        steps = notes("info", "i", "--losses", *labels, *words).json["steps"]
+        assert [step["value"] for step in steps[1:]] == pytest.approx([expected] * 5, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_verify_and_repair(pets: Runner) -> None:
+    assert "are right" in pets("verify", "pets").out
+    assert pets("verify", "pets", "--json").json == {"faults": []}
+    (codes,) = Path("pets").glob("codes-*")
+    codes.write_bytes(b"x" + codes.read_bytes()[1:])
+    assert f"{codes.name}: damaged" in pets.refuses("verify", "pets")
+    assert f"{codes.name}: damaged" in pets.refuses("search", "pets", "cat")
+    assert "rebuilt" in pets("repair", "pets").out
+    assert "nothing to repair" in pets("repair", "pets").out
+    assert pets("search", "pets", "the cat", "--json").code == 0
+
+
+def test_all_that_is_derived_is_rebuilt_of_an_untrusted_index(notes: Runner) -> None:
+    before = {path.name: path.read_bytes() for path in Path("i").iterdir()}
+    code, out, err = notes("repair", "i", "--untrusted")
+    assert (code, err, out.splitlines()[-1]) == (0, "", "i: rebuilt")
+    replaced = {name for name in before if name not in ("catalog.duckdb", "vectors-000001.f16")}
+    assert len(replaced) == 7
+    assert {
+        Path(line.removesuffix(": untrusted")).name for line in out.splitlines()[:-1]
+    } == replaced
+    assert not replaced & {path.name for path in Path("i").iterdir()}
+    assert notes.found("i", "RAIN")[0]["id"] == "1"
+    assert notes("repair", "i")[1] == "i: nothing to repair\n"
+
+
+@pytest.mark.slow
+def test_where_a_model_has_moved_to(notes: Runner) -> None:
+    Path("asked.txt").write_text("the cat\nrain\n")
+    Path("glove.txt").rename("moved.txt")
+    exported = ("export", "i", "--to", "onnx", "--out", "exported")
+    tuned = ("tune", "i", "--queries", "asked.txt", "--agreement", "0.9")
+    for words in (exported, tuned):
+        assert "no such file or folder; if it has moved" in notes.refuses(*words)
+    code, out, _ = notes(*exported, "--model", "moved.txt")
+    assert (code, out) == (0, "a model of reduced vectors of 4 dimensions in exported\n")
+    assert "2 queries prove 0.0000 at most" in notes.refuses(*tuned, "--model", "moved.txt")
+
+
+@pytest.mark.slow
+def test_the_demonstration_shows_an_existing_index(slimdex: Runner) -> None:
+    assert slimdex("build", "python:json", "--out", "shown", "--passages", "off").code == 0
+    shown = slimdex("demo", "--out", "shown")
+    assert shown.code == 0
+    documents = slimdex("info", "shown", "--json").json["documents"]
+    assert shown.out.startswith(f"{documents} docstrings in shown\n")
+    assert "Try your own: slimdex search shown sort a list\n" in shown.out
+
+
+@pytest.fixture(scope="module")
+def first_trusted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where an index is kept whose model's code is trusted, to be copied for each test."""
+    return tmp_path_factory.mktemp("trusted") / "pets"
+
+
+@pytest.fixture
+def trusted(slimdex: Runner, first_trusted: Path) -> Runner:
+    if not first_trusted.exists():
+        words = ("build", "pets.jsonl", "--out", str(first_trusted), "--trust-remote-code")
+        built = slimdex(*words, "--precision", "fp32")
+        assert (built.code, built.err.splitlines()[0]) == (0, TRUSTED)
+    shutil.copytree(first_trusted, "pets")
+    return slimdex
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "pets", "rain"],
+        *slow(
+            [
+                ["add", "pets", "more.jsonl"],
+                ["sync", "pets", "more.jsonl"],
+                ["health", "pets"],
+                ["tune", "pets", "--queries", "asked.txt"],
+                ["export", "pets", "--to", "onnx", "--out", "new"],
+                ["eval", "pets", "--self"],
+                ["info", "pets", "--losses"],
+            ]
+        ),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_models_code_is_to_be_trusted_again(trusted: Runner, words: list[str]) -> None:
+    write("more.jsonl", [{"id": f"x{i}", "text": f"the cat {i} and the dog"} for i in range(9)])
+    Path("asked.txt").write_text("the cat\nrain\n")
+    said = trusted(*words)
+    assert said.code == 2
+    assert "has custom code; expected --trust-remote-code" in said.err
+    done = trusted(*words, "--trust-remote-code")
+    assert done.err.splitlines()[0] == TRUSTED
+    assert "has custom code" not in done.err

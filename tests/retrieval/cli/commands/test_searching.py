@@ -1,0 +1,195 @@
+"""`slimdex search`: queries, filters, scores, and what is shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
+from slimdex.retrieval.search.reranking import CrossEncoder
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.encoders import make_cross_encoder
+
+from ..running import PETS, Runner, write
+
+
+def test_from_documents_to_answers_with_the_default_encoder(slimdex: Runner) -> None:
+    """Meaning finds what shares no word with the question."""
+    slimdex.model = DEFAULT_MODEL
+    assert slimdex("build", "pets.jsonl", "--out", "pets", "--json").json["documents"] == 3
+    assert slimdex("info", "pets", "--json").json["dimensions"] == 384
+    questions = {"a kitten lay upon a rug": "cat", "bad weather over a house": "rain"}
+    asked = [word for question in questions for word in ("--query", question)]
+    found = slimdex("search", "pets", *asked, "--json").json["queries"]
+    assert [query["hits"][0]["id"] for query in found] == [*questions.values()]
+    found = slimdex.found("pets", "bad weather", "--where", "year < 2003")
+    assert {hit["id"] for hit in found} == {"cat", "dog"}
+    assert slimdex("verify", "pets").code == 0
+
+
+def test_build_search_and_filter(pets: Runner) -> None:
+    both = ("--query", "the cat sat on the mat", "--query", "rain")
+    first, second = pets("search", "pets", *both, "-n", "2", "--json").json["queries"]
+    assert first["query"] == "the cat sat on the mat"
+    assert first["hits"][0]["id"] == "cat"
+    assert first["hits"][0]["score"] == pytest.approx(1, abs=1e-3)
+    assert first["hits"][0]["metadata"] == {"year": 2001, "kind": "pet"}
+    assert len(second["hits"]) == 2
+    filtered = pets.found("pets", "the cat", "--where", "year > 2001 AND kind = 'pet'")
+    assert [hit["id"] for hit in filtered] == ["dog"]
+    table = pets("search", "pets", "the", "cat sat", "on the mat")  # all words are one query
+    assert table.out.startswith("the cat sat on the mat\n 1.000  cat\n")
+    assert table.err == ""
+
+
+def test_queries_from_a_file_keep_their_ids(pets: Runner) -> None:
+    write(
+        "asked.jsonl", [{"_id": "q7", "text": "rain fell on the roof"}, {"_id": "8", "text": "c"}]
+    )
+    Path("asked.txt").write_text("the dog chased the cat\n\nrain\n")
+    first, second = pets("search", "pets", "--queries", "asked.jsonl", "--json").json["queries"]
+    assert (first["id"], first["query"], second["id"]) == ("q7", "rain fell on the roof", "8")
+    assert first["hits"][0]["id"] == "rain"
+    lines = pets("search", "pets", "--queries", "asked.txt", "--json").json["queries"]
+    assert [line["id"] for line in lines] == ["asked.txt:1", "asked.txt:3"]
+    assert lines[0]["hits"][0]["id"] == "dog"
+    assert "rain fell on the roof\n" in pets("search", "pets", "--queries", "asked.jsonl").out
+
+
+def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
+    found = pets("search", "pets", "rain fell on the roof", "-n", "1", "--show", "YEAR,kind").out
+    assert found.splitlines()[1:] == [
+        " 1.000  rain",
+        "        year: 2003  kind: -",
+        "        rain fell on the roof",
+    ]
+    twice = pets("search", "pets", "rain", "-n", "1", "--show", "kind", "--show", "year").out
+    assert "kind: -  year: 2003" in twice
+    assert "--show 'size': no such column; expected year, kind" in pets.refuses(
+        "search", "pets", "rain", "--show", "year,size"
+    )
+
+
+@pytest.mark.slow
+def test_hits_below_a_score_are_left_out(pets: Runner) -> None:
+    words = ("search", "pets", "the cat sat on the mat", "--json")
+    hits = pets(*words).json["queries"][0]["hits"]
+    assert (hits[0]["id"], len(hits)) == ("cat", 3)
+    with Collection.open("pets", read_only=True, model=pets.model) as collection:
+        scores = [hit.score for hit in collection.search(words[2])]
+    assert scores[1] < scores[0]
+    for least, left in ((-1, 3), (scores[1], 2), (scores[1] + 1e-6, 1), (scores[0], 1)):
+        kept = pets(*words, "--min-score", repr(float(least))).json["queries"][0]["hits"]
+        assert kept == hits[:left]
+    shown = pets(*words[:-1], "--min-score", repr(scores[1] + 1e-6))
+    assert (" cat\n" in shown.out, " rain\n" in shown.out) == (True, False)
+    assert pets("search", "pets", "rain", "--min-score", "1").out == "rain\n  nothing found\n"
+    nothing = pets("search", "pets", "rain", "--min-score", "1", "--json").json
+    assert nothing["queries"] == [{"query": "rain", "hits": []}]
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.01", "-1.5", "60"])
+def test_a_score_that_none_can_be(pets: Runner, score: str) -> None:
+    said = pets.refuses("search", "pets", "rain", "--min-score", score)
+    assert said == f"error: min_score={score}; expected a cosine, -1 to 1\n"
+
+
+@pytest.mark.slow
+def test_a_note_if_the_best_hit_is_as_if_by_chance(slimdex: Runner) -> None:
+    """A query beside all that the documents span, and one that is a document's own vector."""
+    X = np.random.default_rng(0).standard_normal((120, 256))
+    beside = np.linalg.svd(X)[2][-1]
+    with Collection.create("x", GivenEncoder(256), Settings(kind="flat", gamma=0)) as collection:
+        collection.add([Document(f"d{i}", "text") for i in range(120)], vectors=X)
+        score = collection.chance_score()
+        assert score is not None
+    np.save("asked.npy", np.stack([X[3], beside]))
+    np.save("own.npy", X[:1])
+    np.save("beside.npy", beside[None])
+    said = "note: the best hit is no nearer than a random document would be "
+    both = slimdex("search", "x", "--query-vector", "asked.npy")
+    assert both.err == f"{said}(they reach {score:.3f}) for 'vector 2'\n"
+    assert slimdex("search", "x", "--query-vector", "own.npy").err == ""
+    alone = slimdex("search", "x", "--query-vector", "beside.npy")
+    (best,) = re.findall(r"^ *(-?0\.\d+)  d", alone.out, re.MULTILINE)[:1]
+    assert alone.err == f"{said}({best}; random ones reach {score:.3f})\n"
+    found = slimdex("search", "x", "--query-vector", "beside.npy", "--json")
+    assert (found.json["chance_score"], found.err) == (pytest.approx(score), "")
+    coarse = slimdex("search", "x", "--query-vector", "beside.npy", "--candidates", "0")
+    assert coarse.err == ""
+    left_out = slimdex("search", "x", "--query-vector", "beside.npy", "--min-score", "0.5")
+    assert (left_out.out.endswith("nothing found\n"), left_out.err) == (True, "")
+
+
+@pytest.mark.slow
+def test_candidates_of_one_search(slimdex: Runner) -> None:
+    words = ("--k", "2", "--kind", "sq8", "--passages", "off")  # few enough rows to take all
+    assert slimdex("build", "python:json", "--out", "x", *words).code == 0
+    asked = ("search", "x", "parse a number", "--json")
+    own, all_, codes = (
+        slimdex(*asked, *more).json["queries"][0]["hits"]
+        for more in ((), ("--candidates", "1000"), ("--candidates", "0"))
+    )
+    assert own == all_
+    assert [hit["id"] for hit in codes] != [hit["id"] for hit in own]
+    assert "candidates=-1; expected 0" in slimdex.refuses(*asked, "--candidates", "-1")
+    slimdex("reduce", "x", "--candidates", "0")
+    assert slimdex(*asked, "--candidates", "0").json["queries"][0]["hits"] == codes
+    assert "candidates=5: this index was built with candidates=0" in slimdex.refuses(
+        *asked, "--candidates", "5"
+    )
+
+
+def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) -> None:
+    sentences = [f"The cat number {i} sat on a mat and looked at the rain. " for i in range(9)]
+    write("long.jsonl", [{"id": "a", "text": "".join(sentences)}, {"id": "b", "text": "dog"}])
+    slimdex("build", "long.jsonl", "--out", "x", "--passages", "off")
+    lines = slimdex("search", "x", "the cat", "number 1", "-n", "2").out.splitlines()
+    (shown,) = (line.strip() for line in lines if "number" in line and line.startswith("  "))
+    assert shown.strip("…") in "".join(sentences)
+    assert shown.endswith("…")
+    assert len(shown) <= 162
+    (hit,) = slimdex.found("x", "cat", "-n", "1")
+    assert hit["text"] in ("".join(sentences), "dog")
+
+
+def test_hybrid_search(pets: Runner) -> None:
+    asked = ("search", "pets", "rain", "--hybrid")
+    assert "no words' index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
+    assert pets.refuses(*asked, "on").startswith("error: hybrid='on'")
+    made = pets("words", "pets")
+    assert re.fullmatch(r"words of 3 documents, \d+ bytes a vector\n", made.out)
+    found = pets("search", "pets", "chased", "--hybrid", "1", "-n", "1", "--json").json
+    assert found["queries"][0]["hits"][0]["id"] == "dog"
+    assert found["chance_score"] is None  # which is of cosines
+    for way in ("0.9", "rrf", "auto"):
+        assert "rain fell on the roof" in pets(*asked, way, "-n", "1").out
+    write("more.jsonl", [{"id": "x", "text": "a zebra"}])
+    pets("add", "pets", "more.jsonl")
+    assert pets.found("pets", "zebra", "--hybrid", "1", "-n", "1")[0]["id"] == "x"
+    assert pets("verify", "pets").code == 0
+    assert pets("words", "pets", "--off", "--json").json == {"documents": 4, "words": None}
+    assert pets("words", "pets", "--off").out == "no words' index any more\n"
+
+
+@pytest.mark.slow
+def test_a_cross_encoder_reorders_hits(pets: Runner, tmp_path: Path) -> None:
+    model = str(make_cross_encoder(tmp_path / "cross"))
+    hits = pets.found("pets", "cat", "--rerank", model, "-n", "2")
+    texts = [str(pet["text"]) for pet in PETS]
+    scores = CrossEncoder(model).scores("cat", texts)
+    assert [hit["id"] for hit in hits] == [PETS[i]["id"] for i in np.argsort(-scores)[:2]]
+    assert [hit["score"] for hit in hits] == pytest.approx(sorted(scores, reverse=True)[:2])
+    shown = pets("search", "pets", "cat", "--rerank", model, "-n", "1")
+    assert hits[0]["text"] in shown.out
+    alone = pets("search", "pets", "cat", "--rerank", model, "--rerank-depth", "1", "-n", "1")
+    assert pets("search", "pets", "cat", "-n", "1").out.splitlines()[1].split()[1] in alone.out
+    wrong = pets.refuses("search", "pets", "cat", "--rerank", "nowhere")  # one line: no retries
+    assert wrong.startswith("error: --rerank nowhere: no cross-encoder found (")
+    pets.refuses("search", "pets", "cat", "--rerank", model, "--rerank-depth", "0")

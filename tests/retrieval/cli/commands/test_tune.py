@@ -1,0 +1,130 @@
+"""`slimdex tune`, what a build proves, and `eval --self`, on the command line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.quality.tuning import targets
+from slimdex.retrieval.quality.tuning import tuner as tuning
+
+from ..running import Runner, write
+
+
+@pytest.fixture
+def run(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """`slimdex` beside 900 documents and their vectors."""
+    monkeypatch.setattr(tuning, "CHOOSING", 100)
+    monkeypatch.setattr(targets, "PROVING", 400)
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(30, 16))
+    vectors = centres[rng.integers(30, size=900)] + 0.6 * rng.normal(size=(900, 16))
+    np.save("v.npy", vectors.astype(np.float32))
+    write("d.jsonl", [{"id": i, "text": "a"} for i in range(900)])
+    return bare
+
+
+BUILD = ("build", "d.jsonl", "--vectors", "v.npy", "--out", "x")
+
+
+def test_a_build_says_what_it_proves_and_tune_what_it_chooses(run: Runner) -> None:
+    code, _, err = run(*BUILD)
+    assert code == 0
+    assert "at least 0.9" in err
+    assert "holds if real queries are no harder than these" in err
+    facts = run("info", "x", "--json").json
+    assert facts["certificate"]["pool"].startswith("vectors of two documents")
+    shown = run("info", "x").out
+    assert f"certificate       {facts['certificate']['said']}\n" in shown
+    assert "candidates=auto" in shown
+    assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
+
+    code, out, _ = run("tune", "x", "--agreement", "0.9")
+    lines = out.splitlines()
+    assert code == 0
+    heads = "kind k candidates bytes agreement at least p50 ms p99 ms"
+    assert lines[0].split() == heads.split()
+    assert any(line.rstrip().endswith("chosen") for line in lines)
+    assert "with 95% confidence, by 400 queries" in out
+    assert lines[-1] == "--apply gives the index these settings"
+    assert run("info", "x", "--json").json["settings"] == facts["settings"]
+
+    report = run("tune", "x", "--agreement", "0.9", "--apply", "--json").json
+    assert report["applied"] is True
+    now = run("info", "x", "--json").json
+    assert now["settings"] == report["chosen"]["settings"]
+    assert now["certificate"]["target"] == 0.9
+    assert now["certificate"]["bound"] == report["certificate"]["bound"] >= 0.9
+    assert run("verify", "x").code == 0
+    assert "--apply" not in run("tune", "x", "--agreement", "0.9", "--apply").out
+
+
+def test_a_build_for_a_target(run: Runner) -> None:
+    code, _, err = run(*BUILD, "--agreement", "0.9", "--ram", "1MB")
+    assert code == 0
+    assert "chosen: " in err
+    with Collection.open("x", read_only=True) as collection:
+        certificate = collection.core.state.certificate
+    assert certificate is not None
+    assert certificate.target == 0.9
+
+
+def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Runner) -> None:
+    code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
+    assert code == 0
+    assert "100 bytes: nothing within that was found to reach an agreement of 0.95; the near" in err
+    assert "; the settings stay as they are" in err
+    assert run("info", "x", "--json").json["certificate"]["target"] is None
+
+
+def test_eval_by_itself_has_a_bound(run: Runner) -> None:
+    run(*BUILD)
+    report = run("eval", "x", "--self", "--sample", "80", "--json").json
+    proved = report["proved"]
+    assert proved["bound"] < proved["estimate"] == report["index"]["agreement@10"]
+    shown = " ".join(run("eval", "x", "--self", "--sample", "80").out.split())
+    assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--agreement", "1"), "agreement=1.0; expected above 0 and below 1"),
+        (("--ram", "much"), "--ram 'much'; expected bytes, such as 200MB"),
+        (("--disk", "0"), "--disk '0'; expected bytes"),
+        (("--p99-ms", "-1"), "p99_ms=-1.0; expected above 0"),
+        (("--qrels", "q"), "--qrels without --queries"),
+        (("--agreement", "0.9", "--ram", "100", "--apply"), "nothing within that was found"),
+        (("--agreement", "0.9999"), "400 queries prove 0.99"),
+    ],
+)
+def test_bad_input(run: Runner, words: tuple[str, ...], expected: str) -> None:
+    if expected.startswith("nothing"):
+        run(*BUILD)
+    assert expected in run.refuses("tune", "x", *words)
+
+
+def test_texts_for_an_index_of_given_vectors(run: Runner) -> None:
+    run(*BUILD)
+    Path("q.txt").write_text("a\nb\nc\n")
+    said = run.refuses("tune", "x", "--queries", "q.txt")
+    assert "vectors were given for this index; expected no queries in words" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--agreement", "0.999"], "agreement=0.999: 400 queries prove 0.9901 at most; expected"),
+        (["--agreement", "0.9", "--k", "8"], "settings beside --agreement"),
+    ],
+)
+def test_a_target_that_is_refused_before_anything_is_built(
+    run: Runner, words: list[str], expected: str
+) -> None:
+    assert expected in run.refuses(*BUILD, *words)
+    assert not Path("x").exists()

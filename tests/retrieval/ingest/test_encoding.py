@@ -1,0 +1,119 @@
+"""Encoding by workers: what is built elsewhere is what is built here, and what fails says where."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.workers import PartError, Workers
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.ingest.encoding import EncodingError
+from slimdex.retrieval.operations.building import Sources, build
+from tests.encoders import ReadingEncoder, WordEncoder
+from tests.workers import ThroughPickle
+
+
+def built(path: Path, documents: Sequence[Document], workers: Workers | None) -> dict[str, bytes]:
+    """All files of an index that were not the catalog's."""
+    with Collection.create(path, ReadingEncoder(max_length=12), Settings(24)) as collection:
+        if workers is not None:
+            collection.core.commit_log.workers = workers
+        collection.add(documents[:700])
+        collection.add([*documents[600:], Document("empty", "")])
+        catalog = [(d.id, d.text) for d in collection]
+    files = {p.name: p.read_bytes() for p in path.iterdir() if "catalog" not in p.name}
+    return files | {"documents": repr(catalog).encode()}
+
+
+@pytest.mark.slow
+def test_an_index_built_elsewhere_is_the_one_built_here(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    """With passages, documents that are there already, and one without text."""
+    workers = ThroughPickle()
+    here = built(tmp_path / "here", docstrings, None)
+    elsewhere = built(tmp_path / "elsewhere", docstrings, workers)
+    assert workers.computed == 2 * 2 + 1  # windows, chunks for moments and codes; no codes anew
+    assert sorted(elsewhere) == sorted(here)
+    assert [name for name in here if here[name] != elsewhere[name]] == []
+
+
+class Failing(ThroughPickle):
+    """Fails over the windows from the second one on, as a cluster does."""
+
+    def map(self, function, parts):  # type: ignore[no-untyped-def]
+        for part in parts:
+            if self.computed:
+                raise PartError(part, "6 processes died on it")
+            yield from super().map(function, [part])
+
+
+def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
+    table = tmp_path / "notes.csv"
+    lines = [f"n{i},a text of words w{i % 7} v{i % 11}" for i in range(1000)]
+    table.write_text("\n".join(["id,text", *lines]))
+    sources = Sources.open([str(table)])
+    message = (
+        r"notes\.csv \(its document 129\): encoding the documents 'n128' to 'n255': 6 processes"
+    )
+    with pytest.raises(InputError, match=message):
+        build(tmp_path / "i", sources, WordEncoder, Settings(8), workers=Failing())
+    collection, added = build(tmp_path / "i", sources, WordEncoder, Settings(8))
+    with collection:
+        assert "went on after 128 documents that were encoded before" in added.notes
+        assert len(collection) == 1000
+        assert collection.search("w3 v5", limit=1)[0].text.endswith(("w3 v5", "w3 v5"))
+
+
+def test_an_error_names_the_documents(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.core.commit_log.workers = Failing()
+        collection.core.commit_log.workers.computed = 1
+        with pytest.raises(EncodingError, match="encoding the documents 'a' to 'b': 6") as caught:
+            collection.add([Document("a", "one"), Document("b", "two")])
+    assert caught.value.ids == ("a", "b")
+
+
+TEXTS = ["the cat", "rain and a dog", "a " * 50]
+
+
+def test_a_transformer_is_loaded_again_by_who_gets_it(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(
+        str(tiny_bert),
+        pooling="mean@1,-1",
+        max_length=16,
+        precision="fp32",
+        document_prompt="text: ",
+        batch_tokens=64,
+    )
+    sent = pickle.dumps(encoder)
+    assert len(sent) < 2000  # its place, not its weights
+    again = pickle.loads(sent)
+    assert again.spec() == encoder.spec()
+    assert again.batch_tokens == 64
+    np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_word_vectors_are_sent_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("the 1 0 2\ncat 0 3 1\nrain 2 2 2\n")
+    encoder = StaticEncoder(file, pooling="sif")
+    expected: Matrix = encoder.encode(TEXTS)
+    sent = pickle.dumps(encoder)
+    file.unlink()
+    again = pickle.loads(sent)
+    assert again.spec() == encoder.spec()
+    np.testing.assert_array_equal(again.encode(TEXTS), expected)

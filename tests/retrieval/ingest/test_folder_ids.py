@@ -1,0 +1,135 @@
+"""Ids of files: a folder's are paths, and no other folder's file ever takes their place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.ingest.writer import Added
+from slimdex.retrieval.operations.building import Sources, add, build
+from slimdex.retrieval.operations.syncing import sync
+from tests.encoders import WordEncoder
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder, words in (("home/notes", "at home"), ("job/notes", "at job")):
+        for name in ("tea.md", "plans/a.md"):
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# {name}\n\n{name} {words}")
+
+
+def built(*specs: str) -> Added:
+    collection, added = build(Path("x"), Sources.open(specs), WordEncoder, Settings())
+    collection.close()
+    return added
+
+
+def added_to(*specs: str) -> Added:
+    with Collection.open("x", WordEncoder()) as collection:
+        return add(collection.core, Sources.open(specs))
+
+
+def texts() -> dict[str, str]:
+    with Collection.open("x", WordEncoder(), read_only=True) as collection:
+        return {document.id: document.text.split()[-1] for document in collection}
+
+
+BOTH = {
+    "plans/a.md": "home",
+    "tea.md": "home",
+    "notes/plans/a.md": "job",
+    "notes/tea.md": "job",
+}
+
+
+@pytest.mark.slow
+def test_another_folder_with_the_same_paths() -> None:
+    built("home/notes")
+    added = added_to("job/notes")
+    assert (added.documents, added.replaced) == (2, 0)
+    assert added.notes[0] == "job/notes: ids are notes/..., since others are of another folder"
+    assert texts() == BOTH
+    again = added_to(str(Path("job/notes").absolute()), "home/notes")
+    assert (again.documents, again.replaced, again.unchanged) == (2, 2, 2)  # their paths differ
+    assert texts() == BOTH
+
+
+def test_two_folders_in_one_build() -> None:
+    assert built("home/notes", "job/notes").documents == 4
+    assert texts() == BOTH
+
+
+@pytest.mark.slow
+def test_folders_of_one_name_and_a_third() -> None:
+    shutil.copytree("job", "more/job")
+    built("home/notes", "job/notes")
+    added = added_to("more/job/notes")
+    assert (added.documents, added.replaced) == (2, 2)  # the same: it has moved, or is a copy
+    assert "more/job/notes: taken for a folder that has moved" in added.notes
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat once")
+    assert added_to("job/notes").notes[0].startswith("job/notes: ids are job/notes/...")
+    assert texts() == {**BOTH, "job/notes/tea.md": "once", "job/notes/plans/a.md": "job"}
+
+
+def test_a_folder_that_has_moved_keeps_its_ids() -> None:
+    built("home/notes")
+    os.rename("home/notes", "home/papers")
+    added = added_to("home/papers")
+    assert added.notes[0] == "home/papers: taken for a folder that has moved"
+    assert set(texts()) == {"tea.md", "plans/a.md"}
+    Path("home/papers/new.md").write_text("new")
+    assert added_to("home/papers").documents == 1
+
+
+def test_a_copy_of_a_few_files_is_another_folder() -> None:
+    for i in range(4):
+        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
+    built("home/notes")
+    Path("copy/notes").mkdir(parents=True)
+    shutil.copy("home/notes/0.md", "copy/notes/0.md")
+    with Collection.open("x", WordEncoder()) as collection:
+        done = sync(collection.core, Sources.open("copy/notes"))
+    assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
+    assert len(texts()) == 7
+
+
+def test_a_file_by_itself_is_not_another_of_the_same_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir("home/notes")
+    collection, _ = build(Path("../../x"), Sources.open("tea.md"), WordEncoder, Settings())
+    collection.close()
+    monkeypatch.chdir("../../job/notes")
+    with Collection.open("../../x", WordEncoder()) as collection:
+        added = add(collection.core, Sources.open("tea.md"))
+    assert added.notes[0] == "tea.md: its id is notes/tea.md: tea.md is another file's"
+    monkeypatch.chdir("../..")
+    assert texts() == {"tea.md": "home", "notes/tea.md": "job"}
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat last")
+    assert added_to("job/notes/tea.md").replaced == 1
+    assert texts() == {"tea.md": "home", "notes/tea.md": "last"}
+
+
+def test_a_file_of_a_folder_that_is_known_is_that_document() -> None:
+    built("home/notes")
+    Path("home/notes/plans/a.md").write_text("changed")
+    assert added_to("home/notes/plans/a.md").replaced == 1
+    assert texts() == {"tea.md": "home", "plans/a.md": "changed"}
+
+
+def test_a_document_of_a_folder_is_not_replaced_by_a_file_by_itself() -> None:
+    built("home/notes")
+    os.chdir("job/notes")
+    with Collection.open("../../x", WordEncoder()) as collection:
+        added = add(collection.core, Sources.open("tea.md"))
+    os.chdir("../..")
+    assert (added.documents, added.replaced) == (1, 0)
+    assert texts()["tea.md"] == "home"

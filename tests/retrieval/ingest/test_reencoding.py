@@ -1,0 +1,145 @@
+"""Vectors that are lost: as long as the texts are there, they are encoded anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.reencoding import encode_lost
+from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.encoders import WordEncoder, failing
+from tests.slow import slow
+
+DIM = 1000
+ROWS_A_BLOCK = -(-BLOCK_BYTES // (2 * DIM))  # the last of them lies in two blocks
+COUNT = 5000  # three blocks, the last one short
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "i"
+    with Collection.create(path, WordEncoder(DIM)) as collection:
+        collection.add(
+            [Document(str(i), f"w{i % 97} v{i % 89}" if i != 7 else "") for i in range(COUNT)]
+        )
+        collection.delete(["4", "4000"])
+    return path
+
+
+@pytest.fixture
+def path(whole: Path, tmp_path: Path) -> Path:
+    os.system(f"cp -r {whole} {tmp_path / 'i'}")
+    return tmp_path / "i"
+
+
+def vectors_of(path: Path) -> Path:
+    (found,) = path.glob("vectors-*.f16")
+    return found
+
+
+def mend(path: Path, encoder: WordEncoder) -> None:
+    with Collection.open(path, encoder) as collection:
+        encode_lost(collection.core)
+
+
+def answers(path: Path) -> list[tuple[str, float]]:
+    with Collection.open(path, WordEncoder(DIM), read_only=True) as collection:
+        (hits,) = collection.search_many("w3 v3", limit=30)
+    return [(hit.id, round(hit.score, 4)) for hit in hits]
+
+
+@pytest.mark.parametrize("loss", slow(["gone", "second", "empty", "short", "first", "last", "all"]))
+def test_what_is_lost_is_encoded_and_nothing_else(path: Path, loss: str) -> None:
+    before, content, file = answers(path), vectors_of(path).read_bytes(), vectors_of(path)
+    if loss == "gone":
+        file.unlink()
+    elif loss in ("empty", "short"):
+        os.truncate(file, 0 if loss == "empty" else BLOCK_BYTES + 5)
+    else:
+        damaged = bytearray(content)
+        for block in {"first": [0], "second": [1], "last": [2], "all": [0, 1, 2]}[loss]:
+            damaged[block * BLOCK_BYTES + 1000] ^= 0xFF
+        file.write_bytes(damaged)
+    assert verify(path)
+    with pytest.raises(CorruptError, match=r"`slimdex repair .* --encode` encodes these"):
+        repair(path)
+    encoder = WordEncoder(DIM)
+    mend(path, encoder)
+    assert verify(path) == []
+    assert vectors_of(path).read_bytes() == content
+    assert answers(path) == before
+    texts = {"first": ROWS_A_BLOCK - 1, "second": ROWS_A_BLOCK + 1, "last": 806}
+    whole = {"gone": COUNT + 1, "empty": COUNT + 1, "all": COUNT + 1, "short": 2903 + 2}
+    assert len(encoder.encoded) == pytest.approx((texts | whole)[loss], abs=2)
+
+
+@pytest.mark.slow
+def test_an_interruption_costs_one_block(path: Path) -> None:
+    content, file = vectors_of(path).read_bytes(), vectors_of(path)
+    file.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        mend(path, failing(WordEncoder(DIM), after=0))
+    assert len(verify(path)) == 2
+    encoder = WordEncoder(DIM)
+    mend(path, encoder)
+    assert len(encoder.encoded) <= COUNT - ROWS_A_BLOCK + 2
+    assert verify(path) == []
+    assert vectors_of(path).read_bytes() == content
+
+
+def test_repair_with_the_index_s_own_encoder(tmp_path: Path, tiny_bert: Path) -> None:
+    from typer.testing import CliRunner
+
+    from slimdex.retrieval.cli.app import app
+
+    (tmp_path / "x.txt").write_text("the cat\nthe dog\nrain\n")
+    words = ["--model", str(tiny_bert), "--out", str(tmp_path / "i")]
+    assert CliRunner().invoke(app, ["build", str(tmp_path / "x.txt"), *words]).exit_code == 0
+    content = vectors_of(tmp_path / "i").read_bytes()
+    vectors_of(tmp_path / "i").unlink()
+    done = CliRunner().invoke(app, ["repair", str(tmp_path / "i"), "--encode"])
+    assert done.exit_code == 0, done.output
+    assert "rebuilt" in done.stdout
+    assert vectors_of(tmp_path / "i").read_bytes() == content
+    assert repair(tmp_path / "i") == []
+
+
+def test_given_vectors_can_t_be_encoded(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
+        collection.add([Document("1", "a"), Document("2", "b")], vectors=np.eye(2, 4))
+    vectors_of(tmp_path / "i").unlink()
+    for encode in (False, True):
+        with pytest.raises(CorruptError, match="given from elsewhere can't be"):
+            repair(tmp_path / "i", encode=encode)
+    assert list((tmp_path / "i").glob("vectors-*")) == []
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path, stored: str) -> None:
+    rng, dtype = np.random.default_rng(0), STORED[stored]
+    half = {"fp16": BLOCK_BYTES // 4 - 1, "int8": BLOCK_BYTES * 8 // 17 - 5}
+    X = rng.normal(size=(5, half[stored])).astype(np.float32)  # rows of half a block, less
+    file = VectorFile(tmp_path / "v", X.shape[1], 0, dtype)
+    assert 0 < BLOCK_BYTES // 2 - file.row_bytes < 10
+    file.append(X)
+    content = (tmp_path / "v").read_bytes()
+    assert [file.rows_of_block(block) for block in range(3)] == [
+        range(0, 3),
+        range(2, 5),
+        range(4, 5),
+    ]
+    digests = dict(file.blocks())
+    (tmp_path / "v").unlink()
+    again = VectorFile.preallocated(tmp_path / "v", X.shape[1], 5, dtype)
+    for block in (1, 0, 2):
+        rows = again.rows_of_block(block)
+        assert again.overwrite(block, X[rows.start : rows.stop]) == digests[block]
+    assert (tmp_path / "v").read_bytes() == content

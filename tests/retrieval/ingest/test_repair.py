@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import repair, verify
+from tests.conftest import Copies
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+QUERIES = ["parse a date", "remove a directory"]
+DERIVED = ["reducer", "rescorer", "moments", "norms", "codes", "documents", "offsets"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, copied: Copies) -> Path:
+    path = copied(tmp_path_factory.mktemp("made") / "x.index")
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete(where="kind = 'class'")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x.index"))
+
+
+def find(path: Path, role: str) -> Path:
+    (file,) = path.glob(f"{role}*")
+    return file
+
+
+def flip(file: Path, at: float = 0.5) -> None:
+    data = bytearray(file.read_bytes())
+    data[int(len(data) * at)] ^= 0x10
+    file.write_bytes(data)
+
+
+def answers(path: Path) -> list[list[tuple[str, float]]]:
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        found = collection.search_many(QUERIES, limit=20)
+    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
+
+
+def test_a_sound_index_has_no_faults(path: Path) -> None:
+    assert verify(path) == []
+    assert repair(path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", DERIVED)
+@pytest.mark.parametrize("damage", ["flip", *slow(["cut", "remove"])])
+def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str) -> None:
+    before = answers(path)
+    file = find(path, role)
+    if damage == "flip":
+        flip(file)
+    elif damage == "cut":
+        file.write_bytes(file.read_bytes()[:-5])
+    else:
+        file.unlink()
+    faults = verify(path)
+    assert len(faults) == 1
+    assert file.name in faults[0]
+    if role in ("reducer", "rescorer", "codes"):  # of the others no more than a part is read
+        with pytest.raises(CorruptError, match="slimdex repair"):
+            answers(path)
+    assert repair(path) == faults
+    assert verify(path) == []
+    after = answers(path)
+    if role not in ("reducer", "rescorer"):
+        assert after == before
+    # Fitted again, the reducer no longer knows the deleted documents.
+    for old, new in zip(before, after, strict=True):
+        assert len({id for id, _ in old} & {id for id, _ in new}) >= 10
+
+
+@pytest.mark.parametrize("role", ["vectors", "catalog"])
+@pytest.mark.parametrize("at", [0.2, 0.5, 0.9])
+def test_damage_to_the_truth_is_found_and_not_repaired(path: Path, role: str, at: float) -> None:
+    file = find(path, role)
+    for place in (at, 0.05, 0.35, 0.65, 0.95) if role == "catalog" else (at,):
+        flip(file, place)  # some of the catalog's blocks are free: damage there is none
+    damaged = file.read_bytes()
+    try:
+        faults = verify(path)
+    except CorruptError as error:
+        faults = [str(error)]
+    assert len(faults) == 1
+    assert file.name in faults[0]
+    if role == "vectors":
+        assert "damaged in rows 0 to 1199" in faults[0]
+    with pytest.raises(CorruptError, match=role):
+        repair(path)
+    assert file.read_bytes() == damaged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["vectors", "norms", "documents", "offsets"])
+def test_an_addition_does_not_hide_damage(path: Path, role: str) -> None:
+    flip(find(path, role))
+    faults = verify(path)
+    with (
+        Collection.open(path, WordEncoder()) as collection,
+        pytest.raises(CorruptError, match=f"{role}.*damaged in its last block"),
+    ):
+        collection.add([Document("new", "some text")])
+    assert verify(path) == faults
+
+
+def test_a_cut_vector_file(path: Path) -> None:
+    file = find(path, "vectors")
+    file.write_bytes(file.read_bytes()[:1000])
+    assert [fault for fault in verify(path) if "1000 bytes; expected" in fault]
+    with pytest.raises(CorruptError, match="--encode` encodes these documents anew"):
+        repair(path)
+    with pytest.raises(CorruptError, match="1000 bytes; expected"):
+        answers(path)
+
+
+@pytest.mark.slow
+def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    settings = Settings(k=40, kind="flat")
+    with Collection.create(tmp_path / "y", WordEncoder(), settings) as collection:
+        collection.add(docstrings[:60])
+        collection.delete([d.id for d in docstrings[:30]])
+    before = answers(tmp_path / "y")
+    flip(find(tmp_path / "y", "reducer"))
+    assert len(repair(tmp_path / "y")) == 1
+    assert answers(tmp_path / "y") == before
+
+
+def test_numbers_that_disagree(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection, collection.core.store.transaction():
+        collection.core.store.documents.delete(np.array([0]))
+    (fault,) = verify(path)
+    assert "moments" in fault
+
+
+def test_a_folder_that_is_no_index(tmp_path: Path) -> None:
+    for action in (verify, repair):
+        with pytest.raises(InputError, match="no slimdex index there"):
+            action(tmp_path)

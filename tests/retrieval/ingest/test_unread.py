@@ -1,0 +1,188 @@
+"""What is not read of the documents: the end of long texts, and those that have no text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.ingest.repair import verify
+from tests.encoders import ReadingEncoder, WordEncoder
+from tests.slow import slow
+
+EMPTY = ("", "  ", "\n\t")
+NONE_CUT = {"documents": 0, "share_read": 1.0}
+
+
+def words(count: int) -> list[Document]:
+    return [Document(str(i), f"word{i % 7} and word{i % 11} of {i}") for i in range(count)]
+
+
+def with_empty(count: int) -> list[Document]:
+    """Documents of which every fourth has no text."""
+    return [
+        Document(d.id, EMPTY[i % 3] if i % 4 == 1 else d.text) for i, d in enumerate(words(count))
+    ]
+
+
+def moments_of_texts(collection: Collection) -> Moments:
+    live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.hidden)
+    return Moments(collection.core.state.dim).update(
+        collection.core.commit_log.vectors().take(live)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "candidates"),
+    [("flat", 0), ("pq", 200), ("hnsw", 0), *slow([("flat", 200), ("pq", 0), ("hnsw", 200)])],
+)
+def test_documents_without_text_are_in_no_search(
+    tmp_path: Path, kind: str, candidates: int
+) -> None:
+    settings = Settings(k=16, kind=kind, candidates=candidates)
+    with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
+        added = collection.add(with_empty(1000))
+        assert "250 of 1,000 documents have no text: no search finds them" in added.notes
+        assert (len(collection), len(collection.core.snapshot.hidden)) == (1000, 250)
+        for where in (None, "id < '5'", "text = '' OR id = '2'"):
+            (hits,) = collection.search_many("party", limit=1000, where=where)
+            assert all(hit.text.strip() for hit in hits)
+        assert [hit.id for hit in hits] == ["2"]
+        assert len(collection.search_many("party", limit=1000)[0]) == 750
+        assert collection.core.commit_log.moments().n == 750
+        expected = moments_of_texts(collection)
+        np.testing.assert_allclose(
+            collection.core.commit_log.moments().scatter, expected.scatter, atol=1e-3
+        )
+        assert collection.info()["without_text"] == 250
+    assert verify(tmp_path / "i") == []
+
+
+def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(with_empty(40))
+        collection.add([Document("1", "a text at last"), Document("2", ""), Document("x", " ")])
+        collection.delete(["5", "6", "x"])
+        found = {hit.id for hit in collection.search_many("a text", limit=50)[0]}
+        for change in (collection.compact, lambda: collection.reduce(Settings(k=8, kind="sq8"))):
+            change()
+            assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
+        assert "1" in found
+        assert not found & {"2", "5", "6", "9", "13", "x"}
+        assert collection.info()["without_text"] == 9
+        assert collection.core.commit_log.moments().n == len(collection) - 9 == len(found)
+        expected = moments_of_texts(collection)
+        np.testing.assert_allclose(
+            collection.core.commit_log.moments().scatter, expected.scatter, atol=1e-3
+        )
+    assert verify(tmp_path / "i") == []
+    with Collection.open(tmp_path / "i", WordEncoder(), read_only=True) as collection:
+        assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
+
+
+def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
+    encoder = WordEncoder()
+    with Collection.create(tmp_path / "i", encoder) as collection:
+        with pytest.raises(InputError, match="none of 3 documents has a text; expected at least"):
+            collection.add([Document(str(i), text) for i, text in enumerate(EMPTY)])
+        assert encoder.encoded == []
+        collection.add(words(4))
+        added = collection.add([Document("e", "")])
+        assert added.notes == ["1 of 1 documents have no text: no search finds them"]
+        collection.delete([d.id for d in words(4)])
+        assert collection.search_many("party") == [[]]
+        collection.add([Document("f", "")])
+        assert collection.search_many("party") == [[]]
+        collection.add(words(2))
+        assert {hit.id for hit in collection.search_many("party")[0]} == {"0", "1"}
+    assert verify(tmp_path / "i") == []
+
+
+def test_given_vectors_need_no_text(tmp_path: Path) -> None:
+    from slimdex.retrieval.sources.given_vectors import GivenEncoder
+
+    vectors: Matrix = np.eye(3, 4, dtype=np.float32)
+    with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
+        collection.add([Document(str(i), "") for i in range(3)], vectors=vectors)
+        assert collection.search_many(vectors[1:2], limit=1)[0][0].id == "1"
+        assert collection.info()["without_text"] == 0
+
+
+LONG = "cat dog rain the " * 50
+"""200 tokens, and two special ones."""
+
+
+@pytest.fixture
+def reader(tiny_bert: Path) -> TransformerEncoder:
+    return TransformerEncoder(str(tiny_bert), max_length=16, precision="fp32")
+
+
+@pytest.mark.slow
+def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
+    texts = ["cat", LONG, "the cat " * 7, "the cat " * 8]
+    vectors, lengths = reader.encode_measured(texts)
+    assert lengths.tolist() == [[3, 3], [202, 16], [16, 16], [18, 16]]
+    np.testing.assert_array_equal(vectors, reader.encode(texts))
+    assert reader.encode_measured([LONG])[1].tolist() == [[202, 16]]
+    assert reader.token_counts([*texts, ""]) == [3, 202, 16, 18, 2]
+
+
+def test_documents_that_are_cut_are_counted(tmp_path: Path, reader: TransformerEncoder) -> None:
+    cut = [Document(f"long{i}", LONG) for i in range(3)]
+    whole = [Document(str(i), f"cat {'dog ' * (i % 5)}") for i in range(37)]
+    with Collection.create(tmp_path / "i", reader, passages="off") as collection:
+        added = collection.add([*cut, *whole])
+        line = "documents are longer than the encoder reads: 8% of their text was read"
+        assert any(note.startswith(f"3 of 40 {line}") for note in added.notes)
+        expected = {"documents": 3, "share_read": round(16 / 202, 4)}
+        assert collection.info()["cut"] == expected
+        collection.delete("long0")
+        again = [Document("long1", "cat"), Document("long2", LONG, metadata={"year": 1})]
+        assert any(note.startswith(f"1 of 2 {line}") for note in collection.add(again).notes)
+        assert collection.info()["cut"] == {**expected, "documents": 1}
+        collection.compact()
+        assert collection.info()["cut"] == {**expected, "documents": 1}
+        collection.delete("long2")
+        assert collection.info()["cut"] == NONE_CUT
+        assert not [note for note in collection.add([Document("y", "dog")]).notes if line in note]
+
+
+class Undercounting(ReadingEncoder):
+    """Finds five tokens more in a passage than it said before, if a needle is in it."""
+
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.int64]]:
+        counts = self.token_counts(texts)
+        more = [5 * ("needle" in text) for text in texts]
+        lengths = [[n + m, min(n, self.max_length)] for n, m in zip(counts, more, strict=True)]
+        return self.encode(texts), np.array(lengths)
+
+
+@pytest.mark.parametrize("place", [0, 40])
+def test_a_passage_that_was_read_in_part_counts_wherever_it_is(place: int, tmp_path: Path) -> None:
+    words = [f"word{i}" for i in range(60)]
+    words[place] = "needle"
+    with Collection.create(tmp_path / "i", Undercounting()) as collection:
+        collection.add([Document("long", " ".join(words)), Document("short", "a cat")])
+        found = collection.info()["cut"]
+        assert found == {"documents": 1, "share_read": round(16 / 21, 4)}
+        collection.compact()
+        assert collection.info()["cut"] == found
+        collection.delete("long")
+        assert collection.info()["cut"] == NONE_CUT
+
+
+def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add([Document("1", LONG), Document("2", "cat")])
+        assert collection.info()["cut"] == NONE_CUT

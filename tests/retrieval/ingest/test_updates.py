@@ -1,0 +1,343 @@
+"""Replacing, leaving out what has not changed, and compacting."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.conftest import Copies
+from tests.encoders import WordEncoder, failing
+from tests.slow import slow
+
+QUERIES = ["parse a date", "remove a directory", "sort a list"]
+KINDS = [
+    Settings(),
+    Settings(gamma=0.0, kind="sq8", k=16),
+    Settings(kind="rabitq", candidates=0),
+    Settings(kind="pq-l2"),
+    Settings(kind="ivf-pq"),
+    Settings(kind="hnsw"),
+    Settings(kind="flat", reducer="all-but-the-top", k=32),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "my.index"
+
+
+@pytest.fixture
+def collection(path: Path, copied: Copies) -> Iterator[Collection]:
+    with Collection.open(copied(path), WordEncoder()) as collection:
+        yield collection
+
+
+def encoded(collection: Collection) -> list[str]:
+    texts: list[str] = collection.encoder.encoded  # type: ignore[attr-defined]
+    return texts
+
+
+def answers(collection: Collection, where: str | None = None) -> list[list[tuple[str, float]]]:
+    found = collection.search_many(QUERIES, 30, where)
+    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
+
+
+def test_the_same_documents_again_change_nothing(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    before, files = collection.core.state, {p.name for p in collection.path.iterdir()}
+    added = collection.add(docstrings)
+    assert (added.documents, added.replaced, added.unchanged) == (0, 0, 1200)
+    assert encoded(collection) == []
+    assert collection.core.state.rows == before.rows
+    assert not collection.core.state.unfinished
+    assert {p.name for p in collection.path.iterdir()} == files
+
+
+def test_other_metadata_keep_the_vector(collection: Collection, docstrings: list[Document]) -> None:
+    old = docstrings[5]
+    vector = collection.core.commit_log.vectors().take(np.array([5]))
+    changed = Document(old.id, old.text, old.title, {**old.metadata, "kind": "new kind"})
+    added = collection.add([docstrings[4], changed, docstrings[6], Document("new", "a new one")])
+    assert (added.documents, added.replaced, added.unchanged) == (2, 1, 2)
+    assert encoded(collection) == ["a new one"]
+    np.testing.assert_array_equal(
+        collection.core.commit_log.vectors().take(np.array([1200])), vector
+    )
+    (hit,) = collection.search_many(old.content, limit=1, where="kind = 'new kind'")[0]
+    assert hit.id == old.id
+    assert len(collection) == collection.core.commit_log.moments().n == 1201
+
+
+def test_another_title_or_text_is_encoded(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    a, b = docstrings[:2]
+    collection.add([Document(a.id, a.text, "title"), Document(b.id, "text", b.title, b.metadata)])
+    assert sorted(encoded(collection)) == sorted([f"title {a.text}", f"{b.title} text"])
+
+
+def test_an_id_that_stands_twice_is_refused_though_unchanged(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    with pytest.raises(InputError, match="stands twice"):
+        collection.add([docstrings[0], docstrings[1], docstrings[0]])
+    assert len(collection) == 1200
+
+
+def test_given_vectors_replace_even_where_the_text_is_the_same(path: Path) -> None:
+    documents = [Document("a", "one"), Document("b", "two")]
+    with Collection.create(path, GivenEncoder(4)) as collection:
+        collection.add(documents, vectors=np.eye(2, 4, dtype=np.float32))
+        added = collection.add(documents, vectors=np.eye(2, 4, dtype=np.float32)[::-1])
+        assert (added.replaced, added.unchanged) == (2, 0)
+        hits = collection.search_many(np.eye(1, 4, dtype=np.float32), limit=1)
+        assert hits[0][0].id == "b"
+
+
+def sizes(path: Path) -> dict[str, int]:
+    """Bytes of each file, by the word its name begins with."""
+    return {re.split(r"[-.]", file.name)[0]: file.stat().st_size for file in path.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [KINDS[0], *slow(KINDS[1:])], ids=lambda s: s.kind)
+def test_compact_keeps_answers_and_frees_space(
+    path: Path, docstrings: list[Document], settings: Settings
+) -> None:
+    with Collection.create(path, WordEncoder(), settings) as collection:
+        collection.add(docstrings)
+        collection.delete([d.id for d in docstrings[::3]])
+        collection.add([Document(d.id, d.text + " again") for d in docstrings[1:200:3]])
+        before = answers(collection)
+        functions = answers(collection, "kind = 'function'")
+        size, ram = sizes(path), collection.core.reduced_index.nbytes
+        documents = collection.core.store.documents.read(range(collection.core.state.rows))
+        live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.deleted)
+        assert collection.compact() == 400 + 67
+        assert collection.compact() == 0
+        assert (
+            len(collection)
+            == len(collection.core.commit_log.vectors())
+            == len(collection.core.reduced_index)
+            == 800
+        )
+        if settings.kind != "hnsw":  # its graph is another one
+            assert answers(collection) == before
+            assert answers(collection, "kind = 'function'") == functions
+        moved = collection.core.store.documents.read(range(800))
+        assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
+        after_sizes = sizes(path)
+        assert after_sizes["vectors"] * 1267 == size["vectors"] * 800
+        assert "norms" not in size or after_sizes["norms"] * 1267 == size["norms"] * 800
+        assert collection.core.reduced_index.nbytes < ram
+        after = answers(collection)
+    assert verify(path) == []
+    with Collection.open(path, WordEncoder(), read_only=True) as again:
+        assert answers(again) == after
+
+
+@pytest.mark.slow
+def test_compact_gives_the_catalogs_space_back(path: Path) -> None:
+    """DuckDB itself only reuses it: a file of its own keeps its length."""
+    documents = [Document(f"id{i}", f"{hash((i, 1))} {hash((i, 2))} " * 8) for i in range(60_000)]
+    vectors = np.random.default_rng(0).standard_normal((60_000, 8)).astype(np.float32)
+    with Collection.create(path, GivenEncoder(8)) as collection:
+        collection.add(documents, vectors=vectors)
+    with Collection.open(path) as collection:
+        before = sizes(path)["catalog"]
+        collection.delete([f"id{i}" for i in range(45_000)])
+        collection.compact()
+    assert sizes(path)["catalog"] < 0.5 * before
+    assert verify(path) == []
+
+
+@pytest.mark.slow
+def test_compact_keeps_an_unfinished_addition(
+    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
+    with Collection.create(path, failing(WordEncoder(), after=900)) as collection:
+        collection.add(docstrings[:700])
+        with pytest.raises(KeyboardInterrupt):
+            adding.add(collection.core, Addition(docstrings[600:], source="them"))
+        kept = collection.core.state.encoded - collection.core.state.rows
+        assert kept > 100
+        collection.delete([d.id for d in docstrings[:50]])
+        assert collection.compact() == 50
+        assert collection.core.state.encoded - collection.core.state.rows == kept
+    assert verify(path) == []
+    with Collection.open(path, encoder := WordEncoder()) as again:
+        adding.resume(again.core)
+        assert len(again) == 1150
+        assert len(encoder.encoded) == 500 - kept
+        (hit,) = again.search_many(docstrings[1100].content, limit=1)[0]
+        assert hit.id == docstrings[1100].id
+
+
+def test_compact_does_not_hide_damage(collection: Collection, docstrings: list[Document]) -> None:
+    collection.delete([docstrings[0].id])
+    for role in ("vectors", "norms"):
+        (file,) = collection.path.glob(f"{role}*")
+        sound = file.read_bytes()
+        damaged = bytearray(sound)
+        damaged[len(damaged) // 2] ^= 1
+        file.write_bytes(damaged)
+        with pytest.raises(CorruptError, match=role):
+            collection.compact()
+        assert len(list(collection.path.glob(f"{role}*"))) == 1
+        file.write_bytes(sound)
+    assert collection.compact() == 1
+
+
+def test_nothing_left_to_compact(collection: Collection, docstrings: list[Document]) -> None:
+    collection.delete(where="true")
+    assert collection.compact() == 1200
+    assert collection.search_many("sort a list") == [[]]
+    with pytest.raises(InputError, match="holds no documents"):
+        collection.reduce(Settings())
+    collection.add(docstrings[:3])
+    assert len(collection.search_many("sort a list", limit=5)[0]) == 3
+
+
+def test_a_search_that_began_before_goes_on(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    """A snapshot taken before changes answers as it did, whatever is done meanwhile."""
+    snapshot = collection.core.snapshot
+    queries = WordEncoder().encode(QUERIES)
+    before = snapshot.index.search(queries, 20, None, snapshot.deleted)
+    collection.add([Document(f"new {i}", "parse a date") for i in range(30)])
+    collection.delete([d.id for d in docstrings[:300]])
+    collection.reduce(Settings(kind="sq8", k=8))
+    collection.compact()
+    assert len(list(collection.path.glob("vectors*"))) == 1
+    after = snapshot.index.search(queries, 20, None, snapshot.deleted)
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert collection.search_many("parse a date", limit=1)[0][0].id.startswith("new")
+
+
+@pytest.mark.slow
+def test_documents_are_read_by_a_condition_while_they_change_places(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    kept, over, wrong = {d.id: d.text for d in docstrings[600:]}, threading.Event(), list[object]()
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                found = {d.id: d.text for d in collection.documents_where("true")}
+                wrong.extend(id for id, text in kept.items() if found.get(id) != text)
+            except Exception as error:
+                wrong.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for start in range(0, 600, 100):
+        collection.delete([d.id for d in docstrings[start : start + 100]])
+        assert collection.compact() == 100
+    over.set()
+    thread.join()
+    assert wrong == []
+    assert [d.id for d in collection.documents_where("true")] == [*kept]
+
+
+@pytest.mark.slow
+def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add([Document("0", "first")])
+        threads = [
+            threading.Thread(target=collection.add, args=([Document(str(i), f"text {i}")],))
+            for i in range(1, 9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(collection) == 9
+        assert {hit.id for hit in collection.search_many("text", limit=20)[0]} == {
+            str(i) for i in range(9)
+        }
+    assert verify(path) == []
+
+
+def test_a_failed_addition_leaves_the_index_as_it_was(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codes that were added in memory before the commit failed are not seen, nor kept."""
+    before = answers(collection)
+    new = [Document("new", "parse a date"), Document("newer", "parse a date")]
+    with monkeypatch.context() as patch:
+        patch.setattr(collection.core.commit_log, "commit", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            collection.add(new)
+    assert len(collection.core.reduced_index.index) == 1202
+    assert [found[:9] for found in answers(collection)] == [found[:9] for found in before]
+    adding.resume(collection.core)
+    assert len(collection.core.reduced_index) == len(collection.core.reduced_index.index) == 1202
+    assert {hit.id for hit in collection.search_many("parse a date", limit=2)[0]} == {
+        "new",
+        "newer",
+    }
+    collection.close()
+    assert verify(collection.path) == []
+
+
+def test_codes_of_a_failed_addition_do_not_stay(
+    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other documents in the same rows are found by their own codes, which nothing rescores."""
+    settings = Settings(kind="flat", candidates=0)
+    with Collection.create(path, WordEncoder(), settings) as collection:
+        collection.add(docstrings[:100])
+        with monkeypatch.context() as patch:
+            patch.setattr(collection.core.commit_log, "commit", lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                collection.add([Document("new", "apples and pears")])
+        collection.add([Document("other", "ships at sea")])
+        assert collection.search_many("ships at sea", limit=1)[0][0].id == "other"
+
+
+def test_what_a_failed_change_has_committed_is_seen(
+    collection: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also later, by the next who looks, where the disk can't even be asked at first."""
+    first, second, third = (document.id for document in docstrings[:3])
+    commit_log, commit = collection.core.commit_log, collection.core.commit_log.commit
+
+    def interrupted(*args: Any, **named: Any) -> None:
+        commit(*args, **named)
+        raise KeyboardInterrupt
+
+    def unreadable() -> None:
+        raise OSError("Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit_log, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collection.delete(first)
+        assert len(collection) == 1199
+        patch.setattr(commit_log, "read_again", unreadable)
+        with pytest.raises(KeyboardInterrupt):
+            collection.delete(second)
+        assert len(collection) == 1199  # as far as can be told
+        with pytest.raises(OSError, match="Input/output"):
+            collection.delete(third)
+    assert len(collection) == 1198
+    assert second not in collection
+    assert third in collection

@@ -1,0 +1,216 @@
+"""Retrieval tasks that mteb evaluates, beside `slimdex eval` on the same documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from datasets import Dataset
+from mteb.models import SearchProtocol
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.mteb import SlimdexSearch, SlimdexSearchWrapper, folder_task
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.integrations.mteb_records import Place
+
+from ...encoders import ReadingEncoder, WordEncoder
+from .mteb_sets import (
+    ROUNDED,
+    SHARED,
+    WordModel,
+    make_set,
+    measured,
+    part_of,
+    scores_of,
+)
+
+OWN = "docstrings"
+SETS = [
+    OWN,
+    *(
+        pytest.param(name, marks=[*SHARED, pytest.mark.slow])
+        for name in ("xquad-r-en", "cranfield", "scifact")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def own_set(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Path:
+    return make_set(tmp_path_factory.mktemp("sets") / OWN, docstrings[:800])
+
+
+def evaluated(search: Any, tasks: Any, cache: Any = None, **options: Any) -> Any:
+    return mteb.evaluate(
+        search, tasks, cache=cache, show_progress_bar=False, co2_tracker=False, **options
+    )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_figures_are_those_of_eval(name: str, own_set: Path, tmp_path: Path) -> None:
+    """By slimdex as a whole, and by its index of the vectors that a model of mteb's makes."""
+    folder, encoder = own_set if name == OWN else part_of(name, tmp_path / name), WordEncoder()
+    search = SlimdexSearch(encoder, folder=tmp_path / "indexes")
+    assert isinstance(search, SearchProtocol)
+    found = scores_of(evaluated(search, folder_task(folder)))
+    (index,) = (tmp_path / "indexes").iterdir()
+    assert index.name == f"{name}-test-default.index"
+    with Collection.open(index, encoder) as collection:
+        assert found == pytest.approx(measured(collection, folder), abs=ROUNDED)
+    assert found["ndcg@10"] > 0.05
+    by_vectors = evaluated(SlimdexSearchWrapper(WordModel()), folder_task(folder))
+    assert scores_of(by_vectors) == found
+
+
+@pytest.mark.slow
+def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Document]) -> None:
+    """Documents with a query's id are dropped, and one more is searched for in their place."""
+    folder = make_set(tmp_path / "set", docstrings[:800], asks_by_ids=True)
+    encoder, settings = ReadingEncoder(max_length=32), Settings(candidates=110, kind="pq")
+    search = SlimdexSearch(encoder, settings, folder=tmp_path / "indexes", stored="int8")
+    found = scores_of(evaluated(search, folder_task(folder, drop_self=True)))
+    ((place, sizes),) = search.sizes.items()
+    assert place == ("set", "test", "default")
+    assert sizes.vectors > sizes.documents == 800
+    assert (sizes.candidates, sizes.stored) == (110, "int8")
+    with Collection.open(tmp_path / "indexes" / "set-test-default.index", encoder) as collection:
+        expected = measured(collection, folder, drop_self=True)
+        assert sizes.vectors == collection.info()["passages"]["rows"]
+    assert found == pytest.approx(expected, abs=ROUNDED)
+    assert found["recall@10"] > 0.05
+
+
+@pytest.mark.slow
+def test_sizes_lie_beside_results_apart_from_the_plain_models(
+    own_set: Path, tmp_path: Path
+) -> None:
+    cache, task, model = mteb.ResultCache(tmp_path), folder_task(own_set), WordModel()
+    plain = scores_of(evaluated(model, task, cache))
+    search = SlimdexSearchWrapper(model, Settings(kind="sq8"), cache=cache)
+    ours = scores_of(evaluated(search, task, cache))
+    assert ours != plain
+    (told,) = [*(tmp_path / "results").rglob("slimdex.jsonl")]
+    assert told.parent.parent == tmp_path / "results" / "tests__words" / "1" / "experiments"
+    assert told.parent.name == (
+        "beta_0.0__candidates_auto__gamma_0.25__index_slimdex__k_auto__kind_sq8"
+        "__reducer_whitening__stored_fp16"
+    )
+    assert (told.parent / f"{OWN}.json").is_file()
+    for meta, expected in ((model.mteb_model_meta, plain), (search.mteb_model_meta, ours)):
+        (loaded,) = cache.load_results(models=[meta]).model_results
+        assert scores_of(loaded) == pytest.approx(expected, abs=1e-6)
+    (line,) = [json.loads(text) for text in told.read_text().splitlines()]
+    assert [line[name] for name in ("task", "split", "subset")] == [OWN, "test", "default"]
+    assert line["ram_bytes_per_vector"] == 24  # k = 24 dimensions, a byte each
+    assert line["float32_bytes"] == 4 * 800 * 48
+    with Collection.create(tmp_path / "i", WordEncoder(), Settings(kind="sq8")) as collection:
+        collection.add(task_documents(own_set))
+        assert line["ram_bytes"] == collection.core.reduced_index.nbytes
+    again = SlimdexSearchWrapper(model, Settings(kind="sq8"), cache=cache)
+    evaluated(again, task, cache, overwrite_strategy="always")
+    assert len(told.read_text().splitlines()) == 1
+    with pytest.raises(InputError, match="model tests/words: its experiment has beta, candidates"):
+        SlimdexSearchWrapper(again)
+
+
+def task_documents(folder: Path) -> list[dict[str, str]]:
+    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    return [{"id": row["_id"], "title": row["title"], "text": row["text"]} for row in rows]
+
+
+def test_a_whole_searchs_sizes_are_its_indexs(own_set: Path, tmp_path: Path) -> None:
+    cache = mteb.ResultCache(tmp_path / "cache")
+    search = SlimdexSearch(WordEncoder(), folder=tmp_path / "kept", cache=cache)
+    evaluated(search, folder_task(own_set), cache)
+    (sizes,) = search.sizes.values()
+    with Collection.open(tmp_path / "kept" / f"{OWN}-test-default.index", WordEncoder()) as there:
+        info, index = there.info(), there.core.reduced_index
+        assert sizes.ram_bytes == index.nbytes
+        assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
+        vectors = {
+            n: b for n, b in info["files"].items() if not n.startswith(("doc", "off", "cat"))
+        }
+        assert sizes.disk_bytes == sum(vectors.values())
+        assert sizes.settings == info["settings"]
+    (told,) = [*(tmp_path / "cache").rglob("slimdex.jsonl")]
+    assert json.loads(told.read_text())["disk_bytes"] == sizes.disk_bytes
+
+
+@pytest.mark.slow
+def test_one_search_takes_many_tasks_and_leaves_nothing(
+    own_set: Path, tmp_path: Path, docstrings: list[Document]
+) -> None:
+    """Also after a task that failed, and one whose corpus is small or empty."""
+    few = make_set(tmp_path / "few", docstrings[900:930])
+    tasks = [folder_task(own_set), folder_task(few)]
+    alone = [scores_of(evaluated(SlimdexSearchWrapper(WordModel()), task)) for task in tasks]
+    search = SlimdexSearchWrapper(WordModel(), folder=tmp_path)
+    asked: dict[str, Any] = {"hf_split": "test", "hf_subset": "default", "encode_kwargs": {}}
+    tasks[1].load_data()
+    corpus = tasks[1].dataset["default"]["test"]["corpus"]
+    search.index(corpus, task_metadata=tasks[1].metadata, **asked)  # and no search
+    result = evaluated(search, [folder_task(own_set), folder_task(few)])
+    assert [scores_of(result, i) for i in (0, 1)] == alone
+    assert [*tmp_path.glob("slimdex-mteb-*")] == []
+    small = search.sizes[Place("few", "test", "default")]
+    assert small.settings["kind"] == "flat"
+    assert "kind pq needs 624 vectors" in small.notes[0]
+
+
+@pytest.mark.slow
+def test_lists_are_put_in_order(own_set: Path, tmp_path: Path) -> None:
+    """mteb's reranking: among ten documents both order as one search of all would."""
+    for search in (SlimdexSearchWrapper(WordModel()), SlimdexSearch(WordEncoder())):
+        task = folder_task(own_set)
+        whole = evaluated(search, task, prediction_folder=tmp_path / type(search).__name__)
+        task = folder_task(own_set)
+        task.convert_to_reranking(tmp_path / type(search).__name__, top_k=10)
+        few = scores_of(evaluated(search, task))
+        expected = scores_of(whole)
+        assert few["ndcg@10"] == pytest.approx(expected["ndcg@10"], abs=ROUNDED)
+        assert few["recall@100"] == pytest.approx(expected["recall@10"], abs=ROUNDED)
+
+
+def test_what_is_no_corpus_of_texts(own_set: Path, tmp_path: Path) -> None:
+    task, search = folder_task(own_set), SlimdexSearch(WordEncoder())
+    asked: dict[str, Any] = {"task_metadata": task.metadata, "hf_split": "s", "hf_subset": "d"}
+    with pytest.raises(InputError, match="no corpus; expected `index` before"):
+        search.search(Dataset.from_dict({"id": ["1"], "text": ["a"]}), top_k=3)
+    with pytest.raises(InputError, match="document '1' has no text"):
+        search.index(Dataset.from_dict({"id": ["1"], "image": ["a"]}), **asked)
+    search.index(Dataset.from_dict({"id": [], "text": []}), **asked)
+    query = Dataset.from_dict({"id": ["7"], "text": ["a"]})
+    assert search.search(query, top_k=3) == {"7": {}}
+    corpus = Dataset.from_dict({"id": ["1", "2"], "text": ["a cat", "a dog"]})
+    search.index(corpus, **asked)
+    with pytest.raises(
+        InputError, match="query '7' is not text; expected a text, not a conversation"
+    ):
+        search.search(Dataset.from_dict({"id": ["7"], "text": [["a", "b"]]}), top_k=3)
+    asking = Dataset.from_dict({"id": ["7"], "text": ["a"], "instruction": ["cat"]})
+    (found,) = search.search(asking, top_k=3).values()
+    assert [*found] == ["1", "2"]
+    search.index(corpus, **asked)
+    listed = search.search(query, top_k=3, top_ranked={"7": ["2"]})
+    assert [*listed["7"]] == ["2"]
+    search.index(corpus, **asked)
+    assert search.search(query, top_k=3, top_ranked={}) == {"7": {}}
+    with pytest.raises(InputError, match=r"no corpus.jsonl there"):
+        folder_task(tmp_path)
+
+
+@pytest.mark.slow
+def test_names_of_models(tiny_bert: Path) -> None:
+    meta = SlimdexSearch(tiny_bert).mteb_model_meta
+    assert meta.name == f"local/{tiny_bert.name}"
+    assert str(meta.experiment_kwargs).count("'passages'") == 1
+    default = SlimdexSearch().mteb_model_meta
+    assert default.name == "sentence-transformers/all-MiniLM-L6-v2"
+    assert default.training_datasets  # what mteb knows of the model
+    own = SlimdexSearch(lambda texts: np.ones((len(texts), 4))).mteb_model_meta
+    assert str(own.name).startswith("local/tests.retrieval")

@@ -1,0 +1,437 @@
+"""Syncing: whatever happened to the files, the index ends as one built anew of what is there."""
+
+from __future__ import annotations
+
+import io
+import mailbox
+import os
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.writer import Added
+from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.operations.building import add as add_sources
+from slimdex.retrieval.operations.syncing import sync
+from slimdex.retrieval.sources import origins
+from slimdex.retrieval.sources.files import mailboxes
+from slimdex.retrieval.sources.files.file_source import FileSource
+from tests.chance import CHANCE, sweep
+from tests.encoders import ReadingEncoder
+
+PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
+LONG = " ".join(f"sentence number {i} has a few words." for i in range(12))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(origins, "SETTLED_NS", 0)
+
+
+def write(**files: str) -> None:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def encoder() -> ReadingEncoder:
+    return ReadingEncoder(max_length=16)
+
+
+def built(*specs: str, index: str = "x") -> None:
+    collection, _ = build(Path(index), Sources.open(specs), encoder, PLAIN)
+    collection.close()
+
+
+def synced(*specs: str, index: str = "x", by: Any = None) -> Added:
+    with Collection.open(index, by or encoder()) as collection:
+        return sync(collection.core, Sources.open(specs))
+
+
+def counts(added: Added) -> tuple[int, ...]:
+    """Added, changed, moved, deleted, and texts encoded."""
+    new = added.documents - added.replaced - added.moved
+    return new, added.replaced, added.moved, added.deleted - added.moved, added.encoded
+
+
+def documents(index: str = "x") -> dict[str, Document]:
+    with Collection.open(index, encoder(), read_only=True) as collection:
+        return {document.id: document for document in collection}
+
+
+def check_equals_fresh(*specs: str, index: str = "x") -> None:
+    """Documents, columns, passages, vectors and answers are those of a build of today."""
+    shutil.rmtree("fresh", ignore_errors=True)
+    built(*specs, index="fresh")
+    assert verify(Path(index)) == []
+    old, new = documents(index), documents("fresh")
+    assert old == new
+    assert {id: [*d.passages] for id, d in old.items()} == {
+        id: [*d.passages] for id, d in new.items()
+    }
+    found = []
+    for each in (index, "fresh"):
+        with Collection.open(each, encoder(), read_only=True) as collection:
+            hits = collection.search_many(["number 7 words", "tea", "rain and snow"], limit=50)
+            found.append([{(h.id, h.start, round(h.score, 4)) for h in own} for own in hits])
+    assert found[0] == found[1]
+
+
+@pytest.fixture
+def notes() -> None:
+    write(
+        **{
+            "notes/tea.md": "# Tea\n\nBoil the water.",
+            "notes/long.md": f"# Long\n\n{LONG}",
+            "notes/yard/plan.txt": "First this. Then that.",
+            "notes/yard/rain.md": "# Rain\n\nrain and snow",
+        }
+    )
+    built("notes")
+
+
+def test_nothing_has_changed_and_nothing_is_read(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileSource, "_of_file", None)  # reading a file would fail
+    assert counts(synced("notes")) == (0, 0, 0, 0, 0)
+
+
+def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
+    write(**{"notes/new.md": "# New\n\nwords", "notes/tea.md": "# Tea\n\nBoil the water twice."})
+    os.rename("notes/yard", "notes/done")
+    Path("notes/done/plan.txt").unlink()
+    with Collection.open("x", read_only=True) as collection:
+        before = collection.core.state.generation
+    assert counts(synced("notes")) == (1, 1, 1, 1, 2)
+    with Collection.open("x", read_only=True) as collection:
+        assert collection.core.state.generation == before + 1
+    assert sorted(documents()) == ["done/rain.md", "long.md", "new.md", "tea.md"]
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_of_a_changed_text_only_the_passages_that_changed_are_encoded(notes: None) -> None:
+    by = encoder()
+    write(**{"notes/long.md": f"# Long\n\n{LONG.replace('number 11 has', 'number 11 had')}"})
+    added = synced("notes", by=by)
+    assert (added.documents, added.replaced, added.encoded) == (1, 1, 1)
+    (text,) = by.encoded
+    assert "number 11 had" in text
+    assert len(documents()["long.md"].passages) > 3
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_a_touched_file_keeps_its_vectors(notes: None) -> None:
+    os.utime("notes/long.md", (1_700_000_000, 1_700_000_000))
+    assert counts(synced("notes")) == (0, 1, 0, 0, 0)
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_what_changes_in_the_moment_it_is_read_is_read_again(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same size, same times: of a file that has just changed no stamp is kept."""
+    monkeypatch.setattr(origins, "SETTLED_NS", 10**18)
+    write(**{"notes/tea.md": "# Tea\n\naaaa"})
+    synced("notes")
+    found = os.stat("notes/tea.md")
+    write(**{"notes/tea.md": "# Tea\n\nbbbb"})
+    os.utime("notes/tea.md", ns=(found.st_atime_ns, found.st_mtime_ns))
+    monkeypatch.setattr(origins, "SETTLED_NS", 0)
+    assert counts(synced("notes")) == (0, 1, 0, 0, 1)
+    assert "bbbb" in documents()["tea.md"].text
+
+
+def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = FileSource._of_file
+
+    def broken(self: Any, file: Any, *rest: Any) -> Any:
+        if "tea" in file.relative:
+            raise PermissionError(13, "Permission denied")
+        yield from whole(self, file, *rest)
+
+    monkeypatch.setattr(FileSource, "_of_file", broken)
+    write(**{"notes/tea.md": "# Tea\n\nnew"})
+    Path("notes/yard/rain.md").unlink()
+    added = synced("notes")
+    assert counts(added) == (0, 0, 0, 1, 0)
+    assert "notes: 1 file could not be read: tea.md (permission denied)" in added.notes
+    assert "Boil" in documents()["tea.md"].text
+    monkeypatch.undo()
+
+
+@pytest.mark.slow
+def test_documents_of_other_sources_stay(notes: None) -> None:
+    write(**{"more.jsonl": '{"id": "tea", "text": "a"}\n{"id": "b", "text": "b"}\n'})
+    with Collection.open("x", encoder()) as collection:
+        add_sources(collection.core, Sources.open("more.jsonl"))
+        collection.add({"id": "mine", "text": "of no file"})
+    Path("notes/tea.md").unlink()
+    assert counts(synced("notes")) == (0, 0, 0, 1, 0)
+    write(**{"more.jsonl": '{"id": "tea", "text": "a new text"}\n'})
+    assert counts(synced("more.jsonl")) == (0, 1, 0, 1, 1)
+    assert sorted(documents()) == ["long.md", "mine", "tea", "yard/plan.txt", "yard/rain.md"]
+
+
+def test_a_table_and_a_text_that_have_not_changed_are_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(**{"a.csv": "id,text\n1,one\n2,two\n", "lines.txt": "first\nsecond\n"})
+    built("a.csv", "lines.txt")
+    assert counts(synced("a.csv", "lines.txt")) == (0, 0, 0, 0, 0)
+    write(**{"a.csv": "id,text\n2,two\n3,three\n", "lines.txt": "first\n"})
+    assert counts(synced("a.csv", "lines.txt")) == (1, 0, 0, 2, 1)
+    assert sorted(documents()) == ["2", "3", "lines.txt:1"]
+    assert counts(synced("a.csv")) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.slow
+def test_messages_of_a_mailbox_come_and_go() -> None:
+    def write_box(*subjects: str) -> None:
+        Path("mail/box.mbox").unlink(missing_ok=True)
+        box = mailbox.mbox("mail/box.mbox")
+        for subject in subjects:
+            message = EmailMessage()
+            message["Subject"], message["Message-ID"] = subject, f"<{subject}@x>"
+            message.set_content(f"about {subject}")
+            box.add(message)
+        box.close()
+
+    Path("mail").mkdir()
+    write_box("rain", "snow", "tea")
+    built("mail")
+    write_box("rain", "tea", "cake")
+    assert counts(synced("mail")) == (1, 2, 0, 1, 1)  # of two only the file's time has changed
+    assert sorted(documents()) == [f"box.mbox#{s}@x" for s in ("cake", "rain", "tea")]
+    check_equals_fresh("mail")
+
+
+@pytest.mark.slow
+def test_a_mailbox_that_breaks_off_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mail").mkdir()
+    lines = [f"From a\nMessage-ID: <{i}@x>\nSubject: s{i}\n\nabout {i}\n\n" for i in range(3)]
+    Path("mail/box.mbox").write_text("".join(lines))
+    Path("mail/a.txt").write_text("a text")
+    whole = mailboxes.messages
+
+    def broken(box: Any) -> Any:
+        yield next(whole(box))
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("slimdex.retrieval.sources.files.file_source.messages", broken)
+        built("mail")
+    assert sorted(documents()) == ["a.txt", "box.mbox#0@x"]
+    assert counts(synced("mail"))[:2] == (2, 0)
+    check_equals_fresh("mail")
+    assert counts(synced("mail")) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None:
+    write(**{"notes/yard/new.txt": "more", "notes/tea.md": "# Tea\n\nother"})
+    Path("notes/yard/plan.txt").unlink()
+    added = synced(str(Path("notes/yard").absolute()))
+    assert (added.documents - added.replaced, added.deleted) == (1, 1)
+    found = documents()
+    assert sorted(found) == ["long.md", "tea.md", "yard/new.txt", "yard/rain.md"]
+    assert found["yard/new.txt"].metadata["folder"] == "yard"
+    assert "Boil" in found["tea.md"].text
+    os.chdir("notes")
+    assert counts(synced("tea.md", index="../x"))[:2] == (0, 1)
+    os.chdir("..")
+    assert counts(synced("notes")) == (0, 0, 0, 0, 0)
+    for name in (
+        "tea.md",
+        "yard/new.txt",
+    ):  # their paths are as they were named when they were read
+        os.utime(Path("notes", name))
+    synced("notes")
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_a_folder_is_the_same_however_it_is_named(notes: None) -> None:
+    os.symlink("notes", "link")
+    for name in (str(Path("notes").absolute()), "link", "../" + Path.cwd().name + "/notes/"):
+        assert counts(synced(name)) == (0, 0, 0, 0, 0)
+    os.chdir("notes")
+    assert counts(synced(".", index="../x")) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_source_that_is_gone_or_empty_deletes_nothing(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.rename("notes", "elsewhere")
+    with pytest.raises(InputError, match="notes: no such file"):
+        synced("notes")
+    Path("notes").mkdir()
+    with pytest.raises(InputError, match="notes: no files to read"):
+        synced("notes")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a line")))
+    with pytest.raises(InputError, match="expected files, folders or packages"):
+        synced("-")
+    assert len(documents()) == 4
+
+
+def test_an_index_of_given_vectors_can_not_be_synced() -> None:
+    from slimdex.retrieval.sources.given_vectors import GivenEncoder
+
+    write(**{"a.jsonl": '{"id": 1, "text": "a"}\n'})
+    with Collection.create("g", GivenEncoder(4), PLAIN) as collection:
+        collection.add([{"id": 1, "text": "a"}], vectors=np.ones((1, 4)))
+        with pytest.raises(InputError, match="built from given vectors"):
+            sync(collection.core, Sources.open("a.jsonl"))
+
+
+class Stopped(BaseException):
+    """In place of a kill."""
+
+
+@pytest.mark.slow
+def test_what_an_interrupted_sync_has_encoded_is_kept(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
+    Path("notes/yard/plan.txt").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "slimdex.retrieval.ingest.writer.add_pending",
+            lambda *a, **k: (_ for _ in ()).throw(Stopped),
+        )
+        with pytest.raises(Stopped):
+            synced("notes")
+    assert len(documents()) == 4
+    write(**{"notes/later.md": "# Later\n\none more"})
+    by = encoder()
+    added = synced("notes", by=by)
+    assert added.notes[0] == "finished an addition of 2 documents that was begun"
+    assert by.encoded == ["Later Later\n\none more"]
+    assert (added.documents, added.replaced, added.deleted, added.encoded) == (3, 1, 1, 1)
+    check_equals_fresh("notes")
+
+
+@pytest.mark.slow
+def test_a_sync_that_is_forgotten_has_not_happened(
+    notes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files whose documents were dropped are read again, though some of them were the same."""
+    write(**{"a.csv": "id,text\n1,one\n2,two\n"})
+    with Collection.open("x", encoder()) as collection:
+        add_sources(collection.core, Sources.open("a.csv"))
+    write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "slimdex.retrieval.ingest.encoding.encode_pending",
+            lambda *a, **k: (_ for _ in ()).throw(Stopped),
+        )
+        with pytest.raises(Stopped):
+            synced("a.csv")
+    with Collection.open("x", encoder()) as collection:
+        collection.add({"id": "other", "text": "an addition that forgets it"})
+    assert "3" not in documents()
+    assert counts(synced("a.csv")) == (1, 0, 0, 0, 1)
+    assert "3" in documents()
+
+
+STEPS: Mapping[str, Callable[[random.Random], object]] = {
+    "write": lambda r: write(**{f"s/{_name(r)}": f"# T{r.randrange(3)}\n\n{_text(r)}"}),
+    "remove": lambda r: _some_file(r).unlink() if len(_files()) > 1 else None,
+    "move": lambda r: _move(r),
+    "touch": lambda r: os.utime(_some_file(r)),
+    "sync": lambda r: synced("s"),
+    "delete by hand": lambda r: _delete(r),
+    "compact": lambda r: _compact(),
+}
+
+
+def _name(r: random.Random) -> str:
+    return f"{r.choice(['', 'a/', 'b/'])}{r.randrange(5)}.md"
+
+
+def _text(r: random.Random) -> str:
+    return LONG[: r.choice([20, 60, 400])].replace("number", f"number {r.randrange(4)}")
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in Path("s").rglob("*") if path.is_file())
+
+
+def _some_file(r: random.Random) -> Path:
+    return r.choice(_files())
+
+
+def _move(r: random.Random) -> None:
+    new = Path("s", _name(r))
+    new.parent.mkdir(exist_ok=True)
+    os.rename(_some_file(r), new)
+
+
+def _delete(r: random.Random) -> None:
+    """Someone deletes a document, and its file: else it would come back."""
+    ids = sorted(documents())
+    path = _some_file(r)
+    id = path.relative_to("s").as_posix()
+    if id in ids and len(ids) > 1 and len(_files()) > 1:
+        with Collection.open("x", encoder()) as collection:
+            collection.delete(id)
+        path.unlink()
+
+
+def _compact() -> None:
+    with Collection.open("x", encoder()) as collection:
+        collection.compact()
+
+
+@sweep
+@hypothesis_settings(max_examples=CHANCE.count(12, 4), deadline=None)
+@given(
+    steps=st.lists(st.sampled_from([*STEPS]), min_size=3, max_size=12),
+    seed=st.integers(0, 2**32),
+)
+def test_whatever_happens_it_ends_as_a_fresh_build(
+    steps: list[str], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    os.chdir(tmp_path_factory.mktemp("steps"))
+    r = random.Random(seed)
+    for _ in range(4):
+        STEPS["write"](r)
+    built("s")
+    for step in steps:
+        STEPS[step](r)
+    synced("s")
+    check_equals_fresh("s")
+
+
+@pytest.mark.slow
+def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
+    """Vectors of a moved file are copied: they are what the encoder would give again."""
+    os.rename("notes/long.md", "notes/yard/long2.md")
+    synced("notes")
+    with Collection.open("x", encoder()) as collection:
+        rows = collection.core.snapshot.live_documents()
+        texts = [
+            t for row in rows for t in collection.core.store.documents.contents_of(np.array([row]))
+        ]
+        every = collection.core.snapshot.document_rows.all_rows(rows)
+        stored = collection.core.commit_log.vectors().take(every)
+        assert np.allclose(stored, encoder().encode(texts), atol=2e-3)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.ranking import agreement
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.evaluation import measures as evaluation
+from slimdex.retrieval.quality.evaluation.exact_search import ExactSearch
+from slimdex.retrieval.quality.evaluation.measures import (
+    LABELS,
+    drop_rows,
+    evaluate,
+    evaluate_self,
+    explained,
+    latency,
+    per_query,
+    read_qrels,
+)
+from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.trials.query_pools import CLOZE, document_pool
+from slimdex.retrieval.trials.recall_trials import Pool
+from tests.conftest import Copies
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+
+def asked_by(collection: Collection, sample: int, seed: int) -> Pool:
+    """The queries that `evaluate_self` asks."""
+    rng = np.random.default_rng(seed)
+    return document_pool(
+        collection.core.snapshot, collection.core.store, WordEncoder(), sample, rng
+    )
+
+
+def test_measures_worked_by_hand() -> None:
+    ids = ["a", "b", "c", "d"]
+    rows = np.array([[1, 0, 2], [3, 2, -1]])
+    scores = np.array([[0.9, 0.8, 0.7], [0.5, 0.4, -np.inf]], dtype=np.float32)
+    qrels = {"q1": {"a": 1, "c": 2}, "q2": {"b": 1}}
+    found = per_query(scores, rows, ["q1", "q2"], ids, qrels)
+    # q1 ranks b, a, c: gains 0, 1, 2 at discounts 1, log2(3), 2; ideally c, a.
+    dcg = 1 / np.log2(3) + 2 / 2
+    ideal = 2 + 1 / np.log2(3)
+    assert found["ndcg@10"].tolist() == pytest.approx([dcg / ideal, 0])
+    assert found["mrr@10"].tolist() == [1 / 2, 0]
+    assert found["recall@10"].tolist() == found["recall@100"].tolist() == [1, 0]
+
+
+def test_of_equal_scores_the_greater_id_comes_first_in_every_measure() -> None:
+    """As trec_eval has it, in which order they are found too."""
+    scores, qrels = np.full((1, 3), 0.5, np.float32), {"q": {"b": 1}}
+    for rows in ([0, 1, 2], [2, 1, 0]):
+        found = per_query(scores, np.array([rows]), ["q"], ["a", "b", "c"], qrels)
+        assert found["mrr@10"] == 1 / 2
+        assert found["ndcg@10"] == pytest.approx(1 / np.log2(3))
+
+
+def test_a_query_without_answers_measures_zero() -> None:
+    rows, scores = np.array([[-1], [0]]), np.array([[-np.inf], [1.0]], dtype=np.float32)
+    found = per_query(scores, rows, ["q1", "q2"], ["a"], {"q1": {"a": 1}, "q2": {"a": 1}})
+    assert found["ndcg@10"].tolist() == [0, 1]
+
+
+def test_agreement() -> None:
+    exact = np.array([[1, 2, 3], [4, -1, -1], [-1, -1, -1]])
+    found = np.array([[3, 2, 9], [4, 8, 7], [5, 6, 7]])
+    assert agreement(found, exact, 3).tolist() == pytest.approx([2 / 3, 1, 1])
+
+
+def test_own_rows_are_dropped_and_the_depth_is_the_same_for_all() -> None:
+    rows = np.array([[4, 5, 6], [7, 8, 9], [3, -1, -1]])
+    scores = np.array([[3, 2, 1], [3, 2, 1], [1, -np.inf, -np.inf]], dtype=np.float32)
+    kept_scores, kept = drop_rows(scores, rows, np.array([4, -1, 3]))
+    assert kept.tolist() == [[5, 6], [7, 8], [-1, -1]]
+    assert kept_scores.tolist() == [[2, 1], [3, 2], [-np.inf, -np.inf]]
+
+
+def test_latency_is_in_milliseconds() -> None:
+    assert latency([0.001, 0.002, 0.003])["p50_ms"] == pytest.approx(2)
+
+
+def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copies) -> None:
+    collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
+    collection.delete(where="kind = 'module'")
+    queries = WordEncoder().encode(["parse a date"])
+    vectors = collection.core.commit_log.vectors().take(np.arange(1200))
+    cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
+    cosines[collection.core.snapshot.deleted] = -np.inf
+    scores, rows = ExactSearch(collection.core)(queries, 10)
+    np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
+    np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
+    assert ExactSearch(collection.core).memory()["ram_bytes_per_vector"] == 4 * 48
+
+
+def test_an_uncompressed_index_measures_as_exact(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    settings = Settings(k=48, gamma=0.0, kind="flat", candidates=0)
+    collection = Collection.create(tmp_path / "x", WordEncoder(), settings)
+    collection.add(docstrings)
+    queries = [(f"q{i}", d.text[:60]) for i, d in enumerate(docstrings[:50])]
+    qrels = {f"q{i}": {d.id: 1} for i, d in enumerate(docstrings[:50])}
+    report = evaluate(collection.core, queries, qrels)
+    assert report["queries"] == 50
+    assert report["documents"] == 1200
+    assert report["index"]["encoder_agreement@10"] > 0.99
+    assert report["exact"]["encoder_agreement@10"] is report["exact"]["agreement@10"] is None
+    for measure in ("ndcg@10", "mrr@10", "recall@10", "recall@100"):
+        assert report["index"][measure] == pytest.approx(report["exact"][measure], abs=0.01)
+    assert report["exact"]["mrr@10"] > 0.5
+    assert report["index"]["ram_bytes_per_vector"] == report["exact"]["ram_bytes_per_vector"]
+    assert list(report["index"]) == list(report["exact"])
+
+
+def test_dropping_the_query_itself(
+    tmp_path: Path, copied: Copies, docstrings: list[Document]
+) -> None:
+    collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
+    queries = [(d.id, d.content) for d in docstrings[:20]]
+    own = {d.id: {d.id: 1} for d in docstrings[:20]}
+    assert evaluate(collection.core, queries, own)["exact"]["mrr@10"] > 0.9
+    dropped = evaluate(collection.core, queries, own, drop_self=True)
+    assert dropped["exact"]["recall@100"] == dropped["index"]["recall@100"] == 0
+
+
+@pytest.mark.slow
+def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list[Document]) -> None:
+    encoder = WordEncoder()
+    collection = Collection.create(tmp_path / "x", encoder, Settings(k=24, candidates=30))
+    collection.add(docstrings)
+    collection.delete(where="kind = 'module'")
+    encoder.encoded.clear()
+    report = evaluate_self(collection.core, sample=40, seed=3)
+    assert report["queries"] == 40
+    sentences = encoder.encoded[:40]  # asked again, for the times
+    own = [d for d in docstrings if any(q in d.content for q in sentences)]
+    assert len({d.id for d in own}) >= 35  # one may be drawn twice
+    assert report["exact"]["encoder_agreement@10"] is report["exact"]["agreement@10"] is None
+    assert 0.3 < report["index"]["encoder_agreement@10"] < 1
+    assert list(report["index"]) == list(report["exact"])
+    # The same by hand: neighbours of the sentences, their own documents held out.
+    live = np.setdiff1d(np.arange(1200), collection.core.snapshot.deleted)
+    rows = asked_by(collection, 40, 3).own[:, 0]
+    assert np.isin(rows, live).all()
+    queries = WordEncoder().encode(sentences)
+    exact = ExactSearch(collection.core)(queries, 11)
+    # One query at a time, as there: FAISS breaks ties of codes otherwise when it has many.
+    one_by_one = [collection.core.nearest(query[None], 11) for query in queries]
+    scores, nearest = (np.concatenate(part) for part in zip(*one_by_one, strict=True))
+    by_hand = agreement(drop_rows(scores, nearest, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
+    assert report["index"]["encoder_agreement@10"] == pytest.approx(by_hand)
+    encoder.encoded.clear()
+    proved = report["proved"]
+    assert proved["estimate"] == report["index"]["agreement@10"] > proved["bound"] > 0
+    assert proved["pool"] == CLOZE
+    assert f"at least {proved['bound']:.4f} with 95% confidence" in explained(report)[-1]
+    with pytest.raises(InputError, match="sample=0; expected 1 or more documents"):
+        evaluate_self(collection.core, sample=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(24, 0.5, 0.5, candidates=30), "the encoder's vectors, whitened (beta=0.5, gamm"),
+        (Settings(24, 0, 0, candidates=30), "the encoder's vectors, which are not whitened"),
+        (Settings(24, 0.5, 0.5, candidates=0), "the vectors reduced to 24 dimensions (whitening)"),
+        *slow(
+            [
+                (Settings(20, 0, 0.25, "sq4", 0, "pca"), "reduced to 20 dimensions (pca)"),
+                (Settings(20, 0, 0.5, "sq4", 40, "truncate"), "whitened (beta=0, gamma=0.5)"),
+            ]
+        ),
+    ],
+)
+def test_agreement_in_the_own_metric_by_brute_force(
+    tmp_path: Path, docstrings: list[Document], settings: Settings, words: str
+) -> None:
+    encoder = WordEncoder()
+    collection = Collection.create(tmp_path / "x", encoder, settings)
+    collection.add(docstrings)
+    X = collection.core.commit_log.vectors().take(np.arange(1200))
+    beta, gamma = (1.0, 0.0) if settings.reducer == "pca" else (settings.beta, settings.gamma)
+    shift = beta * X.mean(axis=0, dtype=np.float64)
+    values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
+    turned = axes * values ** (-gamma / 2)
+    if settings.candidates == 0:
+        turned = turned[:, -(settings.k or 0) :]
+    collection.delete(where="kind = 'module'")
+    encoder.encoded.clear()
+    report = evaluate_self(collection.core, sample=40, seed=3)
+    own = asked_by(collection, 40, 3).own[:, 0]
+    queries = WordEncoder().encode(encoder.encoded[:40])
+    unit = (X - shift) @ turned
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    cosines = ((queries - shift) @ turned) @ unit.T
+    cosines[:, collection.core.snapshot.deleted] = -np.inf
+    cosines[np.arange(40), own] = -np.inf
+    nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
+    search = collection.core.nearest
+    found = [drop_rows(*search(q[None], 11), own[i : i + 1])[1] for i, q in enumerate(queries)]
+    by_hand = agreement(np.concatenate(found), nearest, 10).mean()
+    assert report["index"]["agreement@10"] == pytest.approx(by_hand, abs=0.003)
+    assert words in report["own_metric"]
+    assert list(report["index"])[:2] == ["agreement@10", "encoder_agreement@10"]
+
+
+def test_three_times_each_by_its_name(
+    tmp_path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that the encoder and the catalog move: what is timed is seen in what it counts."""
+    now = 0.0
+
+    class SlowEncoder(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            nonlocal now
+            now += 0.007 * len(texts)
+            return super().encode(texts)
+
+    stored = SnapshotReader.documents
+
+    def slow_documents(view: SnapshotReader, rows: Sequence[int]) -> dict[int, Document]:
+        nonlocal now
+        now += 0.003
+        return stored(view, rows)
+
+    collection = Collection.create(tmp_path / "x", SlowEncoder())
+    collection.add(docstrings[:300])
+    monkeypatch.setattr(SnapshotReader, "documents", slow_documents)
+    monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
+    report = evaluate_self(collection.core, sample=20)
+    index, exact = report["index"], report["exact"]
+    for p in ("p50_ms", "p95_ms", "p99_ms"):
+        assert index[p] == exact[p] == 0
+        assert index[f"vector_to_documents_{p}"] == pytest.approx(3)
+        assert index[f"text_to_documents_{p}"] == pytest.approx(10)
+        assert exact[f"vector_to_documents_{p}"] is exact[f"text_to_documents_{p}"] is None
+    assert set(index) == set(exact) == {*LABELS}
+
+
+def test_given_vectors_are_asked_for_by_themselves(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 12))
+    collection = Collection.create(tmp_path / "x", GivenEncoder(12), Settings(kind="flat"))
+    collection.add([Document(str(i), f"text {i}") for i in range(300)], vectors=X)
+    report = evaluate_self(collection.core, sample=50)
+    assert report["index"]["agreement@10"] == pytest.approx(1, abs=0.01)
+    assert report["index"]["vector_to_documents_p50_ms"] > 0
+    assert report["index"]["text_to_documents_p50_ms"] is None
+
+
+def test_qrels_of_both_forms(tmp_path: Path) -> None:
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq 1\td 1\t2\nq 1\td2\t0\n")
+    assert read_qrels(tmp_path / "beir.tsv") == {"q 1": {"d 1": 2, "d2": 0}}
+    (tmp_path / "trec.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+    assert read_qrels(tmp_path / "trec.txt") == {"q1": {"d1": 1}, "q2": {"d2": 1}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "no labels"),
+        ("query-id\tcorpus-id\tscore\n", "no labels"),
+        ("q\td\t1\nq\td\tmany\n", "line 2: 'q\\td\\tmany'"),
+        ("q\td\t1\nq\t1\n", "line 2"),
+        ("q\td\t--1\n", "line 1"),
+        ("q\td\t1.0\n", "line 1"),
+        ("q\td\t\u00b2\n", "line 1"),
+    ],
+)
+def test_bad_qrels(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "q.tsv").write_text(content)
+    with pytest.raises(InputError) as raised:
+        read_qrels(tmp_path / "q.tsv")
+    assert message in str(raised.value)
+    with pytest.raises(InputError, match="can't be read"):
+        read_qrels(tmp_path / "none.tsv")
+
+
+def test_everything_deleted(tmp_path: Path, docstrings: list[Document]) -> None:
+    collection = Collection.create(tmp_path / "x", WordEncoder())
+    collection.add(docstrings[:30])
+    collection.delete(where="true")
+    with pytest.raises(InputError, match="holds no documents; expected some to search"):
+        evaluate(collection.core, [("q", "x")], {"q": {"d": 1}})
+    with pytest.raises(InputError, match="holds no documents; expected some to search"):
+        evaluate_self(collection.core)
+
+
+def test_labels_that_fit_nothing(tmp_path: Path, docstrings: list[Document]) -> None:
+    collection = Collection.create(tmp_path / "x", WordEncoder())
+    collection.add(docstrings[:30])
+    with pytest.raises(InputError, match="none of 1 queries has a label among 1"):
+        evaluate(collection.core, [("q", "x")], {"other": {"d": 1}})
+    with pytest.raises(InputError, match="none of the labelled documents is in the index"):
+        evaluate(collection.core, [("q", "x")], {"q": {"d": 1}})

@@ -1,0 +1,115 @@
+"""A certificate is kept with the settings that it is of, and goes when they do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog.state import Certificate, State
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest.repair import repair, verify
+from tests.conftest import Copies
+from tests.encoders import WordEncoder
+
+SETTINGS = Settings(k=24, kind="sq8", candidates=50)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, copied: Copies) -> Path:
+    path = copied(tmp_path_factory.mktemp("made") / "x", 200, SETTINGS)
+    with Collection.open(path, WordEncoder()) as collection:
+        certify(collection)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x"))
+
+
+def certify(collection: Collection) -> Certificate:
+    settings = collection.core.state.settings
+    assert settings is not None
+    certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
+    writer.keep_certificate(collection.core, certificate)
+    return certificate
+
+
+def _emptied_and_rebuilt(collection: Collection) -> None:
+    collection.delete([document.id for document in collection])
+    writer.rebuild(collection.core)
+
+
+def said(path: Path) -> str | None:
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        shown: dict[str, Any] | None = collection.info()["certificate"]
+    return shown["said"] if shown else None
+
+
+def test_it_is_seen_at_once_and_later(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        index = collection.core.reduced_index
+        certificate = certify(collection)
+        assert collection.core.reduced_index is index  # nothing is loaded anew
+        assert collection.info()["certificate"]["pool"] == "a log"
+        assert State.from_json(collection.core.state.to_json()).certificate == certificate
+    assert "measured on all 200 documents" in (said(path) or "")
+    assert verify(path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "measured"),
+    [
+        (lambda c: c.add([Document("new", "one more")]), "measured on 200 of 201 documents"),
+        (lambda c: c.delete(next(iter(c)).id), "200 documents, of which 199 are left"),
+        (lambda c: c.compact(), "measured on all 200 documents"),
+        (lambda c: writer.rebuild(c.core), "measured on all 200 documents"),
+        (lambda c: writer.rebuild(c.core, fit_anew=True), None),
+        (lambda c: c.reduce(replace(SETTINGS, candidates=60)), None),
+        (lambda c: c.reduce(SETTINGS), None),
+        (_emptied_and_rebuilt, "of which 0 are left"),
+    ],
+)
+def test_what_becomes_of_it(
+    path: Path, change: Callable[[Collection], object], measured: str | None
+) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        change(collection)
+    shown = said(path)
+    if measured is None:
+        assert shown is None
+    else:
+        assert shown is not None
+        assert measured in shown
+
+
+def test_none_is_shown_of_other_settings(path: Path) -> None:
+    """Whoever wrote them side by side."""
+    with Collection.open(path, WordEncoder()) as collection:
+        state = collection.core.state
+        assert state.certificate is not None
+        other = replace(state.certificate, settings=replace(SETTINGS, candidates=1000))
+        collection.core.commit_log.commit(replace(state, certificate=other))
+    assert said(path) is None
+
+
+def test_a_repair_keeps_it_unless_it_fits_anew(path: Path) -> None:
+    (codes,) = path.glob("codes-*")
+    os.truncate(codes, 10)
+    assert repair(path)
+    assert "measured on all 200" in (said(path) or "")
+    (reducer,) = path.glob("reducer-*")
+    os.truncate(reducer, 10)
+    assert repair(path)
+    assert said(path) is None
+    assert verify(path) == []

@@ -1,0 +1,142 @@
+"""`auto` is on where labels show a gain that is sure, and off where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.tuning import hybrid_choice
+from slimdex.retrieval.quality.tuning.hybrid_choice import FUSIONS, Judged, fused_ndcg
+from slimdex.retrieval.quality.tuning.targets import Target
+from slimdex.retrieval.trials.query_pools import ASKED
+from tests.encoders import WordEncoder
+
+COUNT = 400
+WORDS = [f"w{i}" for i in range(60)]
+NAMES = [f"lib{i}-dev" for i in range(COUNT)]
+EASY = Target(agreement=0.5)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """Documents whose few dimensions hold no names: the encoder is as bad at them as real ones."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("choice") / "x.index"
+    with Collection.create(path, WordEncoder(dim=12)) as made:
+        texts = [" ".join(rng.choice(WORDS, 12)) for _ in range(COUNT)]
+        made.add([Document(name, text) for name, text in zip(NAMES, texts, strict=True)])
+        made.index_words()
+        yield made
+
+
+def test_names_turn_words_on(collection: Collection) -> None:
+    labels = {name: {name: 1} for name in NAMES}
+    tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES], labels=labels)
+    assert tuned.hybrid is not None
+    assert tuned.words is not None
+    assert "queries with labels gain" in tuned.words
+    assert collection.hybrid == "off"  # nothing was applied
+    plain = collection.search(f"{NAMES[7]} w1", 3)
+    assert collection.search(f"{NAMES[7]} w1", 3, hybrid="auto") == plain
+    tuned = collection.tune(
+        EASY, queries=[(n, f"{n} w1") for n in NAMES], labels=labels, apply=True
+    )
+    assert collection.hybrid == tuned.hybrid
+    first = [collection.search(f"{name} w1", 1, hybrid="auto")[0].id for name in NAMES[:50]]
+    assert first == NAMES[:50]
+    assert collection.info()["words"]["hybrid"] == tuned.hybrid
+
+
+def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
+    """225 queries can't prove .99; the default target is proved by queries made of documents."""
+    asked = [(name, f"{name} w1") for name in NAMES[:225]]
+    labels = {name: {name: 1} for name in NAMES}
+    tuned = collection.tune(queries=asked, labels=labels)
+    assert tuned.words is not None
+    assert "225 queries with labels gain" in tuned.words
+    assert tuned.hybrid is not None
+    assert tuned.certificate is not None
+    assert tuned.certificate.pool != ASKED
+    assert tuned.certificate.bound >= 0.99
+    assert "169 of 225 queries prove 0.97" in str(tuned.asked)
+    assert tuned.asked in tuned.said
+    with pytest.raises(InputError, match="169 of 225 queries prove"):
+        collection.tune(queries=asked)
+
+
+@pytest.mark.slow
+def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> None:
+    """Labels are the exact search's own best, which nothing beats."""
+    rng = np.random.default_rng(1)
+    queries = [(str(i), " ".join(rng.choice(WORDS, 4))) for i in range(300)]
+    labels = {id: {collection.search(text, 1)[0].id: 1} for id, text in queries}
+    tuned = collection.tune(EASY, queries=queries, labels=labels, apply=True)
+    assert tuned.hybrid is None
+    assert tuned.words is not None
+    assert "off, 300 queries with labels gain nothing sure" in tuned.words
+    assert collection.hybrid == "off"
+
+
+@pytest.mark.slow
+def test_few_labels_tell_nothing(collection: Collection) -> None:
+    labels = {name: {name: 1} for name in NAMES[:50]}
+    tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)
+    assert tuned.hybrid is None
+    assert tuned.words == "words beside meaning: 50 queries with labels, 100 would tell"
+    asked = [(n, f"{n} w1") for n in NAMES]
+    collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
+    known = collection.hybrid
+    assert known != "off"
+    collection.index_words()  # made anew, which changes nothing of it
+    tuned = collection.tune(EASY, queries=asked[:50], labels=labels, apply=True)
+    assert (tuned.hybrid, collection.hybrid) == (known, known)
+    collection.index_words(False)
+    assert collection.hybrid == "off"
+    collection.index_words()
+
+
+def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
+    snapshot = collection.core.snapshot
+    rows = {id: row for row, id in enumerate(collection.core.store.ids.by_row(COUNT))}
+    for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
+        query = WordEncoder(dim=12).encode([text])
+        found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))
+        ways = [0.0, *("rrf" if f.weight is None else f.weight for f in FUSIONS)]
+        for way, ndcg in zip(ways, found, strict=True):
+            ids = [hit.id for hit in collection.search(text, 10, hybrid=way)]
+            expected = 1 / np.log2(ids.index(right) + 2) if right in ids else 0.0
+            assert ndcg == pytest.approx(expected), way
+
+
+@pytest.mark.slow
+def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x.index", WordEncoder()) as made:
+        made.add([Document(name, f"{name} text") for name in NAMES])
+        queries = [(n, n) for n in NAMES]
+        tuned = made.tune(EASY, queries=queries, labels={n: {n: 1} for n in NAMES})
+        assert (tuned.words, tuned.hybrid) == (None, None)
+        with pytest.raises(InputError, match="no words' index"):
+            made.search("lib1-dev", hybrid="rrf")
+
+
+@pytest.mark.parametrize(("gain", "least", "most"), [(0.0, 0, 10), (0.2, 95, 100)])
+def test_a_gain_has_to_be_sure(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, gain: float, least: int, most: int
+) -> None:
+    """A hundred times 200 queries with gains that spread by .5: by chance five are on."""
+    rng = np.random.default_rng(3)
+
+    def noisy(*args: object) -> list[float]:
+        return [0.4, *(0.4 + gain * (i == 4) + 0.5 * rng.normal() for i in range(len(FUSIONS)))]
+
+    monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
+    judged, vectors = [Judged("", {})] * 200, np.zeros((200, 12), np.float32)
+    found = [hybrid_choice.by_labels(collection.core.snapshot, vectors, judged) for _ in range(100)]
+    assert least <= sum(choice.hybrid is not None for choice in found) <= most
+    assert {choice.hybrid for choice in found} <= {None, *map(str, FUSIONS)}

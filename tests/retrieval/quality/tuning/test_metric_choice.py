@@ -1,0 +1,88 @@
+"""Which (beta, gamma): of raw and tuned encoders, with labels and without, against ir-measures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.retrieval.quality.evaluation.measures import per_query
+from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT, by_keywords, by_labels, ndcg
+
+
+def moments(X: Matrix) -> Moments:
+    return Moments(X.shape[1]).update(X)
+
+
+def test_ndcg_is_that_of_ir_measures(rng: np.random.Generator) -> None:
+    ids = [str(i) for i in range(30)]
+    for _ in range(40):
+        found = rng.permutation(30)[:10]
+        labels = {int(row): int(rng.integers(0, 4)) for row in rng.choice(30, 6, replace=False)}
+        labels[int(found[3])] = 2
+        qrels = {"q": {ids[row]: relevance for row, relevance in labels.items()}}
+        scores = np.arange(10, 0, -1, dtype=np.float32)[None]
+        expected = per_query(scores, found[None], ["q"], ids, qrels)["ndcg@10"][0]
+        assert ndcg(found.tolist(), labels) == pytest.approx(expected)
+
+
+def told_apart(rng: np.random.Generator, raw: bool) -> tuple[Matrix, Matrix, Rows]:
+    """Documents and queries about them; of a raw encoder, a few directions drown the others."""
+    X = rng.normal(size=(600, 32)).astype(np.float32)
+    queries = X[:200] + 0.7 * rng.normal(size=(200, 32)).astype(np.float32)
+    if raw:
+        for each in (X, queries):
+            each[:, :3] += 6 * rng.normal(size=(len(each), 3)).astype(np.float32)
+            each[:, :3] *= 3
+            each += 4
+    return X, queries, np.arange(200)
+
+
+def test_a_raw_encoder_gains_and_a_tuned_one_does_not(rng: np.random.Generator) -> None:
+    X, queries, targets = told_apart(rng, raw=True)
+    cell, gain, low = by_keywords(moments(X), X, queries, targets)
+    assert cell != DEFAULT
+    assert gain > 0.1
+    assert low > 0
+    X, queries, targets = told_apart(rng, raw=False)
+    _, gain, low = by_keywords(moments(X), X, queries, targets)
+    assert gain < 0.1
+
+
+def test_the_gain_is_that_of_mean_reciprocal_ranks(rng: np.random.Generator) -> None:
+    X, queries, targets = told_apart(rng, raw=True)
+    (beta, gamma), gain, _ = by_keywords(moments(X), X, queries, targets)
+    ranks = []
+    for b, g in ((beta, gamma), DEFAULT):
+        shift = b * X.mean(axis=0, dtype=np.float64)
+        values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
+        turned = axes * values ** (-g / 2)
+        unit = (X - shift) @ turned
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        scores = ((queries - shift) @ turned) @ unit.T
+        own = scores[np.arange(200), targets]
+        ranks.append((1 / (1 + (scores > own[:, None]).sum(axis=1))).mean())
+    assert gain == pytest.approx(ranks[0] - ranks[1], abs=1e-3)
+
+
+def test_labels_move_it_only_where_they_are_sure(rng: np.random.Generator) -> None:
+    X, queries, targets = told_apart(rng, raw=True)
+    labels = [{int(target): 1} for target in targets]
+    none = np.full(200, -1)
+    cell, gain, low = by_labels(moments(X), X, queries, labels, none)
+    assert cell != DEFAULT
+    assert 0 < low < gain
+    wrong = [{int(target): 1} for target in rng.permutation(600)[:200]]
+    _, gain, low = by_labels(moments(X), X, queries, wrong, none)
+    assert low < 0.02
+
+
+def test_the_query_itself_is_no_answer(rng: np.random.Generator) -> None:
+    X, _, _ = told_apart(rng, raw=False)
+    labels = [{int(row) + 1: 1} for row in range(50)]
+    X[1:51] = X[:50] + 0.01  # the second nearest to each, were it not for itself
+    kept, dropped = (
+        by_labels(moments(X), X, X[:50], labels, own)[1] for own in (np.full(50, -1), np.arange(50))
+    )
+    assert np.isfinite([kept, dropped]).all()

@@ -1,0 +1,243 @@
+"""Words beside meaning: every answer against brute force over all documents, after any change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.lexical.fusion import Fusion
+from slimdex.retrieval.lexical.word_index import Found, WordIndex
+from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.storage.commit_log import CommitLog
+from tests.encoders import ReadingEncoder, WordEncoder
+
+EXACT = Settings(kind="flat", reducer="identity", gamma=0.0, beta=0.0)
+COLOURS = ["red", "green", "blue", "grey"]
+DOCUMENTS = [
+    Document(
+        f"pkg-{i}", f"{COLOURS[i % 4]} libfoo{i % 9} cat {COLOURS[i % 3]} dog", metadata={"n": i}
+    )
+    for i in range(48)
+]
+QUERIES = ["a red cat", "libfoo7", "pkg-13", "blue libfoo2 dog", "nothing of it"]
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Iterator[Collection]:
+    with Collection.create(tmp_path / "x.index", WordEncoder(), EXACT) as made:
+        made.add(DOCUMENTS)
+        made.index_words()
+        yield made
+
+
+def brute_force(
+    collection: Collection, query: str, fusion: Fusion, path: Path, where: Any = None
+) -> dict[str, float]:
+    """Id -> fused score of every document that there is, by BM25 of an index made just for it."""
+    every = [document for document in collection if where is None or where(document)]
+    cosines = collection.search_many(query, limit=1000)[0]
+    near = {hit.id: hit.score for hit in cosines}
+    all_of_them = list(collection)
+    index = WordIndex.create(path, [(d.id, d.content) for d in all_of_them])
+    words = index.search(query, 1000)
+    scores = {all_of_them[row].id: s for row, s in zip(words.rows, words.scores, strict=True)}
+    ids = sorted((d.id for d in every), key=lambda id: -near[id])
+    wanted = [id for id in ids if id in scores]
+    fused = fusion.fused(
+        Found(np.array([near[id] for id in ids], np.float32), np.arange(len(ids))),
+        Found(
+            np.array(sorted((scores[id] for id in wanted), reverse=True), np.float32),
+            np.array([ids.index(id) for id in sorted(wanted, key=lambda id: -scores[id])], int),
+            np.array([i for i, id in enumerate(ids) if id == query], int),
+        ),
+    )
+    return {ids[row]: float(s) for row, s in zip(fused.rows, fused.scores, strict=True)}
+
+
+@pytest.mark.parametrize("weight", [0.2, 0.5, 1.0])
+def test_answers_are_those_of_brute_force(
+    collection: Collection, tmp_path: Path, weight: float
+) -> None:
+    for query in QUERIES:
+        expected = brute_force(collection, query, Fusion(weight), tmp_path / query)
+        hits = collection.search(query, 48, hybrid=weight)
+        assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=2e-3)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_a_condition_is_as_if_there_were_no_others(collection: Collection, tmp_path: Path) -> None:
+    """But that the frequencies of words are those of all documents."""
+    for query in QUERIES:
+        expected = brute_force(
+            collection, query, Fusion(0.4), tmp_path / query, lambda d: d.metadata["n"] % 5 == 0
+        )
+        hits = collection.search(query, 5, where="n % 5 = 0", hybrid=0.4)
+        assert len(hits) == 5
+        best = sorted(expected.values(), reverse=True)[:5]
+        assert [hit.score for hit in hits] == pytest.approx(best, abs=2e-3)
+
+
+@pytest.mark.slow
+def test_what_only_the_words_find_is_scored_by_meaning_too(
+    collection: Collection, tmp_path: Path
+) -> None:
+    for query in QUERIES:
+        expected = brute_force(collection, query, Fusion(0.4), tmp_path / query)
+        hits = collection.search(query, 12, hybrid=0.4, candidates=3)
+        assert len(hits) == 12
+        for hit in hits:
+            assert hit.score == pytest.approx(expected[hit.id], abs=2e-3)
+
+
+def test_names_come_first_by_their_words(collection: Collection) -> None:
+    for i in (7, 13, 40):
+        assert collection.search(f"pkg-{i}", 1, hybrid=0.5)[0].id == f"pkg-{i}"
+
+
+@pytest.mark.slow
+def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> None:
+    def words_find(query: str) -> set[str]:
+        hits = collection.search(query, 100, hybrid=1.0)
+        return {hit.id for hit in hits if hit.score > 0}
+
+    assert words_find("libfoo7") == {f"pkg-{i}" for i in range(48) if i % 9 == 7}
+    collection.add([Document("pkg-7", "something else"), Document("new", "libfoo7 again")])
+    assert words_find("libfoo7") == {"pkg-16", "pkg-25", "pkg-34", "pkg-43", "new"}
+    assert words_find("else") == {"pkg-7"}
+    collection.delete(["pkg-16", "new"])
+    collection.reduce(EXACT)
+    assert words_find("libfoo7") == {"pkg-25", "pkg-34", "pkg-43"}
+    assert collection.compact() == 3
+    assert words_find("libfoo7") == {"pkg-25", "pkg-34", "pkg-43"}
+    for query in QUERIES:  # frequencies are those of a fresh index again
+        expected = brute_force(collection, query, Fusion(0.4), tmp_path / query)
+        found = {hit.id: hit.score for hit in collection.search(query, 100, hybrid=0.4)}
+        assert found == pytest.approx(expected, abs=2e-3)
+    assert collection.verify() == []
+
+
+@pytest.mark.slow
+def test_what_a_failed_commit_left_is_not_found(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+
+        def fail(*args: Any, **options: Any) -> None:
+            raise OSError("the disk is gone")
+
+        patch.setattr(CommitLog, "commit", fail)
+        with pytest.raises(OSError, match="the disk is gone"):
+            collection.add([Document("new", "zebra")])
+    assert all(hit.id != "new" for hit in collection.search("zebra", 100, hybrid=1.0))
+    assert collection.verify() == []
+    collection.add([Document("other", "yak")])  # of an addition that is not resumed
+    assert collection.search("yak", 1, hybrid=1.0)[0].id == "other"
+    collection.close()
+    with Collection.open(collection.path, WordEncoder()) as again:
+        assert again.verify() == []
+        assert again.search("yak", 1, hybrid=1.0)[0].id == "other"
+
+
+def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
+    long = " ".join(f"Sentence {i} of chapter{i} here." for i in range(12))
+    with Collection.create(tmp_path / "x", ReadingEncoder(), EXACT) as collection:
+        collection.add([Document("long", long), Document("short", "a chapter of its own")])
+        collection.index_words()
+        for i in (2, 9):
+            hit, *rest = collection.search(f"chapter{i}", hybrid=0.5)
+            assert f"chapter{i}" in hit.text
+            assert [hit.id, *(each.id for each in rest)] == ["long", "short"]
+        hits = collection.search("chapter2 chapter9", 3, hybrid=0.8, per="passage")
+        assert {hit.id for hit in hits[:2]} == {"long"}
+        assert len({hit.start for hit in hits if hit.id == "long"}) >= 2
+
+
+def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder(), EXACT) as collection:
+        with pytest.raises(InputError, match="holds no documents; expected some to index words"):
+            collection.index_words()
+        collection.add(DOCUMENTS)
+        with pytest.raises(InputError, match=r"no words' index; expected one \(`slimdex words"):
+            collection.search("cat", hybrid=0.5)
+        plain = collection.search("cat", 3)
+        assert collection.search("cat", 3, hybrid="auto") == plain
+        assert collection.search("cat", 3, hybrid=0.0) == plain
+        assert collection.info()["words"] is None
+        collection.index_words()
+        assert collection.info()["words"]["disk_bytes_per_vector"] > 0
+        collection.index_words(False)
+        assert not [path for path in collection.path.iterdir() if "words" in path.name]
+
+
+def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> None:
+    (vector,) = WordEncoder().encode(["pkg-13"])
+    with pytest.raises(InputError, match="with vectors; expected texts"):
+        collection.search(vector, hybrid=0.5)
+    assert len(collection.search(vector, hybrid="auto")) == 10
+    (hits,) = collection.answer(SearchRequest(["pkg-13"], vector[None], 3, hybrid=0.5))
+    assert hits == collection.search("pkg-13", 3, hybrid=0.5)
+
+
+@pytest.mark.slow
+def test_repair_makes_words_anew(collection: Collection) -> None:
+    expected = collection.search("blue libfoo2", 9, hybrid=0.5)
+    collection.close()
+    (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+    for spoil in (_remove_a_file, _flip_a_byte, _empty):
+        spoil(words)
+        assert any("words" in fault for fault in verify(collection.path)), spoil
+        repair(collection.path)
+        assert verify(collection.path) == []
+        with Collection.open(collection.path, WordEncoder(), read_only=True) as again:
+            assert again.search("blue libfoo2", 9, hybrid=0.5) == expected
+        (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+
+
+def test_words_of_other_documents_are_refused(collection: Collection, tmp_path: Path) -> None:
+    collection.close()
+    (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+    shutil.rmtree(words)
+    WordIndex.create(words, [("", "of another index")])
+    with Collection.open(collection.path, WordEncoder()) as again:
+        with pytest.raises(CorruptError, match=r"words of 1 rows; expected 48; .slimdex repair"):
+            again.search("cat", hybrid=0.5)
+        with pytest.raises(CorruptError, match="expected 48"):
+            again.add([Document("new", "cat")])
+        assert again.search("cat", 1)
+    repair(collection.path)
+    assert verify(collection.path) == []
+
+
+def _remove_a_file(words: Path) -> None:
+    next(words.glob("*.term")).unlink()
+
+
+def _flip_a_byte(words: Path) -> None:
+    file = next(words.glob("*.idx"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def _empty(words: Path) -> None:
+    for file in words.iterdir():
+        file.unlink()
+    words.rmdir()
+
+
+def test_links_in_the_words_folder_are_refused(collection: Collection, tmp_path: Path) -> None:
+    collection.close()
+    (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
+    (words / "extra").symlink_to(tmp_path)
+    with pytest.raises(CorruptError, match="expected a plain file"):
+        Collection.open(collection.path, WordEncoder())

@@ -1,0 +1,93 @@
+"""What the OpenAPI description says is what is done: its examples run, and nothing gives a 500."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from ..asking import asking, made
+from ..running import built, serving
+
+
+async def test_examples_run(tmp_path: Path) -> None:
+    places = {"notes": made(tmp_path / "notes.index")}
+
+    async with asking(places) as (client, _):
+        described = (await client.get("/openapi.json")).json()
+        tried = []
+        for path, methods in described["paths"].items():
+            for method, route in methods.items():
+                assert route.get("description"), (method, path)
+                content = route.get("requestBody", {}).get("content", {})
+                for type_, media in content.items():
+                    body = _example(described, media)
+                    place = path.replace("{name}", "notes").replace("{id}", "7")
+                    text = body if isinstance(body, str) else json.dumps(body)
+                    answer = await client.request(
+                        method, place, content=text, headers={"Content-Type": type_}
+                    )
+                    expected = 403 if path.endswith("/sync") else 200  # no folder is shared
+                    assert answer.status_code == expected, (path, answer.text)
+                    tried.append(path)
+        assert len(tried) >= 8
+
+
+def _example(described: dict[str, Any], media: dict[str, Any]) -> Any:
+    if "example" in media:
+        return media["example"]
+    schema = media["schema"]
+    if "$ref" in schema:
+        schema = described["components"]["schemas"][schema["$ref"].rsplit("/")[-1]]
+    return schema["examples"][0]
+
+
+@schemathesis.serializer("application/x-ndjson")  # type: ignore[untyped-decorator]
+def _lines(context: Any, value: Any) -> bytes:
+    lines = value if isinstance(value, str) else json.dumps(value)
+    return lines.encode("utf-8", "replace")
+
+
+@pytest.mark.slow
+def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
+    """schemathesis makes requests of the description, good ones and bad ones."""
+    rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
+    with serving([built(tmp_path, rows)]) as running:
+        described = running.client.get("/openapi.json").json()
+        schema = schemathesis.openapi.from_dict(described)
+        seen = set[int]()
+
+        for operation in schema.get_all_operations():
+            found = operation.ok()
+            assert found is not None
+            _try(found.as_strategy(), running.url, seen)
+            with suppress(Unsatisfiable):  # nothing can be wrong with a bare GET
+                bad = found.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+                _try(bad, running.url, seen)
+        assert {200, 400, 404, 422} <= seen
+        assert running.client.get("/health").status_code == 200
+
+
+def _try(strategy: Any, url: str, seen: set[int]) -> None:
+    @settings(
+        phases=[Phase.generate],
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def tried(case: Any) -> None:
+        if "name" in (case.path_parameters or {}):
+            case.path_parameters["name"] = "notes"  # that there is no other is seen at once
+        answer = case.call(base_url=url)
+        seen.add(answer.status_code)
+        assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+
+    tried()

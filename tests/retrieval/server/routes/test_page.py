@@ -1,0 +1,318 @@
+"""The page in a real browser: answers as one types, filters, a document, by keyboard alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..running import DIM, Running, built, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
+TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
+HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
+PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("page")
+    notes: list[dict[str, Any]] = [
+        {
+            "id": f"d/{i} ä",
+            "title": f"Title {i}",
+            "text": text,
+            "year": 1990 + i,
+            "kind": "ab"[i % 2],
+            "at": f"{1990 + i}-05-01T12:00:00",
+        }
+        for i, text in enumerate([*TEXTS, HOSTILE, *(f"rain {i}" for i in range(30))])
+    ]
+    long: dict[str, Any] = {
+        "id": "long",
+        "text": "𝄞\n\n" + "\n\n".join(PARAGRAPHS),
+        'of "x"': "it's",
+    }
+    rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}
+    indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
+    with serving(indexes) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@contextmanager
+def watched(browser: Browser, url: str) -> Iterator[Page]:
+    """A page of a desktop's width; whatever goes wrong in it, or is asked of others, fails."""
+    context = browser.new_context(**DESKTOP)
+    page, wrong = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda to: None if to.url.startswith(url) else wrong.append(to.url))
+    yield page
+    context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def page(browser: Browser, running: Running) -> Iterator[Page]:
+    with watched(browser, running.url) as opened:
+        opened.goto(running.url)
+        opened.wait_for_selector("#facts:not([hidden])")
+        yield opened
+
+
+@contextmanager
+def answered(page: Page) -> Iterator[None]:
+    """What is done here asks the service; afterwards its answer is shown."""
+    with page.expect_response("**/search"):
+        yield
+    page.wait_for_selector("#hits[aria-busy=false]", state="attached")
+
+
+def typed(page: Page, query: str) -> list[str]:
+    """The names of the answers to what is typed."""
+    with answered(page):
+        page.get_by_label("Search by meaning").fill(query)
+    return names(page)
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".hit .name").all_inner_texts()
+
+
+def faults(page: Page) -> str:
+    """What axe-core finds, which has rules for structure, names and contrast."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page)
+    assert len(found.response["passes"]) > 10  # it did look
+    return found.generate_report() if found.violations_count else ""
+
+
+def test_answers_come_as_one_types(page: Page) -> None:
+    assert typed(page, "a dog on a rug")[0] == "Title 2"
+    assert page.get_by_role("status").inner_text() == "10 answers"
+    costs = page.locator("#costs").inner_text()
+    assert all(name in costs for name in ("encode", "scan", "rescore", "fetch"))
+    page.reload()  # the address has the question
+    page.wait_for_selector(".hit")
+    assert names(page)[0] == "Title 2"
+    page.get_by_label("Search by meaning").fill("")
+    page.wait_for_selector(".hit", state="detached")
+    assert page.get_by_role("status").inner_text() == ""
+    assert not page.locator("#costs").is_visible()
+
+
+def test_words_are_marked_but_those_that_tell_nothing(page: Page) -> None:
+    typed(page, "The cats SAT on a dog and rugs")
+    assert {*page.locator("#hits mark").all_inner_texts()} == {"cat", "sat", "dog", "rug"}
+
+
+def test_texts_are_text(page: Page) -> None:
+    typed(page, "it was the cat")
+    assert HOSTILE in page.locator("#hits").inner_text()
+    assert page.locator("#hits img").count() == 0
+    assert page.title() == "slimdex"
+
+
+def test_filters_are_offered_from_the_columns(page: Page) -> None:
+    page.locator("summary").click()
+    assert typed(page, TEXTS[0])[0] == "Title 0"
+    with answered(page):
+        page.get_by_label("kind").select_option(label="b (17)")
+    assert len(names(page)) == 10
+    assert all(int(name.split()[1]) % 2 for name in names(page))
+    assert "1990 – 2023" in page.get_by_role("group", name="year").inner_text()
+    with answered(page):
+        page.get_by_label("year to").fill("1991")
+    assert names(page) == ["Title 1"]
+    assert page.get_by_role("status").inner_text() == "1 answer"
+    assert page.locator("summary").inner_text() == "Filters (2 on)"
+    with answered(page):
+        page.get_by_label("year from").fill("2050")
+    assert page.get_by_role("status").inner_text() == "Nothing found with these filters."
+    with answered(page):
+        page.get_by_role("button", name="Clear filters").click()
+    assert len(names(page)) == 10
+    assert page.locator("summary").inner_text() == "Filters"
+    with answered(page):
+        page.get_by_label("at to").fill("1991-05-01")  # until that day's end
+    assert {*names(page)} == {"Title 0", "Title 1"}
+
+
+def test_by_keyboard_alone(page: Page) -> None:
+    page.keyboard.type("a dog on a rug")  # the field has the focus already
+    page.wait_for_selector(".hit:first-child .name:text-is('Title 2')")
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector("#document[open]")
+    assert page.locator("#document-title").inner_text() == "Title 2"
+    assert page.locator("#document-text .passage").inner_text() == TEXTS[2]
+    assert "d/2 ä" in page.locator("#document-facts").inner_text()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#document:not([open])", state="attached")
+    assert page.evaluate("document.activeElement.textContent") == "Title 2"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "query"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.ariaLabel") == "year from"
+    with answered(page):
+        page.keyboard.type("2020")
+    page.wait_for_selector("#status:text-is('4 answers')")
+
+
+def test_another_index_and_its_facts(page: Page, running: Running) -> None:
+    facts = page.locator("#fact-list")
+    assert "documents\n34" in facts.inner_text()
+    memory = running.client.get("/indexes/notes").json()["memory"]
+    own = 34 * memory["ram_bytes_per_vector"] + memory["ram_bytes_fixed"]
+    full = 34 * DIM * 4
+    assert f"{100 * own / full:.0f}%" in page.locator("#memory").inner_text()
+    assert f"{full / 1000:.1f} kB" in page.locator("#memory").inner_text()
+    page.get_by_role("combobox", name="Index").select_option("more")
+    page.wait_for_selector("#fact-list dd:text-is('more')")
+    assert "documents\n2" in facts.inner_text()
+    assert typed(page, "it was")[0] == "2"
+
+
+def test_a_document_is_opened_at_the_passage(page: Page) -> None:
+    page.goto(f"{page.url.split('?')[0]}?index=more&q=rain+falls+mondays")
+    page.wait_for_selector(".hit")
+    page.locator("summary").click()
+    with answered(page):
+        page.get_by_label('of "x"').select_option(label="it's (1)")
+    assert names(page) == ["long"]
+    page.locator(".hit").click(position={"x": 300, "y": 80})  # all of an answer opens it
+    page.wait_for_selector("#document[open]")
+    whole, passage = page.locator("#document-text"), page.locator("#document-text .passage")
+    assert whole.inner_text().split() == ["𝄞", *"".join(PARAGRAPHS).split()]
+    assert "rain fell" in passage.inner_text()
+    assert not {"stocks", "snow"} & {*passage.inner_text().split()}
+    assert {*passage.locator("mark").all_inner_texts()} == {"rain", "monday"}
+    top = passage.bounding_box()
+    assert top is not None
+    assert 0 < top["y"] < 300
+    page.get_by_role("button", name="Close").click()
+    assert not whole.is_visible()
+
+
+def test_errors_are_told(browser: Browser, running: Running) -> None:
+    page = browser.new_page()
+    page.goto(running.url)
+    page.wait_for_selector("#facts:not([hidden])")
+    typed(page, "a dog")
+    alert = page.locator("#problem")
+    page.route("**/search", lambda route: route.fulfill(status=503, json={"error": "many wait"}))
+    assert typed(page, "a cat") == []  # none that answered something else
+    assert alert.inner_text() == "many wait"
+    page.route("**/search", lambda route: route.fulfill(status=502, body="<html>"))
+    typed(page, "a rug")
+    assert alert.inner_text() == "The service answers with 502."
+    page.route("**/search", lambda route: route.abort())
+    page.get_by_label("Search by meaning").fill("a mat")
+    page.wait_for_selector("#problem:text-is('The service does not answer.')")
+    page.unroute("**/search")
+    assert typed(page, "a dog on a rug")[0] == "Title 2"
+    assert not alert.is_visible()
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_nobody_is_left_out(
+    browser: Browser, running: Running, size: dict[str, Any], scheme: Any
+) -> None:
+    """axe-core finds no fault, and nothing is wider than the window."""
+    # Past the page's own policy, as axe is put into the page.
+    context = browser.new_context(**size, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(running.url)
+    page.wait_for_selector("#facts:not([hidden])")
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert page.locator(".keys").is_visible() == (size is DESKTOP)
+    page.locator("summary").click()
+    typed(page, "a dog on a rug")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert faults(page) == ""
+    page.locator(".hit .name").first.click()
+    page.wait_for_selector("#document[open]")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert faults(page) == ""
+    context.close()
+
+
+def test_a_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"read {TOKEN}\n")
+    tokens.chmod(0o600)
+    index = built(tmp_path, [{"id": "1", "text": "snow fell"}])
+    with serving([index], "--token-file", tokens) as own:
+        page = browser.new_context(bypass_csp=True).new_page()
+        page.goto(own.url)
+        page.wait_for_selector("#token[open]")
+        field = page.get_by_role("textbox", name="Token")
+        assert page.locator("#token-problem").inner_text() == ""
+        field.fill(f"{TOKEN}0")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#token-problem:not(:empty)")
+        assert field.input_value() == ""
+        assert faults(page) == ""
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#problem:not([hidden])")
+        page.reload()
+        field.fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#facts:not([hidden])")
+        assert typed(page, "snow") == ["1"]
+        page.reload()  # it is not asked for again
+        page.wait_for_selector(".hit")
+        page.context.close()
+
+
+def test_the_page_runs_nothing_but_its_own(running: Running) -> None:
+    for path in ("/", "/page/page.js", "/page/page.css"):
+        policy = running.client.get(path).headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self';")
+    for path in ("/page/..%2froutes_page.py", "/page/other.js", "/docs/other.js"):
+        assert running.client.get(path).status_code == 404
+
+
+def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
+    with watched(browser, running.url) as page:
+        page.goto(f"{running.url}/docs")
+        page.locator("#operations-default-indexes_indexes_get").click()
+        page.get_by_role("button", name="Try it out").click()
+        with page.expect_response("**/indexes") as asked:
+            page.get_by_role("button", name="Execute").click()
+        assert [one["name"] for one in asked.value.json()["indexes"]] == ["notes", "more"]
+        assert page.get_by_role("button", name="Authorize").is_visible()

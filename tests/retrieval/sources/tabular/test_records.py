@@ -1,0 +1,114 @@
+"""What programs have in memory: dicts, dataframes, Arrow tables and relations of DuckDB's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pytest
+
+from slimdex import Collection, Document, InputError
+from slimdex.retrieval.sources.tabular.records import as_documents
+from tests.encoders import WordEncoder
+
+COLUMNS = {
+    "id": [1, 2],
+    "title": ["Weather", None],
+    "text": ["it rained", "the cat sat"],
+    "year": [2001, None],
+    "tags": [["a", "b"], []],
+    "seen": [datetime(2024, 1, 2, 3, tzinfo=UTC), None],
+}
+EXPECTED = [
+    Document(
+        "1",
+        "it rained",
+        "Weather",
+        {"year": 2001, "tags": ["a", "b"], "seen": datetime(2024, 1, 2, 3)},
+    ),
+    Document("2", "the cat sat", "", {"year": None, "tags": [], "seen": None}),
+]
+FRAMES: dict[str, Callable[[], Any]] = {
+    "pandas": lambda: pandas.DataFrame(COLUMNS).astype({"year": "Int64"}),
+    "polars": lambda: polars.DataFrame(COLUMNS),
+    "pyarrow": lambda: pyarrow.table(COLUMNS),
+    "duckdb": lambda: duckdb.connect().from_arrow(pyarrow.table(COLUMNS)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frame", FRAMES)
+def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(FRAMES[frame]())
+        assert [*collection] == EXPECTED
+        assert collection.info()["columns"] == {
+            "year": "BIGINT",
+            "tags": "VARCHAR[]",
+            "seen": "TIMESTAMP",
+        }
+        assert [hit.id for hit in collection.search("rained", 1, "year = 2001")] == ["1"]
+
+
+def test_dicts(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add({"_id": 5, "Text": "a cat", "n": 1})
+        collection.add({"id": str(i), "text": f"number {i}", "n": i} for i in range(3))
+        collection.add([Document("x", "mixed"), {"id": "y", "body": "with dicts", "text_": "?"}])
+        assert {document.id for document in collection} == {"5", "0", "1", "2", "x", "y"}
+        assert collection.get("5") == Document("5", "a cat", "", {"n": 1, "text_": None})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("a text", "'a text'; expected documents, dicts with an id and a text"),
+        (7, "int; expected documents"),
+        ([7], "int 7; expected documents"),
+        (["a"], "str 'a'; expected documents"),
+        ({"text": "x"}, "a dict of text has no id"),
+        ({"id": None, "text": "x"}, "a dict of id, text has no id"),
+        ({"id": 1, "words": "x"}, "a dict of id, words has no text"),
+        (pandas.DataFrame({"id": [1], "words": ["x"]}), "columns id, words: no text"),
+        (polars.DataFrame({"id": ["a", None], "text": ["x", "y"]}), "row 2 has no id"),
+        ([], "no documents; expected at least one"),
+    ],
+    ids=str,
+)
+def test_what_has_no_documents(given: Any, message: str, tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        with pytest.raises(InputError) as raised:
+            collection.add(given)
+        assert message in str(raised.value)
+        assert len(collection) == 0
+
+
+def test_names_of_ours_and_names_beside_them() -> None:
+    table = pyarrow.table({"id": [1], "text": ["x"], "row": [2], "row_": [3], "Deleted": [4]})
+    documents, (columns,) = as_documents(table)
+    (document,) = documents
+    assert document.metadata == {"row__": 2, "row_": 3, "Deleted_": 4}
+    assert columns.keys() == document.metadata.keys()
+
+
+def test_a_stream_that_can_be_read_once() -> None:
+    table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"]})
+    documents, _ = as_documents(table.to_reader())
+    assert [d.id for d in documents] == ["a", "b"]
+
+
+def test_one_frame_is_read_by_parts() -> None:
+    documents, columns = as_documents(
+        polars.DataFrame({"id": [*range(5000)], "text": ["x"] * 5000, "row": [*range(5000)]})
+    )
+    found = [*documents]
+    assert columns == [{"row_": "BIGINT"}]
+    assert [d.id for d in found] == [str(i) for i in range(5000)]
+    assert found[-1].metadata == {"row_": 4999}
