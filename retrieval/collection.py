@@ -180,10 +180,7 @@ class Collection(Searchable):
     def move_model(self, model: str) -> None:
         """Record another folder, or hub id, of the encoder's model.
 
-        Raises
-        ------
-        InputError
-            If its weights are not those that the collection was built with.
+        Raises `InputError` if its weights are not those that the collection was built with.
         """
         self.core.move_model(model)
 
@@ -240,7 +237,7 @@ class Collection(Searchable):
         return self.core.read(lambda view: len(view.rows_where(where)))
 
     def __contains__(self, id: object) -> bool:
-        """Whether a document has this id."""
+        """True if a document has this id."""
         try:
             return not self.core.is_empty and bool(self.core.store.ids.known([id_text(id)]))
         except InputError:  # what can be no id
@@ -322,12 +319,7 @@ class Collection(Searchable):
     def index_words(self, wanted: bool = True) -> None:
         """Index the documents' words for `hybrid` searches, or (`wanted=False`) drop that index.
 
-        Every later change updates it.
-
-        Raises
-        ------
-        InputError
-            If there are no documents yet.
+        Every later change updates it. Raises `InputError` if there are no documents yet.
         """
         writer.index_words(self.core, wanted)
 
