@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from slimdex.retrieval.cli import console
-from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.encoders.opening import OpenedEncoder, is_static, open_encoder
 from slimdex.retrieval.extras import install_command
 
 from .data.datasets import Dataset, load_dataset, names_of

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from .choices import AUTO, Choices
 from .codes.faiss_index import FaissIndex
 from .codes.kinds import FLAT, by_size, kind_named
 from .errors import InputError
+from .options import AUTO, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, RowFile

@@ -31,7 +31,7 @@ from .encoders.base import (
     is_same_encoder,
     passage_tokens,
 )
-from .encoders.opened import encoder_from_spec, is_loadable
+from .encoders.opening import encoder_from_spec, is_loadable
 from .encoders.transformer import TransformerEncoder
 from .search.request import Hits, SearchRequest
 from .search.snapshot_reader import SnapshotReader

@@ -21,7 +21,7 @@ def encode(
 ) -> None:
     """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
     from slimdex.retrieval.cli import console
-    from slimdex.retrieval.encoders.opened import model_place
+    from slimdex.retrieval.encoders.opening import model_place
 
     from ..engines.encoders import missing_contenders
     from ..experiments.encoding_study import Texts, measure_encoders

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes import choices
+from slimdex.indexes import options as choices
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.options.opening import Json
 from slimdex.retrieval.cli.options.settings import K, Stored
@@ -61,7 +61,7 @@ def plan(
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.options.sizes import parsed_size
 
-    from ..planning import telling
+    from ..planning import report as telling
     from ..planning.plan import Plan
 
     planned = workload.workload()

@@ -15,7 +15,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.base import for_new_documents
-from slimdex.retrieval.encoders.opened import is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static, open_encoder
 from slimdex.retrieval.extras import extra_of, install_command
 
 PEERS = "peers"

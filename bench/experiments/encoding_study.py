@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.opened import open_encoder
+from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 
 from ..data.datasets import DOCSTRINGS, Dataset, load_dataset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slimdex.indexes.choices import CANDIDATES
+from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
 
 from ..engines.engine_specs import Method

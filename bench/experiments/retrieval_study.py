@@ -10,7 +10,7 @@ from typing import Any
 
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.encoders.opened import OpenedEncoder
+from slimdex.retrieval.encoders.opening import OpenedEncoder
 from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..data.cached_vectors import encoded

@@ -18,7 +18,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.retrieval.encoders.opened import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.encoders.opening import OpenedEncoder, is_static, open_encoder
 from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.cached_vectors import encoded

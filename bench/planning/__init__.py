@@ -1,4 +1,4 @@
 """Planning: what an index will take, by the formulas of docs/plan.md.
 
-Files import only what is above them: workload, plan, telling.
+Files import only what is above them: workload, plan, report.
 """

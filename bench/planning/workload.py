@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from slimdex.indexes.choices import AUTO
 from slimdex.indexes.codes.kinds import IVF_PQ, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.options import AUTO
 
 LEAST, MOST = 1000, 10**13
 """Documents that a plan is made for."""

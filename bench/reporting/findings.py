@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from slimdex.indexes.choices import CANDIDATES
+from slimdex.indexes.options import CANDIDATES
 
 from ..experiments.measured_methods import DEFAULTS, UNCOMPRESSED, part
 from ..rows import Row

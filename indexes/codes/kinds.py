@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..choices import AUTO
+from ..options import AUTO
 
 POINTS_PER_CENTROID = 39
 """FAISS warns below this many training rows for each centroid."""

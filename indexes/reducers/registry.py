@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .. import choices
+from .. import options as choices
 from ..errors import CorruptError
 from ..tensors import load_tensors
 from .autoencoder import TiedAutoencoder

@@ -9,7 +9,6 @@ from threading import Lock
 import numpy as np
 
 from ..arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
-from ..choices import usual_candidates
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import Kind
 from ..codes.vector_index import VectorIndex
@@ -17,6 +16,7 @@ from ..errors import InputError
 from ..execution.progress import progress
 from ..execution.timing import stage
 from ..execution.workers import HERE, Workers
+from ..options import usual_candidates
 from ..ranking import best_of, compacted, stacked, top_k
 from ..reducers.reducer import Reducer
 from ..vectors.vector_file import VectorFile

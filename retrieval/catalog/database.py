@@ -23,6 +23,7 @@ from slimdex.indexes.execution.locks import SharedLock
 
 from ..atomic_files import sync
 from ..sql import literal
+from .checkpoint_journal import Journal
 from .duckdb_connection import (
     DISK_ERRORS,
     DISK_NUMBERS,
@@ -34,7 +35,6 @@ from .duckdb_connection import (
     one_line,
 )
 from .folder_lock import FolderLock
-from .journal import Journal
 
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Errors of a reader without write permission."""

@@ -2,5 +2,5 @@
 
 `app` lists the commands; heavy modules are imported by the commands that need them.
 Files and folders import only what is above them: safe_text, errors, links, console, answers,
-reports, options, performing, commands, app.
+reports, options, execution, commands, app.
 """

@@ -13,6 +13,7 @@ from .commands.documents.demo import demo
 from .commands.documents.open_document import open_document
 from .commands.documents.search import search
 from .commands.documents.sync import sync
+from .commands.index.distill import distill
 from .commands.index.evaluate import evaluate
 from .commands.index.health import health
 from .commands.index.info import info
@@ -21,11 +22,10 @@ from .commands.index.repair import repair
 from .commands.index.tune import tune
 from .commands.index.verify import verify
 from .commands.index.words import words
-from .commands.service.distill import distill
-from .commands.service.export import export
-from .commands.service.mcp import mcp
-from .commands.service.push import push
-from .commands.service.serve import serve
+from .commands.publishing.export import export
+from .commands.publishing.mcp import mcp
+from .commands.publishing.push import push
+from .commands.publishing.serve import serve
 from .options.flat_signature import flat
 
 COMMANDS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.choices import AUTO
+from slimdex.indexes.options import AUTO
 from slimdex.indexes.search.ablation import CODES, CUT, ENCODER, INDEX, WHITENED
 
 from ..quality.evaluation.ablation import SAID

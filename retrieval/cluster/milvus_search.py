@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
-from slimdex.indexes.choices import usual_candidates
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.options import usual_candidates
 from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Metric
@@ -23,7 +23,7 @@ from slimdex.indexes.search.rescoring import Metric
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
-from ..encoders.opened import encoder_from_spec
+from ..encoders.opening import encoder_from_spec
 from ..open_index import OpenIndex
 from ..search.document_search import nearest_documents
 from ..search.request import PASSAGE, Hits, SearchRequest

@@ -23,7 +23,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Pca
 
 from ..atomic_files import check_new
-from .opened import is_static
+from .opening import is_static
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id

@@ -8,7 +8,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 
-from ..encoders.opened import OpenedEncoder
+from ..encoders.opening import OpenedEncoder
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.static_encoder import StaticEncoder
 from ..open_index import OpenIndex

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from slimdex.indexes.choices import AUTO
 from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.options import AUTO
 
 from ..open_index import OpenIndex
 from ..storage.verification import catalog_faults, derived_faults, index_faults, vector_faults

@@ -16,7 +16,7 @@ from haystack.errors import FilterError
 from ..catalog.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..collection import Collection
 from ..documents import Document as OwnDocument
-from ..encoders.opened import open_encoder
+from ..encoders.opening import open_encoder
 from ..sources.given_vectors import GivenEncoder
 from .metadata import as_columns, as_metadata, column_of
 

@@ -24,7 +24,7 @@ from ..documents import Document
 from ..encoders.adapters import as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, for_new_documents, passage_tokens
 from ..encoders.hub import PACKAGED
-from ..encoders.opened import open_encoder
+from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
 from ..quality.evaluation.measures import DEPTH

@@ -11,9 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
 from .. import adding

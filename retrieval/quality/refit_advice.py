@@ -7,8 +7,8 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.indexes.choices import AUTO
 from slimdex.indexes.codes.kinds import FLAT, by_size
+from slimdex.indexes.options import AUTO
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 from slimdex.indexes.settings import Settings

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import SlimdexError
 
-from .agents import agents_routes, agents_server
+from .mcp_tools import agents_routes, agents_server
 from .routes import change as routes_change
 from .routes import openai as routes_openai
 from .routes import page as routes_page

@@ -27,7 +27,7 @@ from .access.hosts import Hosts
 from .access.middleware import AccessMiddleware
 from .access.tokens import Tokens
 from .app import application
-from .owner import for_owner
+from .command_socket import for_owner
 from .service import Service
 
 BACKLOG = 2048

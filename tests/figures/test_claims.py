@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slimdex.bench.reporting.findings import default_row, of_task, tasks
-from slimdex.indexes.choices import CANDIDATES, REDUCERS
+from slimdex.indexes.options import CANDIDATES, REDUCERS
 
 from .links import rows
 from .pages.tuning import FEW_WORDS, too_high

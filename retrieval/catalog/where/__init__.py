@@ -1,4 +1,4 @@
 """Conditions on documents: allowed SQL expressions and their time limit.
 
-Files import only what is above them: vocabulary, checks, conditions, parsing.
+Files import only what is above them: allowed, checks, conditions, parsing.
 """

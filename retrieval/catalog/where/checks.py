@@ -1,7 +1,7 @@
 """Validation of conditions on documents, on the tree of DuckDB's parser.
 
 A condition may come from anyone who may search. It must be an expression over the documents'
-columns, made of the nodes, functions and types that `vocabulary` lists. Time and memory are
+columns, made of the nodes, functions and types that `allowed` lists. Time and memory are
 limited as well.
 """
 
@@ -21,7 +21,7 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
-from .vocabulary import (
+from .allowed import (
     BUILDERS,
     CLASSES,
     CLOCKS,

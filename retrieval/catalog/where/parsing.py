@@ -15,9 +15,9 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ...sql import identifier
+from .allowed import CLOCKS
 from .checks import limited, refusal, scratch, tree_of
 from .conditions import ALWAYS, NEVER, And, Compare, Condition, Or, UnsupportedError
-from .vocabulary import CLOCKS
 
 EXACT_REAL = 1 << 53
 """Magnitude from which doubles can't represent every whole number."""

@@ -1,4 +1,4 @@
 """Commands of `slimdex`: each is a function, whose dataclasses of options Typer sees flat.
 
-Files and folders import only what is above them: documents, index, service.
+Files and folders import only what is above them: documents, index, publishing.
 """

@@ -14,7 +14,7 @@ from .opening import Trust
 if TYPE_CHECKING:
     from slimdex.indexes.execution.workers import Workers
 
-    from ...encoders.opened import OpenedEncoder
+    from ...encoders.opening import OpenedEncoder
 
 Pooling = Annotated[
     str | None,
@@ -50,7 +50,7 @@ class EncoderOptions:
     def opened(self) -> OpenedEncoder:
         """Load the encoder."""
         from ...encoders.hub import DEFAULT_MODEL
-        from ...encoders.opened import open_encoder
+        from ...encoders.opening import open_encoder
 
         return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from slimdex.indexes import choices
+from slimdex.indexes import options as choices
 from slimdex.indexes.codes import kinds
 from slimdex.indexes.errors import InputError
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.choices import Choices
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.options import Choices
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Probes, Rescorer

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.bounds import betting_bound
-from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 
 from ...catalog.state import Certificate

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.choices import Choices
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.options import Choices
 from slimdex.indexes.reducers.moments import Moments
 
 from ...catalog.state import Certificate

@@ -15,9 +15,9 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from slimdex.indexes.choices import AUTO
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.options import AUTO
 
 from ...as_json import json_of
 from ...collection import Collection

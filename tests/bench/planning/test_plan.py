@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.bench.planning.plan import Plan
-from slimdex.bench.planning.telling import advice, told
+from slimdex.bench.planning.report import advice, told
 from slimdex.bench.planning.workload import Workload
 from slimdex.indexes.errors import InputError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slimdex.indexes.choices import CANDIDATES, CANDIDATES_TO
+from slimdex.indexes.options import CANDIDATES, CANDIDATES_TO
 from slimdex.indexes.settings import Settings
 
 from ..links import Figure, row

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slimdex.bench.reporting.findings import default_row, of_task, small_row
 from slimdex.bench.rows import Row
-from slimdex.indexes.choices import CANDIDATES
+from slimdex.indexes.options import CANDIDATES
 
 from ..links import ROOT, Figure, rows
 

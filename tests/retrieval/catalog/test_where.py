@@ -15,8 +15,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.catalog.where.allowed import FUNCTIONS
 from slimdex.retrieval.catalog.where.checks import LONGEST, checked, seconds_allowed
-from slimdex.retrieval.catalog.where.vocabulary import FUNCTIONS
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.sources import Refit, SourceOptions, Vectors
-from ...performing import Index
 
 
 def add(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ... import console
+from ...execution import do
 from ...options.opening import Dir, Json, Wait, Where
-from ...performing import do
 
 
 def delete(

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ... import console
+from ...execution import do
 from ...options.opening import Dir, Json, Wait
-from ...performing import do
 
 
 def open_document(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.searching import QueryOptions, SearchOptions
-from ...performing import Index
 
 if TYPE_CHECKING:
     from ....documents import Hit

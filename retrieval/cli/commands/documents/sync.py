@@ -15,9 +15,9 @@ from slimdex.indexes.errors import InputError
 
 from ... import console
 from ...errors import is_interrupt, say
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.sources import Refit, SourceOptions
-from ...performing import Index
 from .delete import still_there
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from slimdex.indexes.errors import InputError
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.quality import LabelOptions
-from ...performing import Index
 
 
 def evaluate(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
-from ...performing import Index
 
 
 def health(

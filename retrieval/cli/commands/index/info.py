@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.indexes.errors import InputError
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.quality import LabelOptions
-from ...performing import Index
 
 if TYPE_CHECKING:
     from ....open_index import OpenIndex

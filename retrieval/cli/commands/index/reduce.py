@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ... import console
+from ...execution import do
 from ...options.opening import Dir, Json, Wait
 from ...options.settings import UNCHANGED, SettingsOptions
-from ...performing import do
 
 
 def reduce(

@@ -8,9 +8,9 @@ from typing import Annotated
 from slimdex.indexes.errors import InputError
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions
 from ...options.quality import Labels, TargetOptions
-from ...performing import Index
 
 
 def tune(

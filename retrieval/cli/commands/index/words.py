@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ... import console
+from ...execution import do
 from ...options.opening import Dir, Json, Wait
-from ...performing import do
 
 
 def words(

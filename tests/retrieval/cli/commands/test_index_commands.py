@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes import choices
+from slimdex.indexes import options as choices
 from slimdex.indexes.reducers.registry import REDUCERS
 from tests.slow import slow
 

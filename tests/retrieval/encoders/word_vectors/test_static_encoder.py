@@ -19,7 +19,7 @@ from slimdex import Collection, Document, InputError, StaticEncoder, Transformer
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.encoders.base import is_same_encoder
-from slimdex.retrieval.encoders.opened import encoder_from_spec, is_static, open_encoder
+from slimdex.retrieval.encoders.opening import encoder_from_spec, is_static, open_encoder
 from slimdex.retrieval.encoders.word_vectors import pieces as word_pieces
 from slimdex.retrieval.encoders.word_vectors.pieces import WordPieces, splits_at_spaces
 from tests.slow import slow

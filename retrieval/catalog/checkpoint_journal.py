@@ -1,4 +1,4 @@
-"""Journal: protection against a crash between a commit and the end of the checkpoint after it.
+"""Protection against a crash between a commit and the end of the checkpoint after it.
 
 A DuckDB checkpoint writes new metadata into free metadata blocks, but 256 KiB at a time, over
 blocks in use, under one checksum. A crash in the middle makes the file unreadable. So these blocks

@@ -1,4 +1,4 @@
-"""Agents: tools of the Model Context Protocol with short, quotable answers."""
+"""Tools of the Model Context Protocol with short, quotable answers."""
 
 from __future__ import annotations
 

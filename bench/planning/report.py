@@ -1,4 +1,4 @@
-"""Telling: a plan in sentences and columns, for a terminal of 80 characters."""
+"""A plan in sentences and columns, for a terminal of 80 characters."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 from ... import console
+from ...execution import Index
 from ...options.milvus import MilvusOptions
 from ...options.opening import Dir, Json, OpenOptions, Wait
-from ...performing import Index
 
 
 def push(

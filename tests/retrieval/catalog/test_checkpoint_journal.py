@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from slimdex.indexes.errors import CorruptError
+from slimdex.retrieval.catalog.checkpoint_journal import HEADERS, Journal
 from slimdex.retrieval.catalog.database import Database
-from slimdex.retrieval.catalog.journal import HEADERS, Journal
 
 BLOCK = 1 << 18
 KEPT: dict[str, str | bool | int | float | list[str]] = {"checkpoint_threshold": "1TB"}

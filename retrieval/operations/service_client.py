@@ -1,4 +1,4 @@
-"""Holder: the service on this machine that holds an index and runs commands on it."""
+"""The service on this machine that holds an index and runs commands on it."""
 
 from __future__ import annotations
 

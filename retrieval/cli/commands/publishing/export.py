@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ... import console
+from ...execution import Index
 from ...options.opening import Dir, Json, OpenOptions, Where
-from ...performing import Index
 
 if TYPE_CHECKING:
     from ....exporting.export import Exported

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...execution import Index
 from ...options.opening import Dirs, Model, OpenOptions, Wait
-from ...performing import Index
 
 if TYPE_CHECKING:
     from ....operations.commands import Command
@@ -26,7 +26,7 @@ def mcp(
     import anyio
 
     from ....operations.commands import Info
-    from ....server.agents import agents_server
+    from ....server.mcp_tools import agents_server
     from ....server.service import named_places
 
     opening = OpenOptions(model, wait=wait)

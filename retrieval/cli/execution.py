@@ -1,4 +1,4 @@
-"""Do a command with an index: in this process, or by the service that holds the index."""
+"""Run a command on an index: in this process, or by the service that holds the index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Index:
 
     def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
         """Do a command, show its progress and its notes, and return its result."""
-        from ..operations.holder import done_by_holder
+        from ..operations.service_client import done_by_holder
 
         with _own_input(self.path, command) as sent, console.progress(), listening(note=note):
             found = done_by_holder(self.path, sent)

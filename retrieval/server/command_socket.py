@@ -1,4 +1,4 @@
-"""Owner: commands from this machine's command line, at a socket that only its user can access.
+"""Commands from this machine's command line, at a socket that only its user can access.
 
 Progress and notes of a command are sent as lines of JSON, finally its result or error. If the
 caller disconnects, the command stops, as after Ctrl-C.
