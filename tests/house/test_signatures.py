@@ -37,7 +37,7 @@ def signatures() -> list[Signature]:
     return found
 
 
-@pytest.mark.parametrize(("name", "most"), [("candidates", 10)])
+@pytest.mark.parametrize(("name", "most"), [("candidates", 10), ("progress", 15)])
 def test_a_parameter_is_in_few_signatures(name: str, most: int) -> None:
     found = [f"{one.place}: {one.name}" for one in signatures() if name in one.parameters]
     assert 0 < len(found) <= most, "\n".join(found)

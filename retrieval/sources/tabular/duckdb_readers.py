@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import duckdb
 
@@ -31,6 +32,21 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", columns={{{fields}}}"
     return f"read_json({one_file(str(file.path))}, {options})"
+
+
+def narrowed(
+    connection: duckdb.DuckDBPyConnection, file: InputFile, types: dict[str, str]
+) -> dict[str, str]:
+    """Read whole numbers of a JSON file as BIGINT if all fit: DuckDB infers HUGEINT of 0 and -1."""
+    for column, wide in types.items():
+        narrow = types | {column: re.sub(r"\bHUGEINT\b", "BIGINT", wide)}
+        if narrow != types:
+            table = read_json(file, narrow, list(narrow))
+            sql = f"SELECT max({identifier(column)}::VARCHAR) FROM {table}"
+            with suppress(duckdb.Error):  # a number is larger
+                connection.execute(sql).fetchall()
+                types = narrow
+    return types
 
 
 def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:

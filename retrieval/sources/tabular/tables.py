@@ -43,6 +43,7 @@ from .duckdb_readers import (
     is_nested,
     is_read_from_text,
     loses_digits,
+    narrowed,
     read_csv,
     read_json,
     read_parquet,
@@ -245,7 +246,7 @@ class TableSource:
         lowered = {c.lower() for c in types}
         if self._reader is read_json and any(unnumbered(c.lower()) in lowered for c in types):
             return self._distinguished(types)
-        return types
+        return narrowed(self._connection, self._file, types) if self._reader is read_json else types
 
     def _described(self) -> duckdb.DuckDBPyConnection:
         """Describe the columns, if necessary in a copy with uniform line endings."""

@@ -222,7 +222,7 @@ def test_a_document_of_every_type_can_be_added_again(tmp_path: Path, way: str) -
     for row in rows:
         WAYS[way](path, [row])
     after, found = held(path)
-    if way != "jsonl":  # by which numbers have the widest type of their kind
+    if way != "jsonl":  # numbers of files have the widest type of their kind
         assert after == columns
     for id, values in before.items():
         assert found[f"again {id}"] == values | dict.fromkeys(left)

@@ -130,12 +130,13 @@ def test_where_a_model_has_moved_to(notes: Runner) -> None:
     Path("asked.txt").write_text("the cat\nrain\n")
     Path("glove.txt").rename("moved.txt")
     exported = ("export", "i", "--to", "onnx", "--out", "exported")
-    tuned = ("tune", "i", "--queries", "asked.txt", "--agreement", "0.9")
+    tuned = ("tune", "i", "--agreement", "0.9")
     for words in (exported, tuned):
         assert "no such file or folder; if it has moved" in notes.refuses(*words)
     code, out, _ = notes(*exported, "--model", "moved.txt")
     assert (code, out) == (0, "a model of reduced vectors of 4 dimensions in exported\n")
-    assert "2 queries prove 0.0000 at most" in notes.refuses(*tuned, "--model", "moved.txt")
+    asked = ("--queries", "asked.txt", "--model", "moved.txt")
+    assert "2 queries prove 0.0000 at most" in notes.refuses(*tuned, *asked)
 
 
 @pytest.mark.slow
@@ -173,7 +174,7 @@ def trusted(slimdex: Runner, first_trusted: Path) -> Runner:
                 ["add", "pets", "more.jsonl"],
                 ["sync", "pets", "more.jsonl"],
                 ["health", "pets"],
-                ["tune", "pets", "--queries", "asked.txt"],
+                ["tune", "pets"],
                 ["export", "pets", "--to", "onnx", "--out", "new"],
                 ["eval", "pets", "--self"],
                 ["info", "pets", "--losses"],

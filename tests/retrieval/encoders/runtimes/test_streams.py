@@ -146,7 +146,7 @@ def test_threads_get_each_its_own_vectors(encoder: TransformerEncoder) -> None:
 FORK = """
     import multiprocessing, sys
     import numpy as np
-    from slimdex.retrieval.encoders import streams
+    from slimdex.retrieval.encoders.runtimes import streams
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
     def encode(texts):
