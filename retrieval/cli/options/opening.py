@@ -44,7 +44,7 @@ Trust = Annotated[
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How an existing index is opened."""
+    """Options to open an existing index."""
 
     model: Model = None
     trust_remote_code: Trust = False

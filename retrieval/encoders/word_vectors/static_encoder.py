@@ -224,12 +224,8 @@ class StaticEncoder:
     def save(self, folder: str | Path) -> StaticEncoder:
         """Write a new folder atomically, and return an encoder that reads it.
 
-        model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors.
-
-        Raises
-        ------
-        InputError
-            If the path exists.
+        model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors. Raises
+        `InputError` if the path exists.
         """
         whole = replace(self._vectors, weights=self._weights)
         write_static(Path(folder), whole, {"pooling": self.pooling})
@@ -263,16 +259,9 @@ class StaticEncoder:
 
 
 def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> StaticEncoder:
-    """Load the encoder of an index, and check that it is the same.
+    """Load the encoder of an index, from `model` if it has moved, and check that it is the same.
 
-    Parameters
-    ----------
-    model : its new path, if it has moved.
-
-    Raises
-    ------
-    InputError
-        If it is missing or has other vectors.
+    Raises `InputError` if it is missing or has other vectors.
     """
     place = model or spec.get("model")
     if place is None:

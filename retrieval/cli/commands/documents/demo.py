@@ -17,7 +17,7 @@ QUERIES = (
     "wait until several threads have finished",
 )
 MEASURED = 200
-"""Queries behind the table: first sentences of documents spread over the collection."""
+"""Queries measured for the table: first sentences of documents throughout the collection."""
 
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
@@ -68,7 +68,7 @@ def _is_complete(path: Path) -> bool:
 
 
 def comparison(collection: Collection) -> dict[str, dict[str, float]]:
-    """Measure bytes a vector, and the agreement of the first ten hits with exact search.
+    """Measure bytes per vector, and agreement of the first ten hits with exact search.
 
     Which is faster depends on the processor at so few documents, and is left to `slimdex eval`.
     Whitening changes the order on purpose, so there are two agreements: with exact search over
