@@ -26,10 +26,7 @@ from .encoding import encoded_steps
 def encode_lost(core: OpenIndex) -> None:
     """Encode the documents of all blocks of vectors that are missing or damaged; then rebuild.
 
-    Raises
-    ------
-    CorruptError
-        If the vectors were given.
+    Raises `CorruptError` if the vectors were given.
     """
     if not core.has_encoder:
         raise CorruptError(

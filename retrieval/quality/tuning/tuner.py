@@ -84,11 +84,8 @@ def tune(
 ) -> Tuning:
     """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
-    Raises
-    ------
-    InputError
-        If there are no queries, or too few without labels to prove the target; with
-        `apply`, if nothing reaches it.
+    Raises `InputError` if there are no queries, or too few without labels to prove the target; with
+    `apply`, if nothing reaches it.
     """
 
     def search(view: SnapshotReader) -> Tuning:
