@@ -67,9 +67,7 @@ COLUMNS = (
         "estimate|bound", NUMBER, "agreement@10 by queries made of documents, and its lower bound"
     ),
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
-    Column(
-        "loss(_said)?", NUMBER, "agreement@10 that a fit of today would add: measured, by health"
-    ),
+    Column("loss(_said)?", NUMBER, "agreement@10 that a new fit would add: measured, by health"),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
     Column(
         "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"
@@ -116,7 +114,7 @@ COLUMNS = (
     Column("memory(_files)?_bytes", (int,), "of the process: its own, and pages of files"),
     Column("store(_files)?_bytes", (int,), "what of these its library and index have added"),
     Column(
-        "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the words' index: on disk, read"
+        "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the lexical index: on disk, read"
     ),
     Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),

@@ -290,7 +290,7 @@ class Collection(Searchable):
         Raises
         ------
         InputError
-            If there are no documents, one lacks an id or text, an id stands twice, a value can't be
+            If there are no documents, one lacks an id or text, an id occurs twice, a value can't be
             stored, or the vectors are not one for each document, finite and of its dimensions.
         """
         added = adding.add_given(self.core, documents, vectors=vectors, refit=refit)

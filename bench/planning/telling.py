@@ -57,7 +57,7 @@ def advice(plan: Plan) -> list[str]:
     memory = f"{_machines(plan.for_memory)} for its memory"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
-        "disk: the catalog as if its texts were not compressed; a words' index comes on top",
+        "disk: the catalog as if its texts were not compressed; a lexical index is extra",
     ]
     milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
     if plan.for_encoding is None:

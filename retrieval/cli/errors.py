@@ -19,7 +19,7 @@ INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
 DUCKDB_INTERRUPTED = "Query interrupted"
 """Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
-STOPPED = "stopped; run the same command again to go on"
+STOPPED = "stopped; run the same command again to continue"
 
 
 @contextmanager

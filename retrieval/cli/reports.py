@@ -86,11 +86,11 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     if not since:
         del lines[f"of new {noun}"]
     if kept.get("refitted") is not None:
-        lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
+        lines["variance kept"] += f"; {kept['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
         lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
     if (refit := report["refit"]) is not None:
-        lines["after a fit of today"] = (
+        lines["after a new fit"] = (
             f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
             f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
             f"{refit['found_of_its_order']:.4f} are found now"
@@ -132,7 +132,7 @@ def loss_explanations(report: Mapping[str, Any]) -> list[str]:
     there = {step["step"] for step in report["steps"]}
     said = {
         ENCODER: "float32, float16: exact search by the encoder's vectors; float32 is not stored, "
-        "but rounding moves a score by no more than is known, which bounds what it finds.",
+        "but rounding changes a score by a known maximum, which bounds the result.",
         WHITENED: f"whitened: exact search over {report['own_metric']}. The index approximates "
         "this order, which differs from the encoder's on purpose.",
         CUT: "cut to k: exact search over the reduced vectors.",

@@ -31,7 +31,7 @@ def encode_lost(core: OpenIndex) -> None:
     if not core.has_encoder:
         raise CorruptError(
             f"{core.path / core.state.vectors}: vectors given from elsewhere can't be encoded "
-            "anew; restore the file from a copy"
+            "again; restore the file from a copy"
         )
     encoder = core.encoder
     with core.change():

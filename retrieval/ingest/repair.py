@@ -79,7 +79,7 @@ def repair(
 def _way_out(core: OpenIndex) -> str:
     if not core.has_encoder:
         return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {core.path} --encode` encodes these documents anew"
+    return f"`slimdex repair {core.path} --encode` encodes these documents again"
 
 
 def _replaced(core: OpenIndex) -> list[str]:
@@ -88,7 +88,7 @@ def _replaced(core: OpenIndex) -> list[str]:
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
-            f"{core.path}: kind {kind!r} is a factory string of its maker's; expected one "
+            f"{core.path}: kind {kind!r} is an untrusted factory string; expected one "
             f"of {', '.join(KINDS)} (choose one by `slimdex reduce {core.path} --kind`)"
         )
     if state.settings is None:

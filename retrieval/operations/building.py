@@ -267,7 +267,7 @@ def add(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
         kept = _encoded_documents(core)
         with _places_told(core, sources):
             added = adding.resume(core, sources.vectors, refit=refit)
-        went_on = f"went on after {kept:,} documents that were encoded before"
+        went_on = f"resumed after {kept:,} documents encoded before"
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(core.store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, core.state, core.store)
@@ -297,7 +297,7 @@ def add_read(
             added = adding.add(core, addition, refit=refit)
     except DuplicateKeyError as error:
         raise InputError(
-            f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
+            f"id {error.id!r} occurs twice, in {sources.place(error.first, ids.readings)} and "
             f"{sources.place(error.second, ids.readings)}; expected each id once"
         ) from error
     return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
@@ -306,13 +306,13 @@ def add_read(
 def _own_precision(core: OpenIndex, given: Encoder) -> list[str]:
     """A note if earlier documents were encoded in another precision, which is kept."""
     asked, own = (encoder.spec().get("precision") for encoder in (given, core.encoder))
-    return [] if asked == own else [f"encoded in {own}, as it was begun, and not in {asked}"]
+    return [] if asked == own else [f"encoded in {own} like the documents before, not in {asked}"]
 
 
 def _own_storage(core: OpenIndex, asked: str) -> list[str]:
     """A note if existing vectors are stored in another type, which is kept."""
     own = core.state.stored
-    return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
+    return [] if asked == own else [f"stored as {own} like the vectors before, not as {asked}"]
 
 
 def _encoded_documents(core: OpenIndex) -> int:
@@ -329,7 +329,7 @@ def _own_passages(core: OpenIndex, asked: str | int | None) -> list[str]:
     if passage_tokens(asked, core.encoder) == own:
         return []
     said = "not cut" if own is None else f"cut into passages of at most {own} tokens"
-    return [f"{said}, as it was begun, and not by passages={asked}"]
+    return [f"{said} like the texts before, not by passages={asked}"]
 
 
 def _is_being_added(core: OpenIndex, sources: Sources) -> bool:

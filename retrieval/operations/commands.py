@@ -371,4 +371,4 @@ def command_of(said: Mapping[str, Any]) -> Command:
             asked["request"] = SearchRequest(**asked["request"])
         return COMMANDS[said["name"]](**asked)
     except (KeyError, TypeError) as error:
-        raise InputError(f"command {str(said)[:100]}: none that is known ({error})") from error
+        raise InputError(f"unknown command {str(said)[:100]} ({error})") from error

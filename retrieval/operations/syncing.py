@@ -74,7 +74,7 @@ def _finished(core: OpenIndex, sources: Sources) -> Added:
         return Added(0, 0, [])
     added = adding.resume(core, refit="never")
     count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
-    return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
+    return replace(added, notes=[f"finished an interrupted addition of {count}", *added.notes])
 
 
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:

@@ -28,7 +28,7 @@ def _warned(trusted: bool) -> bool:
     if trusted:
         from .. import console
 
-        console.note("code that comes with the model is run, with your rights")
+        console.note("code that comes with the model is run with your permissions")
     return trusted
 
 

@@ -68,7 +68,7 @@ class QueryOptions:
             return Queries([text for _, text in pairs], ids=[id for id, _ in pairs])
         texts = [" ".join(self.words)] if self.words else list(self.query or ())
         if any(not text.strip() for text in texts):
-            raise InputError("search: a query without words; expected some to look for")
+            raise InputError("search: an empty query; expected text")
         return Queries(texts)
 
 

@@ -207,8 +207,8 @@ class StaticEncoder:
                 counts += np.bincount(ids, minlength=len(counts))
         if not counts.sum() > 0:
             raise InputError(
-                "fitted: no known word in the texts or frequencies; expected some, as in what is "
-                "to be searched"
+                "fitted: no known word in the texts or frequencies; expected texts like those to "
+                "be searched"
             )
         weights = _weights(self._vectors, counts / counts.sum())
         made = replace(self._vectors, weights=weights, known_sha256=None).as_in_a_folder()
@@ -267,12 +267,12 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
     if place is None:
         raise InputError(
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
-            "`save` it and say where by model=PATH (for good by `move_model`)"
+            "`save` it and pass model=PATH (or record it with `move_model`)"
         )
     if model is None and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, say where it is now by "
-            "model=PATH (for good by `move_model`)"
+            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
+            "(or record it with `move_model`)"
         )
     pooling = spec["pooling"]
     encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)

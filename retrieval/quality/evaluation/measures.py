@@ -45,7 +45,7 @@ LABELS = {
     "agreement@10": "agreement@10 with exact search",
     "encoder_agreement@10": "agreement@10 with the encoder's order",
     "ram_bytes_per_vector": "bytes a vector in RAM",
-    "ram_bytes_fixed": "bytes in RAM, whatever the size",
+    "ram_bytes_fixed": "fixed bytes in RAM",
     "disk_bytes_per_vector": "bytes a vector on disk",
 }
 LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}

@@ -96,7 +96,7 @@ def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     ):
         table[name] = {
             "bytes a vector in RAM": resident["ram_bytes_per_vector"],
-            "bytes once, whatever the size": resident["ram_bytes_fixed"],
+            "fixed bytes in RAM": resident["ram_bytes_fixed"],
             "agreement with exact search": float(agreement(results.rows, exact.rows, 10).mean()),
             "agreement with it, whitened": float(agreement(results.rows, whitened, 10).mean()),
         }
