@@ -1,4 +1,4 @@
-"""`python -m slimdex.bench`: the same as `slimdex bench`."""
+"""`python -m slimdex.bench`, the same as `slimdex bench`."""
 
 from slimdex.retrieval.cli.errors import one_line_errors
 from slimdex.retrieval.extras import missing_ones_told

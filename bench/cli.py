@@ -1,4 +1,4 @@
-"""`slimdex bench`: experiments on search, each of which leaves rows of results."""
+"""`slimdex bench`: experiments on search, each of which writes rows of results."""
 
 from __future__ import annotations
 

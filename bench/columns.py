@@ -1,4 +1,4 @@
-"""Columns: what a row of results can say, in which unit; nothing else is written or read."""
+"""Columns of rows of results with their types and units; others are refused."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NUMBER = (int, float)
 
 @dataclass(frozen=True)
 class Column:
-    """One column, or several of which the names differ in a part.
+    """One column, or several whose names match one pattern.
 
     Attributes
     ----------
     name : a regular expression for the whole name.
     types : of its values.
-    meaning : with the unit.
+    meaning : its description, with the unit.
     """
 
     name: str
@@ -67,9 +67,7 @@ COLUMNS = (
         "estimate|bound", NUMBER, "agreement@10 by queries made of documents, and its lower bound"
     ),
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
-    Column(
-        "loss(_said)?", NUMBER, "agreement@10 that a fit of today would add: measured, by health"
-    ),
+    Column("loss(_said)?", NUMBER, "agreement@10 that a new fit would add: measured, by health"),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
     Column(
         "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"
@@ -116,7 +114,7 @@ COLUMNS = (
     Column("memory(_files)?_bytes", (int,), "of the process: its own, and pages of files"),
     Column("store(_files)?_bytes", (int,), "what of these its library and index have added"),
     Column(
-        "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the words' index: on disk, read"
+        "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the lexical index: on disk, read"
     ),
     Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
@@ -146,9 +144,9 @@ COLUMNS = (
 
 
 def check_row(row: Mapping[str, Any]) -> None:
-    """Raise `TypeError` unless every column is one of `COLUMNS`, and holds what it says.
+    """Raise `TypeError` unless every column is one of `COLUMNS` and has a value of its type.
 
-    Each of the row's `sets` may have columns of its own, too: Spearman's correlation.
+    The row's `sets` may each have a column, too: Spearman's correlation.
 
     >>> check_row({"key": "a", "ndcg@10": 79.2, "ndcg@10_low": -0.1})
     >>> check_row({"ndgc@10": 79.2})
@@ -167,5 +165,5 @@ def check_row(row: Mapping[str, Any]) -> None:
 
 @cache
 def column_of(name: str) -> Column | None:
-    """The column of a name, if there is one."""
+    """Find the column of a name, if there is one."""
     return next((column for column in COLUMNS if re.fullmatch(column.name, name)), None)

@@ -1,4 +1,4 @@
-"""The machine: what a figure was measured on, threads to measure with, memory that is resident."""
+"""The machine: facts about it, limits of threads, and resident memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
-"""Flags that set processors apart here: wide registers, products of int8 and bf16."""
+"""Processor flags that matter for speed: wide registers, products of int8 and bf16."""
 LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers", "ir-measures")
 
 
@@ -32,7 +32,7 @@ class Resident:
 
     @classmethod
     def now(cls) -> Resident:
-        """After garbage was collected and free memory given back to the system."""
+        """Measure, after collecting garbage and returning free memory to the system."""
         gc.collect()
         if sys.platform == "linux":
             with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
@@ -42,12 +42,12 @@ class Resident:
         return cls(memory.rss - files, files)
 
     def since(self, before: Resident) -> Resident:
-        """How much it grew."""
+        """Growth since an earlier measurement."""
         return Resident(self.own - before.own, self.files - before.files)
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has held in RAM."""
+    """Maximum number of bytes that this process has had in RAM."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would also count what the process was started from
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -72,7 +72,7 @@ def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def version_of(package: str) -> str | None:
-    """The installed version, None where there is none."""
+    """Installed version of a package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -80,16 +80,16 @@ def version_of(package: str) -> str | None:
 
 
 def not_installed(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Name -> the packages that it lacks, for names that lack some."""
+    """Map names to their missing packages, for names that lack some."""
     absent = {name: [p for p in own if version_of(p) is None] for name, own in packages.items()}
     return {name: " ".join(own) for name, own in absent.items() if own}
 
 
 def limit_threads(threads: int | None) -> None:
-    """Let this process compute on so many threads and processors; None: on all.
+    """Limit this process to a number of threads and processors; None for all.
 
-    The limits of OpenMP and BLAS do not reach libraries with thread pools of their own (in Rust
-    or C++), so that all threads of the process are also bound to so many processors.
+    Limits of OpenMP and BLAS do not affect libraries with thread pools of their own (in Rust or
+    C++), so all threads of the process are also bound to that number of processors.
     """
     available = sorted(_PROCESSORS)
     count = len(available) if threads is None else threads
@@ -110,7 +110,7 @@ _PROCESSORS = _processors()
 
 
 def _cpuinfo(name: str) -> str:
-    """A line of /proc/cpuinfo about the first processor; "" where there is none."""
+    """Read a line of /proc/cpuinfo about the first processor; "" if there is none."""
     info = Path("/proc/cpuinfo")
     for line in info.read_text().splitlines() if info.exists() else ():
         if line.split(":")[0].strip() == name:
@@ -119,7 +119,7 @@ def _cpuinfo(name: str) -> str:
 
 
 def _checkout() -> dict[str, Any]:
-    """The commit of this checkout, and whether its code is that commit's; None without git."""
+    """Commit of this checkout, and whether its code is unchanged; None without git."""
     folder = Path(__file__).resolve().parent.parent
 
     def git(*words: str) -> str | None:
@@ -135,7 +135,7 @@ def _checkout() -> dict[str, Any]:
 
 
 def mapped_memory(folder: Path) -> int:
-    """Bytes of a folder's files that this process has in memory, by maps; 0 where none can tell."""
+    """Bytes of a folder's files that this process has in memory by maps; 0 if unknown."""
     process = psutil.Process()
     if not hasattr(process, "memory_maps"):  # macOS
         return 0

@@ -1,4 +1,4 @@
-"""Memory limit: a process that gets so many bytes and no more, pages of files among them."""
+"""Memory limit of a process, including pages of files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 GROUPS = Path("/sys/fs/cgroup")
-"""Where Linux has its control groups, of version 2."""
+"""Folder of Linux control groups, version 2."""
 
 
 def check_groups(root: Path = GROUPS) -> None:
-    """Raise `InputError` where this process can't limit another's memory."""
+    """Raise `InputError` if this process can't limit another's memory."""
     enabled = root / "cgroup.subtree_control"
     if not enabled.is_file():
         raise InputError(f"{root}: no control groups of version 2; expected them, to limit memory")
@@ -26,16 +26,12 @@ def check_groups(root: Path = GROUPS) -> None:
 
 @contextmanager
 def limited(process: int, most: int, root: Path = GROUPS) -> Iterator[None]:
-    """A control group of its own for a process, by its number, that gets `most` bytes.
+    """Put a process, by its id, into a control group of its own that gets `most` bytes.
 
-    Pages of files count, and are dropped for others when the limit is reached; memory of the
-    process's own can't be, since nothing is swapped out, so that the system ends it. The process
-    has to end before this does.
+    Pages of files count, and are dropped for others at the limit. The process's own memory can't be
+    dropped without swap, so the system may end the process. It has to end before this context does.
 
-    Raises
-    ------
-    InputError
-        If the system does not let it.
+    Raises `InputError` if the system does not allow it.
     """
     check_groups(root)
     group = root / f"slimdex-bench-{process}"

@@ -1,4 +1,4 @@
-"""Options that experiments share, and values in them."""
+"""Options that experiments share, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CACHE = Path("bench-cache")
 
 @dataclass(frozen=True)
 class SetOptions:
-    """The sets, the models, and the folders of rows and vectors."""
+    """Options of sets, models, and the folders of rows and vectors."""
 
     data: Annotated[Path | None, "Folder with sets in BEIR's layout."] = None
     sets: Annotated[
@@ -43,7 +43,7 @@ class SetOptions:
 
 
 def whole_numbers(option: str, words: str, least: int) -> list[int]:
-    """Read whole numbers, separated by commas, each at least `least`."""
+    """Parse whole numbers separated by commas, each at least `least`."""
     found = [int(word) if word.isdecimal() else -1 for word in words.split(",")]
     if min(found) < least:
         raise InputError(f"{option} {words!r}; expected whole numbers from {least} on")
@@ -51,7 +51,7 @@ def whole_numbers(option: str, words: str, least: int) -> list[int]:
 
 
 def chosen(option: str, words: str, known: list[str]) -> list[str]:
-    """Read names, separated by commas; "" means all that are known."""
+    """Parse names separated by commas; "" means all known names."""
     names = words.split(",") if words else known
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"{option} {unknown[0]!r}; expected some of {', '.join(known)}")

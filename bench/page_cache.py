@@ -1,8 +1,7 @@
-"""Page cache: what of a file the system holds in memory, and making it let go.
+"""Page cache: measure which parts of files are in memory, and drop them.
 
-Reading through a map or a file leaves pages in memory that the next reader finds there. A system
-gives them up when it needs the memory; here it is made to, for files of ours, so that what a
-query costs with a cold disk can be measured. Linux only.
+Reading a file leaves pages in memory for the next reader, until the system needs the memory.
+Dropping the pages of our files makes it possible to measure a query with a cold disk. Linux only.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from slimdex.indexes.errors import InputError
 
 PAGE = mmap.PAGESIZE
 LEFT = 0.01
-"""Share of a file that may stay in memory: another process may be reading it ahead."""
+"""Share of a file that may stay in memory: another process may be reading ahead."""
 
 
 def check_system() -> None:
-    """Raise `InputError` where files can't be dropped from memory, or reads not be counted."""
+    """Raise `InputError` if files can't be dropped from memory, or reads can't be counted."""
     if sys.platform != "linux" or not _COUNTS.is_file():
         raise InputError(
             f"{sys.platform} without {_COUNTS}: reads from disk are not counted; expected Linux"
@@ -32,13 +31,13 @@ def check_system() -> None:
 
 
 def bytes_read() -> int:
-    """Bytes that all threads of this process have read from disk so far, also through maps."""
+    """Bytes that all threads of this process have read from disk so far, also by maps."""
     lines = dict(line.split(": ") for line in _COUNTS.read_text().splitlines())
     return int(lines["read_bytes"])
 
 
 def cached_bytes(path: Path) -> int:
-    """Bytes of a file whose pages are in memory, whoever brought them there.
+    """Bytes of a file whose pages are in memory, whichever process read them.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "written"
@@ -59,14 +58,10 @@ def cached_bytes(path: Path) -> int:
 
 
 def drop(files: Iterable[Path]) -> None:
-    """Have the system forget the pages of files, which this process may have mapped.
+    """Drop the pages of files, which this process may have mapped, from memory.
 
-    What is not on disk yet is written first.
-
-    Raises
-    ------
-    InputError
-        If pages stay: another process has them mapped, or the file lies in memory (tmpfs).
+    Unwritten data are written to disk first. Raises `InputError` if pages stay: another process has
+    them mapped, or the file is in memory (tmpfs).
     """
     paths = [path.resolve() for path in files]
     _unmap(paths)
@@ -86,10 +81,9 @@ def drop(files: Iterable[Path]) -> None:
 
 
 def _unmap(paths: list[Path]) -> None:
-    """Forget where pages of these files are mapped: the system drops none that are.
+    """Unmap the pages of these files, since the system does not drop mapped pages.
 
-    The maps stay, and read what is asked of them again. Those that could be written to are left
-    alone.
+    The maps stay, and read pages again when needed. Writable maps are left alone.
     """
     names = {str(path) for path in paths}
     for line in Path("/proc/self/maps").read_text().splitlines():

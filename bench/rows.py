@@ -1,4 +1,4 @@
-"""Results: rows of JSON, one a line, appended as they are measured."""
+"""Rows of results as lines of JSON, appended as they are measured."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .columns import check_row
 
 Row = dict[str, Any]
 FOLDER = Path("bench/results")
-"""The rows of this repository, in a checkout: its README is made from them, no wheel has them."""
+"""Rows of this repository, from which README is made; not part of wheels."""
 MEASURED = Path("bench-results")
-"""Where every experiment leaves its rows, and the report looks for them, unless told otherwise."""
+"""Default folder of new rows, also for the report."""
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
-    """A short name for everything that says what is measured."""
+    """Short name for everything that identifies a measurement."""
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class ResultsFile:
-    """Rows by key. A row is on disk before the next one is measured."""
+    """Rows by key; each row is on disk before the next one is measured."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class ResultsFile:
             self.rows = {row["key"]: row for row in _parsed(path, whole)}
 
     def append(self, row: Row) -> None:
-        """Add a row with a `key` and `columns`, and the moment; numbers are kept to six digits."""
+        """Add a row with a `key` and `columns`, and the time; numbers are rounded to six digits."""
         row = row | _moment()
         check_row(row)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class ResultsFile:
         self.rows[row["key"]] = row
 
     def replace(self, rows: Sequence[Row]) -> None:
-        """Replace all rows; new ones get the moment, as in `append`."""
+        """Replace all rows; new ones get the time, as in `append`."""
         rows = [row if "date" in row else row | _moment() for row in rows]
         for row in rows:
             check_row(row)
@@ -64,12 +64,9 @@ class ResultsFile:
 
 
 def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row]:
-    """All rows of an experiment, `retrieval` or `peers`, from the files of a folder.
+    """Read all rows of an experiment, `retrieval` or `peers`, from the files of a folder.
 
-    Raises
-    ------
-    InputError
-        If there are none and they are needed.
+    Raises `InputError` if there are none and `needed` is true.
     """
     files = sorted(folder.glob(f"{experiment}*.jsonl"), key=lambda file: file.stem)
     rows = [row for file in files for row in ResultsFile(file).rows.values()]
@@ -81,7 +78,7 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
 
 
 def _moment() -> dict[str, Any]:
-    """Date and time (UTC), and how many processes wanted a processor in the minute before."""
+    """Date and time (UTC), and the load of the last minute."""
     now = datetime.now(UTC)
     load = {"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}
     return {"date": now.strftime("%Y-%m-%d"), "time": now.strftime("%H:%M")} | load

@@ -1,4 +1,4 @@
-"""Runner: measures the sets of a command by its models, and prints where the rows are."""
+"""Runner: measures sets by models, and prints where the rows are."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Runner:
 
     Attributes
     ----------
-    name : how its files of rows begin.
+    name : start of its files' names.
     measure : measures one job.
     line : the rows of a job -> their result in a sentence.
-    packages : whose versions the rows have, beside those of `machine.LIBRARIES`.
+    packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
     more : further columns of every row.
-    queries : asked of a set at most; None: all.
-    absent : what was asked for and needs the extra `peers`.
-    timed : whether encoding is timed, so that it is done in the precision that users get.
+    queries : maximum number of queries of a set; None: all.
+    absent : requested methods that need the extra `peers`.
+    timed : whether encoding is timed, and therefore in the precision that users get.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Runner:
     timed: bool = False
 
     def run(self, options: SetOptions) -> None:
-        """Measure every set by every model; rows of a run that was killed are kept."""
+        """Measure every set by every model; rows of an interrupted run are kept."""
         chosen = datasets(options, self.queries)
         note_absent(self.absent)
         about = provenance(self.packages) | self.more
@@ -90,7 +90,7 @@ class Runner:
 
 
 def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
-    """The sets; a wrong name is refused before hours of work on the first."""
+    """Load the sets; all names are checked before hours of work on the first."""
     for model in options.models.split(","):
         is_static(model)
     found = [load_dataset(name, options.data) for name in names_of(options.sets, options.data)]
@@ -104,6 +104,6 @@ def tell(results: ResultsFile, *lines: str) -> None:
 
 
 def note_absent(names: Sequence[str]) -> None:
-    """Say that these need the extra `peers`."""
+    """Note that these need the extra `peers`."""
     if names:
         console.note(f"not installed: {', '.join(names)}; {install_command('peers')}")

@@ -188,7 +188,7 @@ class Collection(Searchable):
         return self.core.found(request)
 
     def chance_score(self, where: str | None = None) -> float | None:
-        """Estimate the best score of as many random documents: below it a hit says nothing.
+        """Estimate the best score of as many random documents; hits with lower scores mean nothing.
 
         It takes some milliseconds, and is the same for every query; see `random_baseline`.
 
@@ -217,10 +217,7 @@ class Collection(Searchable):
     def get(self, ids: Id | Several) -> Document | list[Document]:
         """Get the document of an id, or those of several in their order.
 
-        Raises
-        ------
-        InputError
-            If an id is unknown.
+        Raises `InputError` if an id is unknown.
         """
         wanted = id_texts(ids)
         found = self.core.read(lambda view: view.by_id(wanted))
@@ -293,7 +290,7 @@ class Collection(Searchable):
         Raises
         ------
         InputError
-            If there are no documents, one lacks an id or text, an id stands twice, a value can't be
+            If there are no documents, one lacks an id or text, an id occurs twice, a value can't be
             stored, or the vectors are not one for each document, finite and of its dimensions.
         """
         added = adding.add_given(self.core, documents, vectors=vectors, refit=refit)
@@ -304,10 +301,7 @@ class Collection(Searchable):
     def health(self, *, sample: int = health.QUERIES) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
 
-        Raises
-        ------
-        InputError
-            If there are fewer than three documents to find, or `sample` is less than 1.
+        Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
         """
         return self.core.read(lambda view: health.health(self.core, view.snapshot, sample))
 
@@ -326,10 +320,8 @@ class Collection(Searchable):
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
 
-        Raises
-        ------
-        InputError
-            If an id is unknown (then nothing is deleted), or the condition is no expression.
+        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
+        invalid.
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
@@ -344,13 +336,9 @@ class Collection(Searchable):
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
 
-        Codes are not trained again, so that answers stay the same, except those of graphs (kind
-        hnsw), which are rebuilt. The folder needs room for the new files beside the old.
-
-        Raises
-        ------
-        CorruptError
-            If vectors are damaged.
+        Codes are not trained again, so answers stay the same, except those of graphs (kind
+        hnsw), which are rebuilt. The folder needs room for the new files beside the old ones.
+        Raises `CorruptError` if vectors are damaged.
         """
         return writer.compact(self.core)
 
@@ -386,11 +374,8 @@ class Collection(Searchable):
         return tuning.tune(self.core, target or Target(), asked, apply=apply)
 
     def certify(self) -> Certificate:
-        """Measure the agreement of the settings in force, by queries made of documents; keep it.
+        """Measure the agreement of the current settings, by queries made of documents; keep it.
 
-        Raises
-        ------
-        InputError
-            If there are too few documents, or the index does not rescore.
+        Raises `InputError` if there are too few documents, or the index does not rescore.
         """
         return tuning.certify(self.core)

@@ -196,10 +196,7 @@ class OpenIndex:
     def read(self, read: Callable[[SnapshotReader], T]) -> T:
         """Call a function with the newest snapshot, and again if its files are gone by then.
 
-        Raises
-        ------
-        InputError
-            If there are no documents yet.
+        Raises `InputError` if there are no documents yet.
         """
         return self._snapshots.read(lambda snapshot: read(self.view(snapshot)))
 
@@ -210,10 +207,8 @@ class OpenIndex:
     def change(self) -> AbstractContextManager[None]:
         """Change the index, alone; if that fails, show what is committed.
 
-        Raises
-        ------
-        InputError
-            If the index is read-only, this thread is in a transaction, or the folder was moved.
+        Raises `InputError` if the index is read-only, this thread is in a transaction, or the
+        folder was moved.
         """
         return self._snapshots.change()
 

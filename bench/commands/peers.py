@@ -7,7 +7,7 @@ from typing import Annotated
 from ..options import SetOptions, chosen
 
 QUERIES = 1000
-"""Some peers take 30 ms for one, and each is asked by every effort it has."""
+"""Queries for each effort of each peer; some take 30 ms for one."""
 
 
 def peers(

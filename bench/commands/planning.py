@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """Documents to plan for, and how they are to be indexed."""
+    """Documents to plan for, and settings of their index."""
 
     documents: Annotated[float, "How many, as 1e9; count passages if texts are cut into them."]
     dim: Annotated[int, "Dimensions of the encoder's vectors."] = 384
@@ -28,7 +28,7 @@ class WorkloadOptions:
     stored: Stored = "fp16"
 
     def workload(self) -> Workload:
-        """The workload, checked."""
+        """Return the checked workload."""
         from ..planning.workload import LEAST, MOST, Workload, check_range
 
         check_range("--documents", self.documents, LEAST, MOST)
@@ -77,7 +77,7 @@ def plan(
 
 
 def _memory() -> int:
-    """Bytes of this machine's memory."""
+    """Memory of this machine in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError) as error:

@@ -10,7 +10,7 @@ from slimdex.indexes.errors import InputError
 from ..rows import FOLDER
 
 PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-best", "sts-surface", "sts-reducers")
-"""Those that pages of docs show."""
+"""Pictures shown in pages of docs."""
 
 
 def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER) -> None:

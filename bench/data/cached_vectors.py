@@ -1,4 +1,4 @@
-"""Vectors: texts are encoded once and kept on disk by what they are."""
+"""Cache of encoded texts on disk, by their contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 WINDOW = 1024
-"""Texts encoded between two writes: at most this many are encoded again after a kill."""
+"""Texts encoded between two writes: at most this many are encoded again after a crash."""
 
 
 def encoded(
@@ -27,9 +27,9 @@ def encoded(
     *,
     queries: bool = False,
 ) -> VectorFile:
-    """Vectors (n, dim) of texts, float32, in a file that is named after encoder and texts.
+    """Encode texts to vectors (n, dim), float32, in a file named after encoder and texts.
 
-    What is there already is not encoded again; a run that was killed goes on where its file ends.
+    Existing vectors are kept; an interrupted run continues at the end of its file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     encode = partial(encode_queries, encoder) if queries else encoder.encode
@@ -44,9 +44,9 @@ def encoded(
 
 
 def content_key(encoder: Encoder, texts: Sequence[str], *, queries: bool = False) -> str:
-    """The SHA-256 of everything that decides the vectors, shortened.
+    """Shortened SHA-256 of everything that determines the vectors.
 
-    Where the weights have a checksum, the name that they go by does not matter.
+    If the weights have a checksum, the name of the model does not matter.
     """
     spec = encoder.spec()
     if spec.get("sha256"):

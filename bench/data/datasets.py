@@ -1,4 +1,4 @@
-"""Datasets: documents, queries and labels, from a BEIR folder, sentences or Python's docstrings."""
+"""Data sets: documents, queries and labels of a BEIR folder, sentences, or Python's docstrings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slimdex.retrieval.quality.evaluation.measures import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 DOCSTRINGS = "docstrings"
-"""The set that every Python has: a docstring's first paragraph finds the rest of it."""
+"""Set available everywhere: the first paragraphs of Python's docstrings find the rest of them."""
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
-"""Characters that must be left of a docstring to be worth finding."""
+"""Minimum characters left of a docstring."""
 SENTENCE_QUERIES, FEWEST_WORDS = 1000, 8
-"""Queries made of a table's sentences, and how long those have to be."""
+"""Queries made of a table's sentences, and their minimum number of words."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Dataset:
     ----------
     ids, texts : of the documents, in the order of their rows.
     query_ids, query_texts : of the queries that have labels.
-    own_rows : (queries,) the row that is the query itself, which is no answer; -1 where none is.
+    own_rows : (queries,) row of the document that is the query itself and no answer; -1 if none is.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Dataset:
         queries: Sequence[tuple[str, str]],
         qrels: Mapping[str, Mapping[str, int]],
     ) -> Self:
-        """Judged queries only; one that has the id and text of a document is that document."""
+        """Create a data set of the labelled queries, some of which may be documents."""
         judged = [(id, text) for id, text in queries if id in qrels]
         if not judged or not documents:
             raise InputError(
@@ -75,7 +75,7 @@ class Dataset:
         )
 
     def asking(self, queries: int) -> Self:
-        """The same documents, and the first so many of the queries."""
+        """Return the same documents with the first `queries` queries."""
         return replace(
             self,
             query_ids=self.query_ids[:queries],
@@ -84,7 +84,7 @@ class Dataset:
         )
 
     def quick(self) -> Self:
-        """A small part for a first look: some queries, their answers, and documents to fill up."""
+        """Return a small part: some queries, their answers, and further documents."""
         wanted = {id for query in self.query_ids[:QUICK_QUERIES] for id in self.qrels[query]}
         wanted |= {self.ids[row] for row in self.own_rows[:QUICK_QUERIES] if row >= 0}
         spare = [row for row, id in enumerate(self.ids) if id not in wanted]
@@ -103,15 +103,10 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """The set of that name: `docstrings`, or a folder in BEIR's layout or a table, inside `data`.
+    """Load a set: `docstrings`, or a folder in BEIR's layout or a table, inside `data`.
 
-    A table has tabs, a header and a column `sentence`, and may be gzip'd.
-
-    Raises
-    ------
-    InputError
-        If there is no such folder, or corpus.jsonl, queries.jsonl or qrels/test.tsv is missing; if
-        a file is no such table.
+    A table is separated by tabs, has a header and a column `sentence`, and may be gzipped. Raises
+    `InputError` if there is no such folder or table, or a file of the folder is missing.
     """
     if name == DOCSTRINGS:
         return _docstrings()
@@ -127,7 +122,7 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
 
 
 def names_of(sets: str, data: Path | None) -> list[str]:
-    """The sets that a word of the command line means: names with commas, or `all` in `data`."""
+    """Parse names of sets separated by commas, or `all` in `data`."""
     if sets != "all":
         return sets.split(",")
     found = sorted(path.parent.name for path in (data or Path()).glob("*/corpus.jsonl"))
@@ -137,7 +132,7 @@ def names_of(sets: str, data: Path | None) -> list[str]:
 
 
 def _sentences(path: Path) -> Dataset:
-    """Each sentence is a document; the first half of the words of some asks for the whole."""
+    """Read sentences as documents; the first halves of some are queries for the whole."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:

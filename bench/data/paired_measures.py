@@ -1,4 +1,4 @@
-"""Quality: measures of answers, each with a bootstrap interval paired with the uncompressed search.
+"""Measures of answers, each with a bootstrap interval paired with the uncompressed search.
 
 Queries differ far more from each other than methods do, so a method is compared query by query:
 the interval is that of the mean difference (percentile bootstrap over queries; Sakai 2006).
@@ -24,11 +24,9 @@ AGREEMENT = "agreement@10"
 
 
 class Judge:
-    """Holds the uncompressed answers of a dataset and measures others against them.
+    """Measures answers to a data set against those of the uncompressed search.
 
-    Parameters
-    ----------
-    scores, rows : (queries, depth) of the uncompressed exact search, as deep as `self.depth`.
+    `scores` and `rows` are those of the exact search, (queries, depth), as deep as `self.depth`.
     """
 
     def __init__(self, dataset: Dataset, scores: Matrix, rows: Rows, seed: int = 0) -> None:
@@ -37,7 +35,7 @@ class Judge:
         self._exact = self._per_query(scores, self._exact_rows)
 
     def columns(self, scores: Matrix, rows: Rows) -> dict[str, Any]:
-        """Measures; of those against labels also the difference in points and its interval."""
+        """Compute measures; for those by labels also the difference in points and its interval."""
         scores, rows = self._without_own(scores, rows)
         found = self._per_query(scores, rows)
         agreed = agreement(rows, self._exact_rows, 10)
@@ -62,16 +60,16 @@ class Judge:
 
 
 def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
-    """Answers to ask for, so that `depth` are left when a query's own document is dropped."""
+    """Answers to request, so that `depth` are left without a query's own document."""
     return min(depth + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
 
 
 def interval(
     values: NDArray[np.float64], seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper end (m,) for the mean of each row of values (m, queries).
+    """Lower and upper ends (m,) of the mean of each row of values (m, queries).
 
-    A single query shows no spread: both ends are then its value.
+    For a single query both are its value.
 
     >>> low, high = interval(np.array([[1.0, 1.0, 1.0], [0.0, 3.0, 6.0]]))
     >>> low.tolist(), high.tolist()

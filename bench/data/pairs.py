@@ -1,4 +1,4 @@
-"""Pairs of sentences with people's scores of their likeness, and how cosines rank them."""
+"""Pairs of sentences with human scores of similarity, and their correlation with cosines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
 PROTOCOLS = ("", " mean", " wmean")
-"""End of a column -> correlation over all pairs of a set, or its mean over the set's subtasks,
-weighted by pairs or not.
+"""Suffix of a column -> correlation over all pairs of a set, or its mean over subtasks, weighted by
+pairs or not.
 
 MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
 those of Li et al. (2020) and Su et al. (2021) the weighted mean.
@@ -30,22 +30,22 @@ SEVEN = {
     "STS15": ("STS15.cased.tsv",),
     "STS16": ("STS16.cased.tsv",),
 }
-"""The seven sets of the papers -> the file that is judged, and those that reducers see as well.
+"""Sets of the papers -> the judged file, and files that only reducers are fitted on.
 
-They are in their own case where that can be had: STS12 is lower-cased.
+Case is kept where possible; STS12 is lower-cased.
 """
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of sentences with people's scores.
+    """Pairs of sentences with human scores.
 
     Attributes
     ----------
     first, second : the sentences of each pair.
-    gold : (n,) scores, higher for nearer in meaning.
-    subtasks : (n,) where each pair is from, where the file says.
-    others : sentences of the set's other parts, each as often as it occurs.
+    gold : (n,) scores, higher for more similar.
+    subtasks : (n,) source of each pair, if the file has it.
+    others : sentences of the set's other parts, with repetitions.
     """
 
     name: str
@@ -57,22 +57,19 @@ class Pairs:
 
     @property
     def sentences(self) -> list[str]:
-        """Each judged sentence once, in the order in which they come first."""
+        """Distinct judged sentences, in the order of the file."""
         return list(dict.fromkeys([*self.first, *self.second]))
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """How its correlation can be taken: over all pairs, and by subtasks if it has any."""
+        """Protocols of the set's correlation: over all pairs, and by subtasks if it has any."""
         return PROTOCOLS if len(set(self.subtasks)) > 1 else PROTOCOLS[:1]
 
 
 def read_pairs(path: Path, name: str = "") -> Pairs:
-    """Read a table with a header and tabs: sentence1, sentence2, score or label.
+    """Read a table with tabs and a header: sentence1, sentence2, score or label.
 
-    Raises
-    ------
-    InputError
-        If there is no such file, or it has other columns.
+    Raises `InputError` if the file is missing or has other columns.
     """
     rows = _table(path)
     gold = next((c for c in ("score", "label") if rows and c in rows[0]), None)
@@ -88,7 +85,7 @@ def read_pairs(path: Path, name: str = "") -> Pairs:
 
 
 def read_seven(folder: Path) -> list[Pairs]:
-    """Read the papers' seven sets from a folder that has their files."""
+    """Read the papers' seven sets from a folder of their files."""
     found = []
     for name, (judged, *fitted_too) in SEVEN.items():
         parts = [read_pairs(folder / file) for file in fitted_too]
@@ -102,16 +99,14 @@ def read_seven(folder: Path) -> list[Pairs]:
 def spearman(pairs: Pairs, vectors: Mapping[str, NDArray[np.float32]]) -> float:
     """Spearman's correlation x 100 of cosines and gold, over all pairs of a set.
 
-    Parameters
-    ----------
-    vectors : sentence -> vector (dim,).
+    `vectors` maps each sentence to its vector (dim,).
     """
     sides = (np.stack([vectors[text] for text in side]) for side in (pairs.first, pairs.second))
     return correlations(pairs, *sides)[""]
 
 
 def correlations(pairs: Pairs, first: Matrix, second: Matrix) -> dict[str, float]:
-    """Protocol of a set -> Spearman's correlation x 100 of cosines (n,) and gold."""
+    """Map protocols of a set to Spearman's correlation x 100 of cosines (n,) and gold."""
     cosines = np.vecdot(normalize_rows(first), normalize_rows(second))
 
     def of(rows: NDArray[np.bool_] | slice) -> float:

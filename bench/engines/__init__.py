@@ -1,4 +1,4 @@
-"""Engines: what is built from vectors and asked for the nearest; slimdex is one of them.
+"""Engines that are built from vectors and searched; slimdex is one of them.
 
 Files import only what is above them: engine, peer_libraries, peer_databases, engine_specs,
 document_stores, stores, remote_object, measured, encoders, load_generator.

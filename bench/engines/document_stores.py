@@ -1,8 +1,8 @@
-"""Document stores: texts with ids and vectors in, the nearest to a text out; slimdex is one.
+"""Document stores, which keep texts with ids and vectors and search them; slimdex is one.
 
-Each is built and asked as its own documentation shows it, with its defaults. What it needs comes
-with the extra `peers`. A library is imported when its store is made, so that what a process grows
-by from then on is the library with its store.
+Each is built and searched as its documentation shows, with its defaults, and requires the extra
+`peers`. A library is imported when its store is created, so that the process then grows by the
+library and its store.
 """
 
 from __future__ import annotations
@@ -26,24 +26,19 @@ from slimdex.retrieval.encoders.base import Encoder, encode_queries
 Answer = list[tuple[str, str]]
 """(id, text) of documents, best first."""
 SLIMDEX, SLIMDEX_FOLDER = "slimdex", "documents.index"
-"""Our own store by default, and what its collection is called in its folder."""
+"""Name of slimdex's default store, and the folder of its collection."""
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents with their vectors, a row for each.
-
-    Attributes
-    ----------
-    vectors : float32, as the encoder gave them.
-    """
+    """Documents with their vectors (float32), a row for each."""
 
     ids: Sequence[str]
     texts: Sequence[str]
     vectors: VectorFile
 
     def parts(self, most: int) -> Iterator[tuple[range, Sequence[str], Sequence[str], Matrix]]:
-        """Rows, ids, texts and vectors, so many documents at most at a time."""
+        """Yield rows, ids, texts and vectors, of at most `most` documents at a time."""
         for part, chunk in zip(batches(len(self.vectors)), self.vectors.scan(), strict=True):
             for few in batches(len(chunk), most):
                 rows = range(part.start + few.start, part.start + few.stop)
@@ -52,68 +47,68 @@ class Documents:
 
 
 class DocumentStore(Protocol):
-    """Documents on disk, and the nearest of them."""
+    """Documents on disk that can be searched."""
 
     def build(self, documents: Documents, folder: Path) -> None:
-        """Write all of them to a folder, as a process does that ends with it."""
+        """Write all documents to a folder, as a process that ends afterwards."""
         ...
 
     def open(self, folder: Path) -> None:
-        """Be ready to answer from what was built there."""
+        """Open what was built in a folder."""
         ...
 
     def set_effort(self, effort: int) -> None:
-        """How hard to look, in the store's own unit; 0 is what it does by itself."""
+        """Set the effort in the store's own unit; 0 is its default."""
         ...
 
     def nearest(self, vector: Matrix, k: int) -> Any:
-        """The k documents nearest to a vector (dim,), without what they say."""
+        """Find the k documents nearest to a vector (dim,), without their texts."""
         ...
 
     def fetch(self, vector: Matrix, k: int) -> Answer:
-        """The same with their ids and texts."""
+        """Find the same documents with their ids and texts."""
         ...
 
     def ask(self, text: str, k: int) -> Answer:
-        """From a text to ids and texts, the encoder's part included."""
+        """Find the ids and texts nearest to a text, which is encoded."""
         ...
 
 
 class Slimdex:
-    """A `Collection`; effort is the number of candidates that are rescored."""
+    """A `Collection`; effort is the number of rescored candidates."""
 
     def __init__(self, encoder: Encoder, settings: Settings) -> None:
         self._encoder, self._settings = encoder, settings
         self._candidates: int | None = None
 
     def build(self, documents: Documents, folder: Path) -> None:
-        """With the vectors that there are, as `slimdex build --vectors`."""
+        """Build from existing vectors, as `slimdex build --vectors`."""
         made = map(Document, documents.ids, documents.texts)
         where = folder / SLIMDEX_FOLDER
         with Collection.create(where, self._encoder, self._settings, passages="off") as new:
             new.add(made, vectors=documents.vectors.map())
 
     def open(self, folder: Path) -> None:
-        """For reading."""
+        """Open for reading."""
         where = folder / SLIMDEX_FOLDER
         self._collection = Collection.open(where, self._encoder, read_only=True)
 
     def set_effort(self, effort: int) -> None:
-        """0: as many candidates as the settings say."""
+        """Set the number of candidates; 0 leaves it to the settings."""
         self._candidates = effort or None
 
     def nearest(self, vector: Matrix, k: int) -> Any:
-        """Scores and rows."""
+        """Return scores and rows."""
         hidden = self._collection.core.snapshot.hidden
         index = self._collection.core.reduced_index
         return index.search(vector[None], k, None, hidden, self._candidates)
 
     def fetch(self, vector: Matrix, k: int) -> Answer:
-        """`Collection.search` of a vector."""
+        """Call `Collection.search` with a vector."""
         return self._found(vector, k)
 
     def ask(self, text: str, k: int) -> Answer:
-        """`Collection.search` of a text."""
+        """Call `Collection.search` with a text."""
         return self._found(text, k)
 
     def _found(self, query: str | Matrix, k: int) -> Answer:
@@ -122,7 +117,7 @@ class Slimdex:
 
 
 class _Peer:
-    """Base of stores that are asked by vectors: encodes the queries."""
+    """Base of stores that are searched by vectors: encodes the queries."""
 
     effort = 0
 
@@ -317,7 +312,7 @@ class SqliteVec(_Peer):
 class Txtai(_Peer):
     """txtai with its content in SQLite and its vectors in FAISS; effort is nprobe.
 
-    It encodes by itself, by a function that it is given.
+    It encodes queries itself, by a function that it is given.
     """
 
     def __init__(self, encoder: Encoder) -> None:

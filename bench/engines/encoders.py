@@ -19,14 +19,14 @@ from slimdex.retrieval.encoders.opening import is_static, open_encoder
 from slimdex.retrieval.extras import extra_of, install_command
 
 PEERS = "peers"
-"""The extra that brings what others encode with."""
+"""Extra with the packages of other encoders."""
 
 
 class Encodes(Protocol):
-    """What each contender does, whatever its library."""
+    """Protocol of encoders, whatever their library."""
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim), in the order of the texts."""
+        """Return vectors (n, dim), in the order of the texts."""
         ...
 
 
@@ -61,7 +61,7 @@ class _OnnxInt8:
         self._tokenizer = AutoTokenizer.from_pretrained(model)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """In batches of 32 of similar length, as sentence-transformers makes them."""
+        """Encode in batches of 32 of similar length, as sentence-transformers does."""
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         parts = [order[low : low + 32] for low in range(0, len(order), 32)]
         vectors = [self._batch([texts[i] for i in part]) for part in parts]
@@ -85,8 +85,8 @@ class Contender:
 
     Attributes
     ----------
-    precision : of its matrix products, whose rate it is held against, if it does not tell itself.
-    packages : that it needs.
+    precision : of its matrix products, whose rate is its limit, if the encoder does not report it.
+    packages : required packages.
     only : the one model that it has.
     """
 
@@ -98,7 +98,7 @@ class Contender:
 
 
 def _slimdex(model: str, precision: str) -> Encodes:
-    """As a new collection would have it."""
+    """Load the encoder as a new collection does."""
     return for_new_documents(open_encoder(model, precision=precision))
 
 
@@ -126,14 +126,14 @@ CONTENDERS = (
         only="all-MiniLM-L6-v2",
     ),
 )
-"""The first is slimdex as it encodes by default; the others are named where they are missing."""
+"""Contenders, first slimdex by default; notes name those that are not installed."""
 
 OTHER_PRECISIONS = ("slimdex fp32", "slimdex bf16", "slimdex int8")
-"""What makes a difference to a transformer."""
+"""Precisions that are measured for transformers only."""
 
 
 def missing_contenders(model: str) -> dict[str, str]:
-    """Contenders that can't take part -> why."""
+    """Map contenders that can't take part to the reason."""
     missing = {}
     has_one_precision = is_static(model)
     for contender in CONTENDERS:

@@ -1,4 +1,4 @@
-"""Engines: what is built from vectors and asked for the nearest; slimdex is one of them."""
+"""Engines that are built from vectors and searched; slimdex is one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 OPQ_ROWS = 256 * 64
-"""Rows that OPQ is trained on, at most, 64 for each centroid: on 60,000 it takes ten minutes."""
+"""Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
 PAGE = 4096
 Seconds = dict[str, float]
 """Stage -> seconds."""
@@ -28,14 +28,14 @@ Seconds = dict[str, float]
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes, told by the structures themselves; None where an engine can't tell.
+    """Bytes as the structures report them; None if an engine can't tell.
 
     Attributes
     ----------
-    ram_row, ram_fixed : in memory, for each vector and besides.
+    ram_row, ram_fixed : in memory, for each vector and in total besides.
     disk_row : on disk, for each vector.
-    read_query : of rows on disk that a query looks at.
-    read_pages_query : of the pages that hold them, which is what a cold disk has to give.
+    read_query : of rows on disk that a query reads.
+    read_pages_query : of the pages with these rows, which a cold disk has to read.
     """
 
     ram_row: float | None = None
@@ -46,38 +46,38 @@ class Footprint:
 
 
 class Engine(Protocol):
-    """Rows are numbered in the order of the vectors; scores are higher for nearer rows."""
+    """Index over vectors; rows are numbered in their order, and nearer rows have higher scores."""
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Take in all vectors; files may be kept in `folder`."""
+        """Index all vectors; files may be kept in `folder`."""
         ...
 
     def set_effort(self, effort: int) -> None:
-        """How hard to look: candidates, efSearch, nprobe; what it means is the engine's."""
+        """Set the effort in the engine's own unit: candidates, efSearch or nprobe."""
         ...
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k), best first, padded with -inf and -1."""
+        """Return scores and rows (q, k), best first, padded with -inf and -1."""
         ...
 
     def footprint(self) -> Footprint:
-        """Bytes held for the vectors."""
+        """Bytes kept for the vectors."""
         ...
 
 
 class SlimdexEngine:
     """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
 
-    Its effort is the number of candidates that are rescored. `stored` is how vectors are written.
+    Its effort is the number of rescored candidates; `stored` is the type of the vectors on disk.
     """
 
     def __init__(self, settings: Settings, stored: str = "fp16") -> None:
         self._settings, self._stored = settings, stored
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors as they are to be stored, fit reducer and metric, train and encode.
+        """Write the vectors in the stored type, fit reducer and metric, train and encode.
 
-        Without rescoring no vectors are written: the codes are made of the float32 rows.
+        Without rescoring no vectors are written; codes are made of the float32 rows.
         """
         settings = self._settings.checked(vectors.dim).resolved(vectors.dim, len(vectors))
         seconds: Seconds = {}
@@ -107,16 +107,17 @@ class SlimdexEngine:
 
     @property
     def index(self) -> ReducedIndex:
-        """What was built."""
+        """The index that was built."""
         return self._index
 
     def set_effort(self, effort: int) -> None:
-        """Rescore so many candidates; with 0 the order of the codes is final."""
+        """Set the number of candidates; with 0 the order of the codes is final."""
         self._index.asked_candidates = effort
         self._index.metric = self._metric if effort else None
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """As `ReducedIndex.search`, but never rescoring more than the candidates for a deep k."""
+        """Search as `ReducedIndex.search`, but never rescore more than the candidates for a large
+        k."""
         index = self._index
         depth = min(k, index.candidates) if index.metric else k
         scores, rows = index.search(queries, depth)
@@ -139,7 +140,7 @@ class SlimdexEngine:
 
 
 def _pages(metric: Metric, rows: int, read: int) -> float:
-    """Expected pages on which `read` of all rows, drawn at random, lie in both files."""
+    """Expected number of pages in both files with `read` of all rows, drawn at random."""
     total = 0.0
     for file in (metric.vectors, metric.norms):
         pages = max(rows * file.row_bytes / PAGE, 1.0)

@@ -1,4 +1,4 @@
-"""Methods: what can be measured, as plain data that travels to another process."""
+"""Methods to measure, as plain data that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .peer_libraries import FaissHnsw, Hnswlib, SentenceTransformers, TurboQuant
 
 @dataclass(frozen=True)
 class Peer:
-    """An entry of the table: what to install, how to make it, how hard it can look."""
+    """An entry of the table: required packages, constructor and efforts."""
 
     packages: tuple[str, ...]
     make: Callable[[], Engine]
@@ -44,24 +44,24 @@ PEERS: dict[str, Peer] = {
 
 
 def missing_peers() -> dict[str, str]:
-    """Peer -> packages to install, for those that are missing."""
+    """Map missing peers to the packages to install."""
     return not_installed({name: peer.packages for name, peer in PEERS.items()})
 
 
 def packages_of(names: Iterable[str]) -> list[str]:
-    """The packages of some peers."""
+    """Packages of some peers."""
     return sorted({package for name in names for package in PEERS[name].packages})
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to keep vectors and find them; each effort of it becomes a row of results.
+    """A way to keep and search vectors; each of its efforts becomes a row of results.
 
     Parameters
     ----------
-    name : what tables call it.
+    name : its name in tables.
     settings : of slimdex; None for a peer, which is then `name` in `PEERS`.
-    efforts : candidates of slimdex, or what a peer means by it.
+    efforts : candidates of slimdex, or the peer's own unit.
     """
 
     name: str
@@ -70,15 +70,15 @@ class Method:
 
     @classmethod
     def of_peer(cls, name: str) -> Method:
-        """The method of a peer, with its efforts."""
+        """Create the method of a peer, with its efforts."""
         return cls(name, None, PEERS[name].efforts)
 
     def make(self) -> Engine:
-        """The engine, with its library imported and nothing built."""
+        """Create the engine, with its library imported and nothing built."""
         return PEERS[self.name].make() if self.settings is None else SlimdexEngine(self.settings)
 
     def columns(self, effort: int) -> dict[str, Any]:
-        """Columns of a row that are known before it is measured."""
+        """Columns of a row that are known before measuring."""
         row: dict[str, Any] = {"method": self.name, "effort": effort}
         if self.settings is not None:
             row |= self.settings.as_dict() | {"candidates": effort}

@@ -1,6 +1,6 @@
-"""Load generator: wrk, in one thread, with so many connections that each ask and wait.
+"""Load generator: wrk in one thread, with a number of connections that each send and wait.
 
-wrk is written in C and takes little of the processor that it shares with what it measures.
+wrk is written in C and takes little of the processor that it shares with the measured service.
 """
 
 from __future__ import annotations
@@ -39,12 +39,7 @@ TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class Load:
-    """What callers got.
-
-    Attributes
-    ----------
-    failed : requests without an answer of status 2xx or 3xx.
-    """
+    """Results of a load; `failed` counts requests without an answer of status 2xx or 3xx."""
 
     requests_per_s: float
     p50_ms: float
@@ -53,7 +48,7 @@ class Load:
 
 
 def is_there() -> bool:
-    """Whether wrk is installed."""
+    """Return whether wrk is installed."""
     return shutil.which("wrk") is not None
 
 
@@ -64,12 +59,9 @@ def load(
     seconds: float,
     headers: Mapping[str, str] | None = None,
 ) -> Load:
-    """Have so many callers POST bodies, in turn, for some seconds; each waits for its answer.
+    """Have callers POST bodies in turn for some seconds; each waits for its answer.
 
-    Raises
-    ------
-    InputError
-        If wrk is not installed, or can't do it.
+    Raises `InputError` if wrk is not installed or fails.
     """
     if not is_there():
         raise InputError("wrk is not installed; expected it, as by `apt install wrk`")

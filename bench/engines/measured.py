@@ -1,4 +1,4 @@
-"""Measured: an engine or a document store in a process of its own, built, asked and timed."""
+"""Engines and document stores in processes of their own, built, searched and timed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .remote_object import LONGEST_STEP, Subprocess
 from .stores import STORES
 
 ENGINE_WARM_UP, WARM_UP = 10, 5
-"""Queries asked of an engine, or of a store, before any is timed."""
+"""Queries to warm up an engine, or a store."""
 SAME = 0.9
-"""Share of an answer's documents that one among many callers has to get, too: rounding may differ
-with the number of threads."""
+"""Share of an answer's documents that a caller among many must get, too: rounding may differ with
+the number of threads."""
 Times = dict[str, list[float]]
-"""What was done -> seconds of each query."""
+"""Part of a search -> seconds of each query."""
 
 
 def engine_process(
@@ -46,12 +46,12 @@ def store_process(
     queries: Sequence[str],
     longest: float = LONGEST_STEP,
 ) -> Subprocess[MeasuredStore]:
-    """Start the process of a store in `STORES`, which is in a folder or will be built there."""
+    """Start the process of a store in `STORES`, existing or to be built in the folder."""
     return Subprocess(MeasuredStore, name, open_encoder, folder, list(queries), longest=longest)
 
 
 class _Measured:
-    """Base of what is timed: limits the process's threads."""
+    """Base class that limits the process's threads."""
 
     _threads: int | None = None
 
@@ -71,20 +71,20 @@ class MeasuredEngine(_Measured):
         self._before = Resident.now()
 
     def build(self) -> Seconds:
-        """Take in all vectors: seconds by stage."""
+        """Index all vectors; returns seconds by stage."""
         return self._engine.build(self._vectors, Path(self._folder.name))
 
     def set_effort(self, effort: int) -> None:
-        """Set how hard the engine looks from now on, in its own unit."""
+        """Set the effort, in the engine's own unit."""
         self._engine.set_effort(effort)
 
     def answer(self, k: int) -> tuple[Matrix, Rows]:
-        """Answers (queries, k) to all queries, in one call and on all threads."""
+        """Answer all queries in one call, on all threads: (queries, k)."""
         self._limit(None)
         return self._engine.search(self._queries, k)
 
     def throughput(self, k: int, queries: int) -> float:
-        """Queries a second, asked in one call, on all threads."""
+        """Queries per second, searched in one call, on all threads."""
         self._limit(None)
         chosen = self._queries[:queries]
         self._engine.search(chosen[:ENGINE_WARM_UP], k)
@@ -93,7 +93,7 @@ class MeasuredEngine(_Measured):
         return len(chosen) / (perf_counter() - start)
 
     def latencies(self, k: int, start: int, stop: int, threads: int | None) -> list[float]:
-        """Seconds of each of the queries start .. stop, asked one at a time."""
+        """Seconds of each of the queries start .. stop, one at a time."""
         self._limit(threads)
         for query in self._queries[:ENGINE_WARM_UP]:
             self._engine.search(query[None], k)
@@ -101,7 +101,7 @@ class MeasuredEngine(_Measured):
         return seconds_each(lambda query: self._engine.search(query[None], k), queries)
 
     def memory(self) -> tuple[Footprint, Resident]:
-        """Sizes that the structures report, and how much the process grew by the build."""
+        """Sizes as the structures report them, and the growth of the process by the build."""
         return self._engine.footprint(), Resident.now().since(self._before)
 
 
@@ -113,7 +113,7 @@ class Crowd:
     ----------
     times : seconds of each query.
     seconds : of all of them together.
-    faults : answers that were not what a caller alone gets.
+    faults : answers that differ from those to a single caller.
     """
 
     times: list[float]
@@ -127,7 +127,7 @@ class MeasuredStore(_Measured):
     Parameters
     ----------
     open_encoder : makes the encoder.
-    folder : where the store is, or will be built.
+    folder : of the store, existing or to be built.
     queries : texts.
     """
 
@@ -142,13 +142,13 @@ class MeasuredStore(_Measured):
         self._alone = dict[int, list[Answer]]()
 
     def build(self, documents: Documents) -> float:
-        """Seconds to write all documents to the folder, their vectors at hand."""
+        """Write all documents with their vectors to the folder; returns the seconds."""
         start = perf_counter()
         self._store.build(documents, self._folder)
         return perf_counter() - start
 
     def use(self, effort: int) -> None:
-        """Open the store if need be, and set how hard it looks from now on, in its own unit."""
+        """Open the store if necessary, and set the effort, in its own unit."""
         if not self._is_open:
             self._store.open(self._folder)
             self._is_open = True
@@ -157,7 +157,7 @@ class MeasuredStore(_Measured):
             self._effort = effort
 
     def answers(self, k: int, queries: int) -> list[Answer]:
-        """Answers to the first so many queries, asked one after the other, on all threads."""
+        """Answer the first queries one after the other, on all threads."""
         self._limit(None)
         vectors = encode_queries(self._encoder, self._queries[:queries])
         found = [self._store.fetch(vector, k) for vector in vectors]
@@ -167,7 +167,7 @@ class MeasuredStore(_Measured):
     def times(self, k: int, start: int, stop: int, threads: int | None) -> Times:
         """Time the queries start .. stop one at a time: total, encode, search, documents.
 
-        Each part in a pass of its own: right after one part another would find all at hand.
+        Each part is timed in a separate pass, since a part before it would fill the caches.
         """
         self._limit(threads)
         texts, store = self._queries[start:stop], self._store
@@ -184,7 +184,7 @@ class MeasuredStore(_Measured):
         return seconds | {"documents": [fetch - search for fetch, search in both]}
 
     def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
-        """Ask some queries, by their numbers, from so many threads; `answers` comes before."""
+        """Search some queries, by their numbers, from several threads; requires `answers` first."""
 
         def ask(place: int) -> tuple[float, bool]:
             begin = perf_counter()
@@ -200,13 +200,13 @@ class MeasuredStore(_Measured):
         return Crowd([took for took, _ in asked], seconds, sum(not same for _, same in asked))
 
     def memory(self) -> tuple[Resident, Resident]:
-        """Of the process, and its growth since before the store's library was imported."""
+        """Memory of the process, and its growth since before the store's library was imported."""
         now = Resident.now()
         return now, now.since(self._before)
 
 
 def seconds_each(step: Callable[[Any], object], queries: Iterable[Any]) -> list[float]:
-    """Seconds that a step takes for each query."""
+    """Seconds of a step for each query."""
     seconds = []
     for query in queries:
         start = perf_counter()

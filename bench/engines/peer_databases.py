@@ -1,4 +1,4 @@
-"""Peers: databases, by vectors alone; `document_stores` asks some of them for documents."""
+"""Peers: databases, searched by vectors only; `document_stores` searches some for documents."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .peer_libraries import GRAPH_EFFORT, GRAPH_LINKS, Answer, Nearest, PeerEngi
 
 
 class Database(PeerEngine):
-    """Base of databases: asked for one query after the other, with all they hold on disk."""
+    """Base of databases: one query after the other, all data on disk."""
 
     def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
-        """Scores and rows of the k nearest to a vector (dim,)."""
+        """Return scores and rows of the k nearest to a vector (dim,)."""
         raise NotImplementedError
 
     def search(self, queries: Matrix, k: int) -> Answer:
@@ -198,7 +198,7 @@ class DuckDb(Database):
 
 
 def _arrow_batches(arrow: Any, vectors: VectorFile) -> Any:
-    """A reader of (row, vector), a chunk at a time."""
+    """Return a reader of (row, vector), in chunks."""
     fields = {"row": arrow.int64(), "vector": arrow.list_(arrow.float32(), vectors.dim)}
     schema = arrow.schema(list(fields.items()))
 

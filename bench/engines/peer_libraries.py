@@ -1,7 +1,7 @@
-"""Peers: libraries that people use today, each behind the same four methods.
+"""Peers: popular libraries behind the same four methods; they require the extra `peers`.
 
-They come with the extra `peers`. A peer that is not installed is named as missing. Every adapter
-imports its library when it is made, so that the memory measured later is that of the index.
+A missing peer is reported. Every adapter imports its library when it is created, so that memory
+measured later is that of the index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 
 
 class PeerEngine:
-    """Base of adapters: times the build, and reports a size if the index has one of its own."""
+    """Base of adapters: times the build, and reports the index's own size if it has one."""
 
     effort = 0
     row_bytes: float | None = None
@@ -196,7 +196,7 @@ class SentenceTransformers(PeerEngine):
 
 
 def padded(lists: list[Nearest], k: int) -> Answer:
-    """Answers of different lengths as two matrices."""
+    """Pad answers of different lengths to two matrices."""
     scores = np.full((len(lists), k), -np.inf, dtype=np.float32)
     rows = np.full((len(lists), k), -1, dtype=np.int64)
     for i, (score, row) in enumerate(lists):

@@ -1,4 +1,4 @@
-"""Processes: an object in a process of its own, so that memory and threads are its alone."""
+"""Objects in processes of their own, so that memory and threads belong to them alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from slimdex.indexes.errors import InputError
 
 T = TypeVar("T")
 LONGEST_STEP = 3600.0
-"""Seconds that a step may take, unless a caller says otherwise."""
+"""Default limit of a step in seconds."""
 
 
 class WorkerError(InputError):
-    """A step failed or did not end; the message is for the row of results, or for the user."""
+    """A step failed or did not end; the message is shown in the row of results, or to the user."""
 
 
 class Subprocess(Generic[T]):
@@ -28,9 +28,9 @@ class Subprocess(Generic[T]):
 
     Parameters
     ----------
-    make : makes the object, in the process; a function that can be imported.
+    make : makes the object in the process; an importable function.
     arguments : for `make`.
-    longest : seconds that one step may take before it is given up.
+    longest : limit of a step in seconds.
 
     Attributes
     ----------
@@ -65,12 +65,12 @@ class Subprocess(Generic[T]):
 
     @property
     def number(self) -> int:
-        """The process's number, by which the system knows it."""
+        """Id of the process."""
         assert self._process.pid is not None
         return self._process.pid
 
     def close(self) -> None:
-        """End the process and free what it holds; closing twice does nothing."""
+        """End the process and free its memory; closing twice does nothing."""
         self._pipe.close()  # ends its loop
         self._process.join(timeout=10)
         if self._process.is_alive():
@@ -85,7 +85,7 @@ class Subprocess(Generic[T]):
 
 
 class _Remote:
-    """Passes calls of methods on to the process."""
+    """Forwards calls of methods to the process."""
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
@@ -95,7 +95,7 @@ class _Remote:
 
 
 def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Do what comes through the pipe until its other end closes."""
+    """Run calls from the pipe until its other end closes."""
     for stream in (1, 2):  # FAISS warns there, once for each part of a small training set
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with suppress(EOFError, BrokenPipeError):
@@ -111,7 +111,7 @@ def _serve(pipe: Connection, make: Callable[..., Any], arguments: tuple[Any, ...
 
 
 def _outcome(step: Callable[[], Any]) -> tuple[bool, Any]:
-    """Whether the step failed, and its answer or what was wrong."""
+    """Return whether the step failed, and its result or error."""
     try:
         return False, step()
     except Exception as error:  # whatever a peer's library raises is its row's answer

@@ -1,4 +1,4 @@
-"""Stores: the table of what keeps documents, and how hard each can look."""
+"""Table of document stores and their efforts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Store:
 
     Attributes
     ----------
-    packages : what to install.
-    efforts : to try, from the least on, until one finds enough.
-    default : the effort that is measured in any case; 0 leaves it to the store.
-    callers : whether several threads may ask.
+    packages : required packages.
+    efforts : to try in ascending order, until one finds enough.
+    default : effort that is always measured; 0 leaves it to the store.
+    callers : whether several threads may search.
     processes : whether several may have it open.
     """
 
@@ -43,7 +43,7 @@ class Store:
 
 
 OWN_ORDER = Settings(beta=0.0, gamma=0.0)
-"""The exact search's own metric, since its answers are what recall is counted by."""
+"""Metric of the exact search, whose answers are the reference for recall."""
 CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
 GRAPH_EFFORTS = (32, 64, 96, 128, 192, 256, 512)
 
@@ -56,9 +56,9 @@ STORES: dict[str, Store] = {
     "sqlite-vec": Store(SqliteVec, ("sqlite-vec", "apsw")),
     "txtai": Store(Txtai, ("txtai",), (16, 32, 64, 128, 256, 512, 1024), callers=False),
 }
-"""Name -> store; the first is slimdex as it is by default."""
+"""Name -> store; the first is slimdex by default."""
 
 
 def missing_stores() -> dict[str, str]:
-    """Store -> packages to install, for those that are missing."""
+    """Map missing stores to the packages to install."""
     return not_installed({name: store.packages for name, store in STORES.items()})

@@ -1,8 +1,8 @@
-"""`slimdex bench search --cold`: from a text to documents when the index's files are not in memory.
+"""`slimdex bench search --cold`: searches from text to documents with the index's files on disk.
 
-Before each query the system is made to forget the pages of all files of the collection, also those
-that are mapped. What the process holds of its own it keeps, as it would for a user: codes, and what
-the catalog has read. Where the collection is opened anew for each query, the catalog keeps nothing.
+Before each query the system drops the pages of all files of the collection, also mapped ones. The
+process keeps its own memory, as for a user: codes, and the catalog's cache. If the collection is
+opened for each query, the catalog has no cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .retrieval_study import ANSWERS, Task
 
 CACHED, DROPPED, ANEW = "cached", "dropped", "dropped, opened anew"
 WAYS = (CACHED, DROPPED, ANEW)
-"""Files in memory; forgotten before each query; the same, and the collection opened before it."""
+"""Files in memory; dropped before each query; dropped, and the collection opened for each."""
 QUERIES, TURNS, WARM_UP = 100, 4, 5
 BLOCK = 1 << 22
 
@@ -45,9 +45,9 @@ class Timed:
 
     Attributes
     ----------
-    encode_s, total_s : seconds for its vector alone, and from the text to documents.
-    read : bytes that came from disk.
-    cached : what files hold -> bytes of them that are in memory afterwards.
+    encode_s, total_s : seconds of encoding alone, and from the text to documents.
+    read : bytes read from disk.
+    cached : kind of content -> bytes of its files that are in memory afterwards.
     """
 
     encode_s: float
@@ -65,18 +65,15 @@ def measure_cold(
     folder: Path,
     limit: int | None = None,
 ) -> list[str]:
-    """Write a row for each way; a run replaces all rows of the one before. Returns what failed.
+    """Replace all rows by one for each way; returns a line for each failure.
 
     Parameters
     ----------
     open_encoder : makes the encoder of the task, in another process.
-    folder : on a disk, for the collection; it is empty again in the end.
+    folder : on a disk, for the collection; empty again afterwards.
     limit : bytes of memory for a second process, whose ways get rows of their own.
 
-    Raises
-    ------
-    InputError
-        If files can't be dropped from memory here, or memory not be limited.
+    Raises `InputError` if files can't be dropped from memory here, or memory can't be limited.
     """
     page_cache.check_system()
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +100,7 @@ def measure_cold(
 def _in_turns(
     task: Task, open_encoder: Callable[[], Encoder], path: Path, most: int | None
 ) -> dict[str, Row]:
-    """Columns of each way: the ways are asked some queries in turn, round after round."""
+    """Columns of each way, which take turns with some queries, round after round."""
     timed: dict[str, list[Timed]] = defaultdict(list)
     memory: dict[str, Resident] = {}
     process = Subprocess(_Reader, open_encoder, path)
@@ -134,7 +131,7 @@ def _columns(queries: Sequence[Timed], memory: Resident) -> Row:
 
 
 class _Reader:
-    """The collection in the process that asks."""
+    """The collection in the process that searches."""
 
     def __init__(self, open_encoder: Callable[[], Encoder], path: Path) -> None:
         self._open_encoder, self._path = open_encoder, path
@@ -182,7 +179,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _held(file: Path) -> str:
-    """The kind of content of a collection's file, by its name.
+    """Kind of content of a collection's file, by its name.
 
     >>> _held(Path("vectors-000001.f16")), _held(Path("catalog.duckdb"))
     ('vectors', 'catalog')
@@ -191,7 +188,7 @@ def _held(file: Path) -> str:
 
 
 def _read(files: Sequence[Path]) -> None:
-    """Bring files into memory, as far as they find room."""
+    """Read files into memory, as far as they fit."""
     for path in files:
         with path.open("rb") as file:
             while file.read(BLOCK):

@@ -1,7 +1,7 @@
-"""Contenders: what is measured side by side, each in its process, asked in turns.
+"""Contenders, measured side by side in turns, each in its process.
 
-Whatever else the machine does meets all alike. Figures are comparable within a run only, so that a
-run replaces all rows of the one before.
+Disturbances by other programs affect all alike. Figures are comparable within a run only, so a run
+replaces all rows of an earlier one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass
 class Contender(Generic[T]):
-    """One of those that are measured; with an error it is out of the round.
+    """A contender; after an error it is left out.
 
     Attributes
     ----------
     name : in the line about its failure.
     process : its own, or shared with others.
-    row : columns known so far; they stay if a later step fails.
-    seconds : last part of the names of columns -> seconds of each query.
+    row : columns known so far, kept if a later step fails.
+    seconds : suffix of column names -> seconds of each query.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Contender(Generic[T]):
                 self.error = str(error)
 
     def prepare(self) -> None:
-        """Make the process ready for a step."""
+        """Prepare the process for a step."""
 
     def measured(self) -> Row:
-        """Its columns, with percentiles of its seconds."""
+        """Columns, with percentiles of the seconds."""
         if self.error is not None:
             return self.row | {"error": self.error}
         times = {
@@ -73,12 +73,7 @@ def in_turns(
     rounds: int = 1,
     after: Callable[[], object] = bool,
 ) -> None:
-    """Take a step with each contender in turn, round after round, and `after` each round.
-
-    Parameters
-    ----------
-    step : gets the contender and the round.
-    """
+    """Take a step, with the contender and the round, for each in turn; call `after` each round."""
     for turn in range(rounds):
         for done, contender in enumerate(contenders, start=1):
             contender.attempt(partial(step, contender, turn))

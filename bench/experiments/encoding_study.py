@@ -1,4 +1,4 @@
-"""`slimdex bench encode`: how fast texts become vectors, beside what people use.
+"""`slimdex bench encode`: speed of encoding, compared with other libraries.
 
 All encoders get the same texts in turns, round after round, and the rate of bare matrix products is
 measured in the same rounds.
@@ -32,7 +32,7 @@ ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""
 QUICK = 10
-"""A quick run has so many times fewer."""
+"""Divisor of these numbers for a quick run."""
 WARM_UP = 20
 PRODUCT_ROWS = 4096
 RATE_SECONDS = 0.5
@@ -40,12 +40,7 @@ RATE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts to encode.
-
-    Attributes
-    ----------
-    sts : sets that the vectors are judged by; none for speed alone.
-    """
+    """Texts to encode; `sts` has the sets to judge the vectors by, none for speed only."""
 
     name: str
     short: Sequence[str]
@@ -54,7 +49,7 @@ class Texts:
 
     @classmethod
     def read(cls, data: Path | None, *, quick: bool) -> Texts:
-        """Those of a folder with sts and retrieval/scifact; None: Python's docstrings."""
+        """Read a folder with sts and retrieval/scifact; without one, Python's docstrings."""
         if data is None:
             found = cls.of_docstrings(load_dataset(DOCSTRINGS, None))
         else:
@@ -63,18 +58,18 @@ class Texts:
 
     @classmethod
     def of_sets(cls, sts: Sequence[Pairs], documents: Dataset) -> Texts:
-        """STS-B's sentences are the short texts, a collection's documents the long ones."""
+        """Take STS-B's sentences as short texts, a collection's documents as long ones."""
         short = sts[0].sentences[:SHORT_TEXTS]
         return cls(f"STS, {documents.name}", short, documents.texts[:LONG_TEXTS], sts)
 
     @classmethod
     def of_docstrings(cls, docstrings: Dataset) -> Texts:
-        """First paragraphs of docstrings are the short texts, what follows them the long ones."""
+        """Take first paragraphs of docstrings as short texts, the rest of them as long ones."""
         short = list(dict.fromkeys(docstrings.query_texts))[:SHORT_TEXTS]
         return cls(docstrings.name, short, docstrings.texts[:LONG_TEXTS])
 
     def quick(self) -> Texts:
-        """A small part, for a first look."""
+        """Return a small part."""
         return Texts(
             f"{self.name} (quick)",
             self.short[: SHORT_TEXTS // QUICK],
@@ -84,7 +79,7 @@ class Texts:
 
 
 class _Process:
-    """What runs in an encoder's process."""
+    """An encoder in its process."""
 
     def __init__(self, make: Callable[[str], Encodes], model: str) -> None:
         start = perf_counter()
@@ -103,15 +98,15 @@ class _Process:
         return [self.seconds([text]) for text in texts]
 
     def facts(self) -> Row:
-        """Seconds to load, what ran, and the most memory that the process has held."""
+        """Seconds to load, the encoder in use, and the peak memory of the process."""
         runtime = getattr(self._encoder, "runtime", None)
         return {"load_s": self._load_s, "peak_bytes": peak_memory(), "runtime": runtime}
 
 
 class _Products:
-    """Bare matrix products of a model's shape: the limit that every encoder is held against.
+    """Bare matrix products of a model's shape, the limit of every encoder.
 
-    The faster of torch and OpenVINO counts: which one that is depends on the processor.
+    The faster of torch and OpenVINO counts; which that is depends on the processor.
     """
 
     def __init__(self, width: int) -> None:
@@ -138,7 +133,7 @@ class _Products:
             ]
 
     def rate(self, precision: str) -> float:
-        """Floating-point operations a second."""
+        """Floating-point operations per second."""
         return max(map(self._rate, self._ways[precision]))
 
     def _rate(self, product: Callable[[], object]) -> float:
@@ -154,11 +149,9 @@ class _Products:
 def measure_encoders(
     model: str, folder: Path, texts: Texts, results: ResultsFile, about: Row
 ) -> list[str]:
-    """Write a row for each encoder; returns what failed.
+    """Write a row for each encoder; returns a line for each failure.
 
-    Parameters
-    ----------
-    folder : of the model named `model`, for the other libraries.
+    `folder` has the model named `model`, for the other libraries.
     """
     reference = open_encoder(model, precision="fp32")
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
@@ -209,7 +202,7 @@ def _one_round(contender: Contender[_Process], texts: Texts, turn: int) -> None:
 
 
 def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts) -> Row:
-    """Texts and tokens a second: medians of the rounds."""
+    """Texts and tokens per second: medians of the rounds."""
     row: Row = {}
     for size in ("short", "long"):
         seconds = statistics.median(contender.seconds.pop(size))
@@ -221,7 +214,7 @@ def _speed(contender: Contender[_Process], tokens: dict[str, int], texts: Texts)
 
 
 def _shares(row: Row, precision: str, rates: dict[str, float], flops: int) -> Row:
-    """The share of the matrix products' rate that is reached, by the weights' products alone."""
+    """Share of the matrix products' rate that is reached, counting the weights' products only."""
     precision = precision.rpartition(", ")[2]
     rate = rates.get(precision)
     shares: Row = {"flops_per_token": flops, "product_flops": rate, "precision": precision}

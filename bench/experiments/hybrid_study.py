@@ -1,7 +1,7 @@
-"""`slimdex bench hybrid`: words beside meaning, by each fusion and as `tune` has them; their cost.
+"""`slimdex bench hybrid`: quality and cost of each fusion, and of the one that `tune` chooses.
 
-Half of a set's labelled queries tune, as `slimdex tune` would, and the other half judges. Where a
-set's ids are names, as packages' or functions', half of the questions may be those names.
+Half of a set's labelled queries tune, as `slimdex tune` would, and the other half judges. If a
+set's ids are names, as of packages or functions, half of the queries may be those names.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task
 
 NAMES = 1000
-"""Documents that are asked for by their names, half of them to tune by."""
+"""Documents searched by their names; half of them are used for tuning."""
 MOST_TUNING, MOST_JUDGING = 2000, 2000
 TIMED = 200
 SHOWN = ("rrf", "0.1", "0.3", "0.5")
-"""Fusions that are shown whether or not they are chosen."""
+"""Fusions that are always shown."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Questions:
     Attributes
     ----------
     vectors : (q, d).
-    are_names : (q,), which of them are documents' names.
+    are_names : (q,), whether each is a document's name.
     """
 
     judged: Sequence[Judged]
@@ -63,7 +63,7 @@ class Questions:
     are_names: NDArray[np.bool_]
 
     def part(self, chosen: NDArray[np.int64]) -> Questions:
-        """Some of them, by their numbers."""
+        """Select queries by their numbers."""
         judged = [self.judged[i] for i in chosen.tolist()]
         return Questions(judged, self.vectors[chosen], self.are_names[chosen])
 
@@ -77,7 +77,7 @@ def measure_hybrid(
     *,
     names: bool = False,
 ) -> None:
-    """Rows for each way of a set, of its own queries and of names; they replace earlier ones."""
+    """Replace rows for each way of a set, for its own queries and for names."""
     questions = _questions(task, encoder, cache, names)
     order = np.random.default_rng(0).permutation(len(questions.judged))
     tuning = questions.part(order[::2][:MOST_TUNING])
@@ -124,7 +124,7 @@ def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questi
 
 
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
-    """Of the set's own queries, and of names if there are any: a row for each way."""
+    """Yield a row for each way, for the set's own queries, and for names if there are any."""
     ways = ["meaning", "words", *map(str, FUSIONS)]
     found = np.empty((len(ways), 2, len(judging.judged)))
     for i, query in enumerate(judging.judged):

@@ -1,8 +1,8 @@
 """`slimdex bench search DIR`: agreement and times of an existing index, by candidates.
 
-Queries are documents of which two words in five are left out, as someone types what he half
-remembers. The exact ten nearest are those of the index's own metric. The encoder runs between two
-searches, as it does for a user: what it leaves of the processor's caches is part of the time.
+Queries are documents without two words in five, like half-remembered texts. The reference is exact
+search in the index's own metric. The encoder runs between two searches, as for a user: its effect
+on the processor's caches is part of the time.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ PARTS = ("search", "encode", "hits", "text")
 def measure_index(
     collection: Collection, numbers: Sequence[int | None], *, queries: int = QUERIES, seed: int = 0
 ) -> list[Row]:
-    """A row for each number of candidates, by the same queries.
+    """Measure a row for each number of candidates, with the same queries.
 
     Parameters
     ----------
-    numbers : of candidates; None: the index's own.
-    collection : whose encoder can be opened, and which rescores.
-    queries : how many are made of the documents.
+    collection : one that rescores and whose encoder can be opened.
+    numbers : of candidates; None for the index's own.
+    queries : number of queries made of the documents.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def measure_index(
     Raises
     ------
     InputError
-        If the index does not rescore, or holds too few documents.
+        If the index does not rescore, or has too few documents.
     """
     index, hidden = collection.core.reduced_index, collection.core.snapshot.hidden
     if index.metric is None:
@@ -93,7 +93,7 @@ def measure_index(
 
 
 def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> Row:
-    """Sizes and settings of an index, the memory that opening it took, and `measure_index`."""
+    """Sizes and settings of an index, memory taken by opening it, and `measure_index`."""
     before = Resident.now()
     with Collection.open(path, read_only=True) as collection:
         rows = len(collection.core.reduced_index.index)
@@ -112,7 +112,7 @@ def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> 
 
 
 def heads_and_lines(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """A table of the rows of `measure_index`."""
+    """Format the rows of `measure_index` as a table."""
     heads = ["candidates", "agreement@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
     heads += ["vector to documents", "p99", "text to documents", "p99"]
     table = []
@@ -123,7 +123,7 @@ def heads_and_lines(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
-    """So many documents, of each of which about three words in five are kept, in their order."""
+    """Draw documents, and keep about three words in five of each, in their order."""
     live = without(collection.core.snapshot.live_documents(), collection.core.snapshot.hidden)
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
@@ -138,7 +138,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
 
 
 def _in_turns(asked: dict[str, Callable[[int], object]], queries: int) -> dict[str, list[float]]:
-    """Seconds of each part for each query, the parts one after the other."""
+    """Seconds of each part for each query, the parts in turns."""
     for call in asked.values():
         for i in range(min(WARM_UP, queries)):
             call(i)

@@ -1,7 +1,7 @@
-"""The grid: which methods are measured on every set, with every model.
+"""The grid: methods that are measured on every set, with every model.
 
-Sizes are shares of the model's d dimensions, so that the grid means the same for each. A reducer
-or a kind that is added to the catalog joins by one line here.
+Sizes are shares of the model's d dimensions, so that they are comparable between models. A new
+reducer or kind of the catalog needs one line here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..engines.engine_specs import Method
 
 RESCORED = CANDIDATES
 DEFAULTS = Settings(kind="pq", candidates=RESCORED)
-"""The defaults of an index of up to 60,000 documents, for larger sets too, so that rows compare."""
+"""Defaults of an index of up to 60,000 documents; for larger sets too, so that rows compare."""
 UNCOMPRESSED = "float32"
 GRID_PEERS = ("ST int8", "ST binary")
-"""sentence-transformers' own quantisers are baselines of the grid; other peers have their bench."""
+"""Baselines of the grid: sentence-transformers' quantisers. Other peers have their own bench."""
 
 REDUCERS: dict[str, Settings] = {
     "slimdex": DEFAULTS,
@@ -28,13 +28,13 @@ REDUCERS: dict[str, Settings] = {
     "truncate": Settings(beta=0.0, gamma=0.0, reducer="truncate"),
     "random projection": Settings(beta=0.0, gamma=0.0, reducer="random"),
 }
-"""Name -> how dimensions are left out; the name also stands for its (beta, gamma)."""
+"""Name -> way of reducing dimensions; the name also stands for its (beta, gamma)."""
 OTHERS: dict[str, Settings] = {
     "all but the top": Settings(beta=0.0, gamma=0.0, reducer="all-but-the-top"),
     "tied autoencoder": Settings(beta=0.0, gamma=0.0, reducer="autoencoder"),
     "flow": Settings(beta=0.0, gamma=0.0, reducer="flow"),
 }
-"""The same, at half of the dimensions only."""
+"""The same, for half of the dimensions only."""
 
 CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
@@ -42,12 +42,12 @@ BETAS, GAMMAS = (0.0, 1.0), (0.0, 0.25, 0.5, 1.0)
 
 
 def uncompressed(dim: int) -> Method:
-    """float32, exact: what everything is held against."""
+    """Exact float32 search, the reference for all methods."""
     return _plain(UNCOMPRESSED, dim, "flat")
 
 
 def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
-    """The methods for vectors of `dim` dimensions, `rows` of them, uncompressed first."""
+    """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
     parts = [baselines(dim), sizes(dim, rows), reducers(dim)]
     if not quick:
         parts += [k_curve(dim), surface(dim), kinds(dim), codes(dim), optimised(dim)]
@@ -72,13 +72,13 @@ def sizes(dim: int, rows: int) -> Iterator[Method]:
 
 
 def reducers(dim: int) -> Iterator[Method]:
-    """Every way to leave out half of the dimensions, at the same bytes."""
+    """All ways of reducing to half of the dimensions, at the same bytes."""
     for name, settings in (REDUCERS | OTHERS).items():
         yield _reduced(name, settings, part(dim, 2), "pq", RESCORED)
 
 
 def k_curve(dim: int) -> Iterator[Method]:
-    """Quality against k, nothing quantised, nothing rescored."""
+    """Quality against k, without quantising and rescoring."""
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
             if name != "rotation":  # PCA's twin but for the mean
@@ -86,7 +86,7 @@ def k_curve(dim: int) -> Iterator[Method]:
 
 
 def surface(dim: int) -> Iterator[Method]:
-    """(beta, gamma), of the codes alone and of the rescored order."""
+    """Grid of (beta, gamma), of the codes alone and of the rescored order."""
     for beta in BETAS:
         for gamma in GAMMAS:
             settings = Settings(beta=beta, gamma=gamma)
@@ -94,13 +94,13 @@ def surface(dim: int) -> Iterator[Method]:
 
 
 def kinds(dim: int) -> Iterator[Method]:
-    """The other index kinds over the same reduced rows."""
+    """Other index kinds over the same reduced rows."""
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
         yield _reduced("slimdex", DEFAULTS, part(dim, 2), kind, RESCORED)
 
 
 def codes(dim: int) -> Iterator[Method]:
-    """What codes alone can do at 1/8, 1/16 and 1/32 of float32: no vectors on disk."""
+    """Codes alone at 1/8, 1/16 and 1/32 of float32, without vectors on disk."""
     half, quarter = part(dim, 2), part(dim, 4)
     for k, kind in (
         (half, "sq8"),  # 1/8
@@ -118,14 +118,14 @@ def codes(dim: int) -> Iterator[Method]:
 
 
 def optimised(dim: int) -> Iterator[Method]:
-    """FAISS's OPQ at 1/64 and 1/32, last because it trains for minutes."""
+    """FAISS's OPQ at 1/64 and 1/32; last, since it trains for minutes."""
     for of in (16, 8):
         groups = _divisor(dim, dim // of)
         yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
 
 
 def part(dim: int, of: int, share: int = 1) -> int:
-    """share / of the dimensions, as a multiple of 4, which is what `pq` takes.
+    """Return share / of the dimensions, as a multiple of 4, which `pq` requires.
 
     >>> part(384, 2), part(384, 3, share=2), part(312, 8)
     (192, 256, 36)

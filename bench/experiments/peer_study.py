@@ -1,6 +1,6 @@
-"""`slimdex bench peers`: slimdex beside what people use, on the same vectors and queries.
+"""`slimdex bench peers`: slimdex and popular alternatives, on the same vectors and queries.
 
-All are built first, one after the other; then every one of them is asked a few queries in turn.
+All are built first, one after the other; then each answers a few queries in turn.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .retrieval_study import ANSWERS, Task, sizes
 
 ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0
-"""How often each is built, unless that takes longer than so many seconds."""
+"""Builds of each method, and seconds above which there is only one."""
 BATCH_QUERIES = 500
-"""Queries asked in one call for the throughput: some peers answer 30 a second."""
+"""Queries in one call for the throughput: some peers answer 30 per second."""
 
 
 @dataclass
@@ -42,10 +42,10 @@ class _Asked(Contender[MeasuredEngine]):
 
 
 def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
-    """float32 and slimdex, then the peers that are installed, or those of these names.
+    """float32 and slimdex, then the installed peers, or those of these names.
 
-    slimdex keeps the exact search's metric here (beta = gamma = 0), since that is the order that
-    all are held against; its default, which the labels like better, is there too.
+    slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
+    reference for all; its default, which is better by labels, is measured too.
     """
     candidates = {50, 75, 100, 125, 150, 200, 300, 400, 600, max(rows // 100, 10)}
     efforts = tuple(sorted(candidates))
@@ -63,7 +63,7 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
 def measure_peers(
     task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, *, seed: int = 0
 ) -> list[str]:
-    """Write a row for each effort of each method, unless all are there; returns what failed."""
+    """Write a row for each effort of each method, unless all exist; returns failures."""
     keys = {(m, e): _key(task, methods, m, e, seed) for m in methods for e in m.efforts}
     if results.rows.keys() == set(keys.values()):
         return []
@@ -102,7 +102,7 @@ def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, see
 def _built(
     task: Task, methods: Sequence[Method], keys: dict[tuple[Method, int], str], stack: ExitStack
 ) -> list[_Asked]:
-    """Build all methods in turn, those that are built fast again; medians are kept."""
+    """Build all methods in turn, fast ones repeatedly; medians are kept."""
     processes: dict[Method, Subprocess[MeasuredEngine]] = {}
     seconds: dict[Method, list[Seconds]] = defaultdict(list)
     errors: dict[Method, str] = {}
@@ -128,7 +128,7 @@ def _built(
 
 
 def _median(builds: Sequence[Seconds]) -> Row:
-    """The stages of the build that was neither the fastest nor the slowest."""
+    """Stages of the build of median time."""
     if not builds:
         return {}
     middle = sorted(builds, key=lambda stages: sum(stages.values()))[len(builds) // 2]

@@ -28,9 +28,9 @@ from .measured_methods import grid, uncompressed
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""
 BATCH_QUERIES = 2000
-"""Queries asked in one call for the throughput."""
+"""Queries in one call for the throughput."""
 ANSWERS = 10
-"""Answers that a timed query asks for."""
+"""Answers of a timed query."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Task:
 
     @classmethod
     def encoded(cls, dataset: Dataset, encoder: OpenedEncoder, cache: Path) -> Task:
-        """Encode what is not in the cache yet."""
+        """Encode texts that are not in the cache yet."""
         model = Path(encoder.spec()["model"]).name
         if encoder.precision != "fp32":
             model += f" ({encoder.precision})"
@@ -55,7 +55,7 @@ class Task:
 
     @property
     def documents(self) -> Documents:
-        """As document stores take them."""
+        """Documents in the form of document stores."""
         return Documents(self.dataset.ids, self.dataset.texts, self.vectors.reopened())
 
     def facts(self) -> Row:
@@ -73,12 +73,7 @@ class Task:
 def measure_grid(
     task: Task, results: ResultsFile, about: Row, *, quick: bool = False, seed: int = 0
 ) -> None:
-    """Append the rows of the grid that are not in the results yet.
-
-    Parameters
-    ----------
-    about : columns of every row: versions, machine, commit.
-    """
+    """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
     missing = missing_peers()
     methods = [method for method in methods if method.name not in missing]
@@ -95,25 +90,25 @@ def measure_grid(
 
 
 def exact_answers(task: Task) -> tuple[Any, Any]:
-    """The uncompressed search's scores and rows (queries, depth)."""
+    """Scores and rows (queries, depth) of the uncompressed search."""
     with engine_process(uncompressed(task.vectors.dim), task.vectors, task.queries) as process:
         process.remote.build()
         return process.remote.answer(depth_for(task.dataset))
 
 
 def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> tuple[int, ...]:
-    """The efforts of a method that have no row yet, or failed."""
+    """Efforts of a method that have no row yet, or failed."""
     rows = {e: results.rows.get(row_key(task, method, e, seed)) for e in method.efforts}
     return tuple(effort for effort, row in rows.items() if row is None or "error" in row)
 
 
 def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
-    """The key of a row: of its vectors, method and seed."""
+    """Key of a row, from its vectors, method and seed."""
     return key_of(task.facts() | method.columns(effort) | {"seed": seed})
 
 
 def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -> Iterator[Row]:
-    """A row for each effort; one with an `error` if the method failed."""
+    """Yield a row for each effort; with an `error` if the method failed."""
     done = 0
     try:
         with engine_process(method, task.vectors, task.queries) as process:
@@ -133,7 +128,7 @@ def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -
 
 
 def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
-    """Build by stage, single queries on one thread and on all, and a batch."""
+    """Times of each stage of the build, single queries on one thread and on all, and a batch."""
     row: Row = dict(seconds) | {"build_s": sum(seconds.values())}
     count = min(TIMED_QUERIES, queries)
     for name, threads in (("one", 1), ("all", None)):
@@ -143,7 +138,7 @@ def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
 
 
 def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
-    """Bytes that the structures tell, the share of float32, and the growth of the process."""
+    """Bytes that the structures report, the share of float32, and the growth of the process."""
     row: Row = {f"{name}_bytes": value for name, value in asdict(told).items()}
     if told.ram_row is not None:
         row["compression"] = 4 * task.vectors.dim / told.ram_row
@@ -155,6 +150,6 @@ def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
 
 
 def results_file(task: Task, experiment: str, folder: Path) -> ResultsFile:
-    """A file of rows for each experiment, set and model, so that none grows large."""
+    """Return the file of rows of an experiment, set and model."""
     name = re.sub(r"[^\w.]+", "-", f"{experiment}-{task.dataset.name}-{task.model}").strip("-")
     return ResultsFile(folder / f"{name}.jsonl")

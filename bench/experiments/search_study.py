@@ -1,7 +1,7 @@
-"""`slimdex bench search`: from a text to documents, beside what people use for that.
+"""`slimdex bench search`: searches from text to documents, compared with other stores.
 
-Every store keeps the same texts with the same vectors, is opened in a process of its own with the
-same encoder, and gives back ids and texts. All are asked a few queries in turn.
+Every store has the same texts and vectors, is opened in a process of its own with the same encoder,
+and returns ids and texts. All are searched with a few queries in turn.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .contenders import Contender, in_turns, replace_rows
 from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
-"""Agreement with the exact search's ten that an effort is looked for by."""
+"""Agreement with exact search of the effort to find."""
 QUERIES, ROUND_QUERIES = 500, 40
-"""Queries whose answers are judged, and those asked in each of the rounds."""
+"""Queries whose answers are judged, and queries in each round."""
 QUERIES_SECONDS, ROUND_SECONDS = 60.0, 4.0
-"""A store that takes longer than this for so many is asked fewer, but FEWEST at least."""
+"""Limits for all queries and for a round; a slower store gets fewer queries, at least FEWEST."""
 FEWEST = 3
 ROUNDS, QUICK_ROUNDS = 8, 3
 CALLERS = 8
 LONGEST_BUILD = 1200.0
-"""Seconds that a store may take to be built."""
+"""Limit of the time to build a store."""
 THREADS = {"one": 1, "all": None}
 
 
@@ -51,7 +51,7 @@ class _Asked(Contender[MeasuredStore]):
 
     Attributes
     ----------
-    queries, in_round : whose answers are judged, and how many of them are asked in a round.
+    queries, in_round : number of queries that are judged, and of those in a round.
     crowds : threads -> seconds of several callers together.
     """
 
@@ -65,7 +65,7 @@ class _Asked(Contender[MeasuredStore]):
         self.process.remote.use(self.effort)
 
     def measured(self) -> Row:
-        """Its columns, with the rate of several callers."""
+        """Columns, with the rate of several callers."""
         row = super().measured()
         for name, seconds in self.crowds.items() if self.error is None else ():
             count = len(self.seconds[f"callers_{name}"])
@@ -83,15 +83,15 @@ def measure_search(
     folder: Path,
     rounds: int = ROUNDS,
 ) -> list[str]:
-    """Write a row for each store at its own effort, and at the least that finds enough.
+    """Write a row for each store at its default effort, and at the least that finds enough.
 
-    Returns what failed.
+    Returns a line for each failure.
 
     Parameters
     ----------
     names : in `STORES`.
     open_encoder : makes the encoder of the task, in another process.
-    folder : on a disk, for what the stores write; it is empty again in the end.
+    folder : on a disk, for the stores' files; empty again afterwards.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def measure_search(
 
 
 class _Judges:
-    """Judges of answers to the first queries, by their number."""
+    """Judges of answers to the first queries, by the number of queries."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -117,7 +117,7 @@ class _Judges:
         self._made: dict[int, Judge] = {}
 
     def columns(self, asked: _Asked) -> Row:
-        """Measures of what a store answers."""
+        """Measure the answers of a store."""
         count, dataset = asked.queries, self._task.dataset
         if count not in self._made:
             exact = self._scores[:count], self._rows[:count]
@@ -128,7 +128,7 @@ class _Judges:
 
 
 def exact_rows(task: Task) -> tuple[Matrix, Rows]:
-    """Cosines and rows (queries, depth) of brute force over the float32 vectors."""
+    """Cosines and rows (queries, depth) of exact search over the float32 vectors."""
     queries = normalize_rows(task.queries.take(np.arange(len(task.queries))))
     start = 0
 
@@ -149,7 +149,7 @@ def _built(
     judges: _Judges,
     stack: ExitStack,
 ) -> list[_Asked]:
-    """The store in a process for each effort that gets a row: its own, and the least of enough."""
+    """Build a store, and open it for its default effort and the least that finds enough."""
     folder.mkdir()
     texts = task.dataset.query_texts
     told: Row = {}
@@ -189,7 +189,7 @@ def _built(
 
 
 def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
-    """How many queries it is asked: an exact scan of a million rows takes a second for each."""
+    """Choose the number of queries: an exact scan of a million rows takes a second for each."""
     count = len(task.queries)
     few = asked.process.remote.times(ANSWERS, 0, min(FEWEST, count), None)
     each = max(float(np.median(few["total"])), 1e-6)
@@ -199,7 +199,7 @@ def _fit_to_its_speed(asked: _Asked, task: Task) -> None:
 
 
 def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None:
-    """The first effort that finds enough, or the last."""
+    """Find the first effort that finds enough, or the last."""
     for effort in efforts:
         asked.effort = effort
         asked.prepare()
@@ -208,7 +208,7 @@ def _find_effort(asked: _Asked, efforts: Sequence[int], judges: _Judges) -> None
 
 
 def _quality(asked: _Asked, judges: _Judges) -> None:
-    """Agreement with exact search, and against labels the rest; what the process holds."""
+    """Measure agreement with exact search, quality by labels, and the memory of the process."""
     columns = judges.columns(asked)
     asked.row |= {n: value for n, value in columns.items() if not n.startswith("recall@100")}
     whole, grown = asked.process.remote.memory()
@@ -218,12 +218,9 @@ def _quality(asked: _Asked, judges: _Judges) -> None:
 
 
 def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Matrix, Rows]:
-    """Answers as scores, which fall with the place, and rows (queries, depth).
+    """Convert answers to scores, which decrease with the place, and rows (queries, depth).
 
-    Raises
-    ------
-    WorkerError
-        If a text is not that of its id.
+    Raises `WorkerError` if a text is not that of its id.
     """
     place = {id: row for row, id in enumerate(dataset.ids)}
     rows = np.full((len(answers), depth), -1, dtype=np.int64)
@@ -237,7 +234,7 @@ def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Ma
 
 
 def _one_turn(asked: _Asked, turn: int) -> None:
-    """A few queries by one caller and by many, with one thread and with all."""
+    """Search a few queries by one caller and by many, with one thread and with all."""
     start = turn * asked.in_round % asked.queries
     stop = min(start + asked.in_round, asked.queries)
     several = [place % asked.queries for place in range(start, max(stop, start + CALLERS))]

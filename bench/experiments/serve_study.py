@@ -1,8 +1,8 @@
-"""`slimdex bench serve`: a service under load, beside the same index asked in process.
+"""`slimdex bench serve`: a service under load, compared with the same index in process.
 
-Callers ask and wait for the answer, as fast as they get it; more callers make batches larger. In
-process one thread asks as fast as it can. Beside it Chroma's own server, which takes vectors: both
-are asked by vectors then, encoded before.
+Callers send the next query as soon as they have an answer; more callers make batches larger. In
+process, one thread does the same. Chroma's server takes vectors only: to compare with it, both
+services get vectors that were encoded before.
 """
 
 from __future__ import annotations
@@ -48,16 +48,9 @@ def measure_serve(
     results: ResultsFile,
     about: Row,
 ) -> None:
-    """Write a row for each way of asking, and each number of callers.
+    """Write a row for each way of searching and number of callers, for `seconds` each.
 
-    Parameters
-    ----------
-    seconds : that each is asked for.
-
-    Raises
-    ------
-    InputError
-        If a request fails.
+    Raises `InputError` if a request fails.
     """
     study = _Study(index, queries, callers, seconds)
     total = 2 + len(callers) * (3 if study.chroma else 2)
@@ -135,7 +128,7 @@ class _Study:
         return {"key": key_of(row)} | row | own | memory
 
     def _fill_chroma(self, folder: Path) -> None:
-        """The same documents with the same vectors."""
+        """Fill Chroma with the same documents and vectors."""
         import chromadb
 
         quiet = chromadb.Settings(anonymized_telemetry=False)
@@ -156,7 +149,7 @@ class _Study:
 
 @contextmanager
 def served(index: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """A service over an index, called "served", in a process of its own: its address."""
+    """Serve an index as "served" in a process of its own; yields its address."""
     command = [sys.executable, "-m", "slimdex", "serve", f"served={index}", "--port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -175,7 +168,7 @@ def served(index: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 @contextmanager
 def chroma_served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """Chroma's server over a folder: where its collection is asked."""
+    """Run Chroma's server over a folder; yields the address of its collection."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = ["chroma", "run", "--path", str(folder), "--port", str(port)]
@@ -195,7 +188,7 @@ def chroma_served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def _await(url: str) -> None:
-    """Wait until it answers with 200."""
+    """Wait until an address answers with 200."""
     end = monotonic() + PATIENCE_S
     while True:
         try:

@@ -1,8 +1,8 @@
 """`slimdex bench sts`: similarity by vectors as they are, whitened, cut and rotated.
 
-A reducer is fitted on all sentences of a set, those of its train and dev parts among them, each as
-often as it occurs, as in Su et al. (2021). Layer 1 is the first transformer layer, 0 the embedding
-output. What layers, other reducers and other texts to fit on do was measured once.
+A reducer is fitted on all sentences of a set, with repetitions and with those of its train and dev
+parts, as in Su et al. (2021). Layer 1 is the first transformer layer, 0 the embedding output.
+Results for single layers, other reducers and other texts to fit on are settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..rows import ResultsFile, Row, key_of
 
 TARGET = "target"
 OWN, CLS = "own", "cls"
-"""The model's own pooling with all that follows it; and a mode that the papers do not whiten."""
+"""The model's own pooling with its further modules; and a mode that the papers do not whiten."""
 LAST, FIRST_LAST = (-1,), (1, -1)
 
 
@@ -38,7 +38,7 @@ class Way:
     Attributes
     ----------
     mode, layers : the pooling.
-    fit : what whitening is fitted on, "" for none.
+    fit : texts that whitening is fitted on, "" for none.
     k : dimensions kept, None for all.
     """
 
@@ -51,12 +51,12 @@ class Way:
 
     @property
     def pooling(self) -> str:
-        """As on the command line."""
+        """Pooling as on the command line."""
         layers = ",".join(map(str, self.layers))
         return self.mode if self.mode in (OWN, WK) else f"{self.mode}@{layers}"
 
     def columns(self) -> Row:
-        """Its columns in a row of results."""
+        """Columns in a row of results."""
         row: Row = asdict(self) | {"layers": list(self.layers), "pooling": self.pooling}
         if not self.fit:
             return row | {"reducer": "none", "k": None, "beta": None, "gamma": None}
@@ -64,7 +64,7 @@ class Way:
 
 
 def ways_of(mode: str, width: int) -> list[list[Way]]:
-    """Ways by pooling, as in the papers' tables: some whitened, whole and cut, or rotated."""
+    """Ways of each pooling in the papers' tables: some whitened, whole and cut, or rotated."""
     half, third = (max(round(width / of / 4) * 4, 4) for of in (2, 3))
     poolings = (LAST,) if mode in (OWN, WK, CLS) else (LAST, FIRST_LAST)
     found = []
@@ -89,7 +89,7 @@ def measure_model(
 
     Parameters
     ----------
-    language : of the sets, as rows say it.
+    language : of the sets, as in rows.
     folders : for rows, and for encoded vectors.
     """
     static = is_static(model)  # it has no layers, and no length
@@ -122,7 +122,7 @@ def measure_model(
 def _vectors(
     encoder: OpenedEncoder, sets: Sequence[Pairs], cache: Path
 ) -> Callable[[Sequence[str]], Matrix]:
-    """Encode all texts of sets; returns what looks vectors up by their texts."""
+    """Encode all texts of sets; returns a function from texts to vectors."""
     texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))
     file = encoded(encoder, texts, cache)
     places = {text: row for row, text in enumerate(texts)}
@@ -132,11 +132,9 @@ def _vectors(
 def measured(
     ways: Sequence[Way], sets: Sequence[Pairs], vectors: Callable[[Sequence[str]], Matrix]
 ) -> dict[Way, Row]:
-    """Each set's correlations and their averages, for ways that have the same pooling.
+    """Compute each set's correlations and their averages, for ways of the same pooling.
 
-    Parameters
-    ----------
-    vectors : texts -> their vectors (n, width).
+    `vectors` maps texts to their vectors (n, width).
     """
     found: dict[Way, Row] = {way: {} for way in ways}
     for pairs in sets:

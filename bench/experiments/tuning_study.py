@@ -1,13 +1,14 @@
-"""`slimdex bench tune`: what `slimdex tune` chooses and proves, held against labels and oracles.
+"""`slimdex bench tune`: the choices and bounds of `slimdex tune`, compared with labels and oracles.
 
-Each part asks with the set's own queries, which `tune` does not see, unless it chooses by labels:
-then by half of them, and the other half judges.
+Each part uses the set's own queries, which `tune` does not see, unless it chooses by labels: then
+it gets half of them, and the other half judges.
 
 - metric: nDCG@10 by exact search, of the default (beta, gamma), of the choice with and without
   labels, and of the best of all cells, which only the judging half knows.
-- target: the settings chosen for an agreement of .99, what real queries find with them, and the
-  least of the same grid with which these find as much.
-- coverage: how often the bound by 500 queries made of documents is above what real ones find.
+- target: the settings chosen for an agreement of .99, the agreement for real queries, and the
+  smallest settings of the same grid with which real queries agree as much.
+- coverage: how often the bound by 500 queries made of documents exceeds the agreement for real
+  ones.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ AGREEMENT = 0.99
 POOL = 3000
 """Queries made of documents, from which those of each trial are drawn with replacement."""
 TRIALS = 1000
-"""Of the bound, for each setting."""
+"""Trials of the bound, for each setting."""
 SHARES, CANDIDATES = (6, 3, 1.5), (100, 200, 400)
-"""Settings whose bounds are tried: k, as d divided by these, and candidates."""
+"""Settings whose bounds are measured: k, as d divided by these, and candidates."""
 PARTS = ("metric", "target", "coverage")
 REAL = 2000
-"""Real queries that are asked, at most."""
+"""Maximum number of real queries."""
 MEASURE = "ndcg@10"
 DEFAULTS = Settings()
 
@@ -64,7 +65,7 @@ class Subject:
 
     Parameters
     ----------
-    folder : for the collection, and for what trials leave.
+    folder : for the collection, and for files of trials.
     settings : of the collection.
     """
 
@@ -86,7 +87,7 @@ class Subject:
         self.real = real_queries(task, self.asked)
 
     def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
-        """A collection of some of the documents, with their vectors."""
+        """Build a collection of some of the documents, with their vectors."""
         new = Collection.create(self.folder / name, self.encoder, self.settings, passages="off")
         vectors = self.task.vectors.take(np.asarray(rows))
         new.add(documents_of(self.task, rows), vectors=vectors)
@@ -94,11 +95,11 @@ class Subject:
 
     @cached_property
     def trials(self) -> Trials:
-        """Of the collection's vectors."""
+        """Trials on the collection's vectors."""
         return Trials(self.snapshot, self.core.commit_log.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
-        """The ten nearest of each real query, in a metric."""
+        """Ten nearest documents of each real query, in a metric."""
         return self.trials.exact(self.real, Rescorer.fit(self.trials.moments, *cell))
 
     def judged(self, rows: Rows) -> NDArray[np.float64]:
@@ -111,12 +112,12 @@ class Subject:
 
 
 def documents_of(task: Task, rows: Sequence[int] | Rows) -> Iterator[Document]:
-    """Some of a task's documents, as they are encoded."""
+    """Yield some of a task's encoded documents."""
     return (Document(task.dataset.ids[row], task.dataset.texts[row]) for row in rows)
 
 
 def real_queries(task: Task, asked: Rows) -> Pool:
-    """Some of a set's queries, of which those that are documents leave themselves out."""
+    """Select some of a set's queries; a query that is a document is no answer to itself."""
     own = task.dataset.own_rows[asked][:, None]
     return Pool(ASKED, task.queries.take(asked), own[:, (own >= 0).any(axis=0)])
 
@@ -129,7 +130,7 @@ def judged(dataset: Dataset, asked: Rows, rows: Rows) -> NDArray[np.float64]:
 
 
 def answers(index: ReducedIndex, pool: Pool) -> Rows:
-    """The ten rows (q, 10) of each query by the search that users get, own rows left out."""
+    """Find ten rows (q, 10) of each query by the search that users get, without own rows."""
     rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
     for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
         _, found = index.search(query[None], NEAREST, exclude=own[own >= 0])
@@ -145,7 +146,7 @@ def measure_tuning(
     parts: Sequence[str] = PARTS,
     settings: Settings = DEFAULTS,
 ) -> None:
-    """Write the rows of these parts that are not in the results yet."""
+    """Append the rows of these parts that are missing."""
     measures: dict[str, Callable[[Subject], Iterator[Row]]] = {
         "metric": measure_metric,
         "target": measure_target,
@@ -168,7 +169,7 @@ def measure_tuning(
 
 
 def measure_metric(subject: Subject) -> Iterator[Row]:
-    """Exact search in the metric that each way chooses, judged by half of the queries."""
+    """Measure exact search in the metric of each choice, judged by half of the queries."""
     order = np.random.default_rng(subject.seed).permutation(len(subject.real))
     choosing, judging = np.sort(order[::2]), np.sort(order[1::2])
     values = {}
@@ -194,7 +195,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
 
 
 def measure_target(subject: Subject) -> Iterator[Row]:
-    """The default, what `tune` chooses for the agreement, and the least that real queries need."""
+    """Measure the default, the choice of `tune`, and the smallest settings that suffice."""
     tuned = tune(subject.core, Target(AGREEMENT))
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
@@ -227,7 +228,7 @@ def measure_target(subject: Subject) -> Iterator[Row]:
 
 
 def _reached(subject: Subject, way: str, settings: Settings, index: ReducedIndex) -> Row:
-    """What real queries find, and what it takes."""
+    """Columns of the agreement for real queries, and of the costs."""
     index.asked_candidates = settings.candidates
     truth = subject.truth((settings.beta, settings.gamma))
     found = answers(index, subject.real)
@@ -242,7 +243,7 @@ def _reached(subject: Subject, way: str, settings: Settings, index: ReducedIndex
 
 
 def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> int:
-    """The fewest candidates with which real queries find the target; `most` if none do."""
+    """Fewest candidates with which real queries reach the target; `most` if none do."""
     ranks = subject.trials.ranks(index, subject.real, truth, most)
     low, high = NEAREST, most
     while low < high:
@@ -257,7 +258,7 @@ def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> in
 def _smallest(
     subject: Subject, search: SettingsSearch, truth: Rows
 ) -> tuple[Settings, ReducedIndex] | None:
-    """Of the grid that `tune` has, the least of bytes with which real queries find the target."""
+    """Find the smallest settings of the grid of `tune` with which real queries reach the target."""
     options, most = search.options(), search.counts[-1]
     for number, option in enumerate(options, start=1):
         progress("oracle", number, len(options))
@@ -270,7 +271,7 @@ def _smallest(
 
 
 def measure_coverage(subject: Subject) -> Iterator[Row]:
-    """Bounds by queries made of documents, beside what real ones find with the same settings."""
+    """Compare bounds by queries made of documents with the agreement for real queries."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
     store, encoder = subject.core.store, subject.encoder
     pool = document_pool(subject.snapshot, store, encoder, POOL, rng)

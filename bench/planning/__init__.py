@@ -1,4 +1,4 @@
-"""Planning: what an index will take, by the formulas of docs/plan.md.
+"""Planning: the requirements of an index, by the formulas of docs/plan.md.
 
 Files import only what is above them: workload, plan, report.
 """

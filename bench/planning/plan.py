@@ -1,4 +1,4 @@
-"""Plan: how many machines a workload takes, and from how many documents Ray and Milvus pay."""
+"""Plan: number of machines for a workload, and the sizes from which Ray and Milvus pay."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Plan:
 
     Parameters
     ----------
-    ram : bytes of one machine's memory that an index may take.
-    among : machines to divide the documents among; None: as many as memory takes.
-    limit : hours that one machine may encode.
-    tokens_per_s : that one machine encodes; None: not known.
+    ram : bytes of one machine's memory available to an index.
+    among : machines to divide the documents among; by default as many as memory requires.
+    limit : maximum hours of encoding on one machine.
+    tokens_per_s : tokens that one machine encodes per second; None if unknown.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class Plan:
 
     @cached_property
     def fitting(self) -> int:
-        """The most documents whose index one machine has the memory for."""
+        """Maximum number of documents whose index fits in one machine's memory."""
         counts = range(LEAST, MOST + 1)
         first = bisect_right(
             counts, self.ram, key=lambda count: ceil(self.workload.of(count).memory)
@@ -64,28 +64,29 @@ class Plan:
 
     @property
     def for_memory(self) -> int:
-        """Machines that hold the index."""
+        """Machines required for the memory of the index."""
         return ceil(self.workload.documents / self.fitting)
 
     @property
     def for_encoding(self) -> int | None:
-        """Machines that encode the documents within the limit; None if that is not known."""
+        """Machines required to encode the documents within the limit; None if unknown."""
         hours = self.hours(self.workload)
         return None if hours is None else ceil(hours / self.limit)
 
     @property
     def machines(self) -> int:
-        """Machines that the documents are divided among."""
+        """Machines to divide the documents among."""
         return self.among or self.for_memory
 
     @property
     def part(self) -> Workload:
-        """The documents of each of these machines."""
+        """Documents of each of these machines."""
         return self.workload.of(self.workload.documents / self.machines)
 
     @property
     def ray_from(self) -> int | None:
-        """The fewest documents that one machine encodes too slowly; None if none, or not known."""
+        """Minimum number of documents that one machine encodes too slowly; None if none, or
+        unknown."""
         if self.tokens_per_s is None:
             return None
         count = int(3600 * self.limit * self.tokens_per_s / self.workload.tokens) + 1
@@ -93,17 +94,17 @@ class Plan:
 
     @property
     def milvus_from(self) -> int | None:
-        """The fewest documents that one machine has too little memory for; None if none."""
+        """Minimum number of documents too large for one machine's memory; None if none."""
         return None if self.fitting == MOST else self.fitting + 1
 
     def hours(self, workload: Workload) -> float | None:
-        """Hours that one machine encodes; None if that is not known."""
+        """Hours that one machine encodes; None if unknown."""
         if self.tokens_per_s is None:
             return None
         return workload.documents * workload.tokens / self.tokens_per_s / 3600
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """All figures as JSON values."""
         whole = self.workload
         return {
             "documents": whole.documents,

@@ -9,7 +9,7 @@ UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def told(size: float) -> str:
-    """Bytes in three digits.
+    """Format bytes in three digits.
 
     >>> told(56e9), told(999.6e6), told(1234)
     ('56 GB', '1 GB', '1.23 kB')
@@ -33,7 +33,7 @@ def title(plan: Plan) -> str:
 
 
 def heads(plan: Plan) -> list[str]:
-    """Above the columns."""
+    """Heads of the columns."""
     return ["", "one machine", *([] if plan.machines == 1 else [f"each of {plan.machines:,}"])]
 
 
@@ -53,11 +53,11 @@ def _column(plan: Plan, workload: Workload) -> dict[str, str]:
 
 
 def advice(plan: Plan) -> list[str]:
-    """Say what the figures leave out, how many machines it takes, and when Ray and Milvus pay."""
+    """Explain what the figures leave out, the number of machines, and when Ray and Milvus pay."""
     memory = f"{_machines(plan.for_memory)} for its memory"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
-        "disk: the catalog as if its texts were not compressed; a words' index comes on top",
+        "disk: the catalog as if its texts were not compressed; a lexical index is extra",
     ]
     milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
     if plan.for_encoding is None:

@@ -1,4 +1,4 @@
-"""Workload: what is to be searched, and the bytes of its index, by the formulas of docs/plan.md."""
+"""Workload: documents to search, and the bytes of their index by the formulas of docs/plan.md."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 
 LEAST, MOST = 1000, 10**13
-"""Documents that a plan is made for."""
+"""Limits of the documents of a plan."""
 STORED = ("fp16", "int8")
 PLANNED = (AUTO, PQ.name, IVF_PQ.name)
 """Kinds that have formulas."""
 BYTES_PER_TOKEN = 4
-"""Of English text."""
+"""Average for English text."""
 FLOAT32, FLOAT64, INT64 = 4, 8, 8
 SCALED_TOGETHER, SCALE = 32, 2
-"""Numbers of an int8 vector that share a scale, and its bytes."""
+"""Numbers of an int8 vector that share a scale, and the scale's bytes."""
 CENTROIDS, CODED_TOGETHER, CODE_BITS = 16, 4, 4
-"""Of product quantisation: centroids of a codebook, dimensions that share one, bits of a code."""
+"""Product quantisation: centroids of a codebook, dimensions that share one, bits of a code."""
 PADDED_TO = 32
-"""FAISS keeps codes in blocks of so many rows; the last block of a list is half full on average."""
+"""Rows of FAISS's blocks of codes; the last block of a list is half full on average."""
 LIST_LENGTHS = 2 * INT64
-"""Bytes of a list beside its rows and centre."""
+"""Bytes of a list besides its rows and centre."""
 LINE, OFFSET = 11, 16
-"""Bytes of JSON around a document's id, title and text, and of where its line begins."""
+"""Bytes of JSON around a document's id, title and text, and of the offset of its line."""
 EMPTY_CATALOG = 1_700_000
-"""Bytes that DuckDB takes for the tables, however few documents there are."""
+"""Bytes of DuckDB's tables, however few documents they have."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Documents, and how they are indexed.
+    """Documents, and settings of their index.
 
     Parameters
     ----------
-    documents : how many, or passages where texts are cut: each has a vector.
+    documents : number of documents, or of passages if texts are cut: each has a vector.
     dim : of the encoder's vectors.
     tokens : of a document.
     columns : bytes of a document's title and metadata.
-    k : dimensions that are kept; None: half.
-    kind : pq, ivf-pq, or auto: by the documents.
-    stored : fp16 or int8, how full vectors are kept.
+    k : reduced dimensions; by default half.
+    kind : pq, ivf-pq, or auto: by the number of documents.
+    stored : type of full vectors, fp16 or int8.
 
     Raises
     ------
@@ -80,22 +80,22 @@ class Workload:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
 
     def of(self, documents: float) -> Self:
-        """The workload with another number of documents."""
+        """Return the workload with another number of documents."""
         return replace(self, documents=max(LEAST, math.ceil(documents)))
 
     @property
     def kept(self) -> int:
-        """Dimensions that are kept."""
+        """Reduced dimensions."""
         return self.dim // 2 // CODED_TOGETHER * CODED_TOGETHER if self.k is None else self.k
 
     @property
     def resolved_kind(self) -> str:
-        """The kind, which auto chooses by the documents."""
+        """Kind of index, chosen by the number of documents if it is auto."""
         return by_size(self.documents).name if self.kind == AUTO else self.kind
 
     @property
     def lists(self) -> int:
-        """Inverted lists; 0 of a kind without them."""
+        """Number of inverted lists; 0 for a kind without them."""
         return ivf_lists(self.documents) if self.resolved_kind == IVF_PQ.name else 0
 
     @property
@@ -110,7 +110,7 @@ class Workload:
 
     @property
     def files(self) -> dict[str, float]:
-        """What the name of a file begins with -> its bytes."""
+        """Start of a file's name -> its bytes."""
         n, id_bytes = self.documents, len(str(self.documents))
         said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
         return {
@@ -133,7 +133,8 @@ class Workload:
 
     @property
     def _codes(self) -> float:
-        """Codes, with the padding of each list; codebooks; ids, centres and lengths of lists."""
+        """Bytes of codes with the padding of each list, codebooks, and ids, centres and lengths of
+        lists."""
         code = math.ceil(self.kept / CODED_TOGETHER * CODE_BITS / 8)
         codebooks = CENTROIDS * FLOAT32 * self.kept
         padded = code * (self.documents + PADDED_TO / 2 * max(self.lists, 1))
@@ -150,6 +151,6 @@ class Workload:
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:
-    """Raise `InputError` unless a number is finite and lies between the two, ends included."""
+    """Raise `InputError` unless a number is finite and within the limits."""
     if not math.isfinite(value) or not least <= value <= most:
         raise InputError(f"{name} {value:,g}; expected {least:,g} to {most:,g}")

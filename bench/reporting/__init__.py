@@ -1,4 +1,4 @@
-"""Reporting: rows of results become findings, tables, pictures and pages.
+"""Reporting: findings, tables, pictures and pages from rows of results.
 
 Files and folders import only what is above them: findings, tables, charts, verdict, experiments,
 sections, page.

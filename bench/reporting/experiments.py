@@ -1,4 +1,4 @@
-"""Experiments: the tables of each one's rows. Adding one is a line here."""
+"""Experiments and their tables; a new one is a line here."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ DOCUMENTS = ("openvino", *INDEXES)
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment, and how its rows are reported.
+    """An experiment, and the report of its rows.
 
     Attributes
     ----------
     name : start of the names of its files of rows; also its command's, unless `command` is given.
     tables : rows -> tables.
-    libraries : whose versions stand beneath the tables in README and docs.
-    section : in the marks of README and docs; "" where no page has marks for it alone.
-    title : start of the titles of its tables in the page; "" where its rows are shown together
-        with others'.
-    line : the rows of one table -> a sentence that sums them up.
-    command : the command that measures it, if not of its name.
+    libraries : packages whose versions are given below the tables in README and docs.
+    section : name in the marks of README and docs; "" if no page has marks for it alone.
+    title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    line : the rows of one table -> a summary in a sentence.
+    command : name of the command that measures it, if different.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Experiment:
     command: str = ""
 
     def in_page(self, rows: Sequence[Row]) -> list[Table]:
-        """Tables with the experiment in their title and its verdict in their note."""
+        """Tables with the experiment in their titles and its verdict in their notes."""
         found = []
         for table in self.tables(rows) if rows else []:
             said = "" if self.line is None else self.line(table.source)
@@ -69,7 +68,7 @@ EXPERIMENTS = (
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", sts_line),
 )
-"""Experiments that commands of `slimdex bench` measure."""
+"""Experiments measured by commands of `slimdex bench`."""
 SETTLED = (
     Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
     Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
@@ -84,13 +83,7 @@ SETTLED = (
 
 
 def read_all(folder: Path) -> dict[str, list[Row]]:
-    """The rows of every experiment that a folder has.
-
-    Raises
-    ------
-    InputError
-        If it has none at all.
-    """
+    """Read the rows of every experiment in a folder; raises `InputError` if there are none."""
     names = [experiment.name for experiment in (*EXPERIMENTS, *SETTLED)]
     rows = {name: read_rows(folder, name, needed=False) for name in names}
     if not any(rows.values()):

@@ -1,4 +1,4 @@
-"""Findings: what the rows say, worked out once for tables and pictures alike."""
+"""Findings in the rows, shared by tables and pictures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..rows import Row
 SLIMDEX = "slimdex"
 CODES_ONLY, RESCORED = "codes only", "rescored"
 CODES = {4: "fp16", 8: "sq8", 16: "PQ{half}x4fs", 32: "PQ{eighth}"}
-"""Share of float32 -> the kind of slimdex's codes, of half the dimensions, with no rescoring."""
+"""Share of float32 -> kind of slimdex's codes, with half the dimensions and no rescoring."""
 FASTEST_AT = 0.99
-"""Agreement with the exact search's ten at which approximate indexes are compared."""
+"""Agreement with exact search at which approximate indexes are compared."""
 
 GROUPS = {
     SLIMDEX: "slimdex",
@@ -32,22 +32,22 @@ GROUPS = {
     "truncate": "PCA, truncation, random projection",
     "random projection": "PCA, truncation, random projection",
 }
-"""Method -> the colour it has in pictures; methods that are not here have pictures of their own."""
+"""Method -> its colour in pictures; other methods have pictures of their own."""
 
 
 def tasks(rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """(set, model) of the rows, in the order in which they first appear by model, then size."""
+    """List (set, model) of the rows, by model in the order of the rows, then by size."""
     sizes = {(r["model"], r["documents"], r["set"]) for r in rows}
     return [(name, model) for model, _, name in sorted(sizes)]
 
 
 def of_task(rows: Iterable[Row], task: tuple[str, str]) -> list[Row]:
-    """The rows of a set and model that were measured without an error."""
+    """Rows of a set and model that were measured without an error."""
     return [r for r in rows if (r["set"], r["model"]) == task and "error" not in r]
 
 
 def is_slimdex(row: Row, of: int, effort: Callable[[Row], int]) -> bool:
-    """Whether a row is slimdex by default but for k = d / of and its effort, in candidates."""
+    """Return whether a row is slimdex by default except for k = d / of and its candidates."""
     settings = (row.get("beta"), row.get("gamma"), row.get("kind"))
     return (
         row["method"] == SLIMDEX
@@ -58,32 +58,32 @@ def is_slimdex(row: Row, of: int, effort: Callable[[Row], int]) -> bool:
 
 
 def default_row(rows: Sequence[Row]) -> Row | None:
-    """slimdex as `slimdex build` makes it: 1/64 of float32."""
+    """Row of slimdex as `slimdex build` makes it: 1/64 of float32."""
     return next((r for r in rows if is_slimdex(r, 2, lambda _: CANDIDATES)), None)
 
 
 def small_row(rows: Sequence[Row]) -> Row | None:
-    """slimdex at 1/128 with 1% of the documents as candidates."""
+    """Row of slimdex at 1/128 with 1% of the documents as candidates."""
     return next((r for r in rows if is_slimdex(r, 4, one_percent)), None)
 
 
 def one_percent(row: Row) -> int:
-    """Candidates that are 1% of the documents."""
+    """Number of candidates that is 1% of the documents."""
     return max(int(row["documents"]) // 100, 10)
 
 
 def uncompressed_row(rows: Sequence[Row]) -> Row | None:
-    """The row of exact float32 search, if there is one."""
+    """Row of exact float32 search, if there is one."""
     return next((r for r in rows if r["method"] == UNCOMPRESSED), None)
 
 
 def stage(row: Row) -> str:
-    """Whether the order of the answers is that of the codes or of better vectors."""
+    """Describe whether answers have the order of the codes or of better vectors."""
     return RESCORED if row["effort"] else CODES_ONLY
 
 
 def label(row: Row) -> str:
-    """A row's method in a few words.
+    """Describe a row's method in a few words.
 
     >>> label({"method": "slimdex", "k": 192, "kind": "pq", "effort": 200})
     'slimdex k=192 pq, 200 rescored'
@@ -97,7 +97,7 @@ def label(row: Row) -> str:
 
 
 def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
-    """The rows that no other beats in both, from the cheapest to the best.
+    """Rows that no other beats in both, from the cheapest to the best.
 
     >>> rows = [{"b": 8, "q": 3}, {"b": 2, "q": 1}, {"b": 4, "q": 1}, {"b": 4, "q": 2}]
     >>> pareto(rows, "b", "q")
@@ -111,9 +111,9 @@ def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
 
 
 def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
-    """A model's sets on which every kind of code that any of them has was measured.
+    """Sets of a model on which all its kinds of codes were measured.
 
-    Some quantisers train for minutes, so that a large set may lack them.
+    Some quantisers train for minutes, so a large set may lack them.
     """
     mine = [r for r in rows if r["model"] == model and "error" not in r and not r["effort"]]
     sets: dict[tuple[str, Any], set[str]] = {}
@@ -129,8 +129,8 @@ def mean_by_method(
 ) -> list[Row]:
     """Rows of one model averaged over its sets, or those of these names.
 
-    Only methods that were measured on all of them count. They are told apart by name, size, kind,
-    k and effort; candidates that depend on the size of a set are left out.
+    Only methods measured on all of them are included, distinguished by name, size, kind, k and
+    effort; candidates that depend on the size of a set are left out.
     """
     sets = {r["set"] for r in rows if r["model"] == model and (names is None or r["set"] in names)}
     grouped: dict[Any, list[Row]] = {}
@@ -150,9 +150,9 @@ def mean_by_method(
 
 
 def lines_of(means: Sequence[Row]) -> list[Row]:
-    """What each method's line shows: the best of every size where the answers are rescored.
+    """Rows of each method's line: the best of every size, if answers are rescored.
 
-    By codes alone, only the rows that no smaller one of the method beats.
+    By codes alone, only rows that no smaller one of the method beats.
     """
     lines: dict[tuple[str, str], list[Row]] = {}
     for row in means:
@@ -168,10 +168,10 @@ def lines_of(means: Sequence[Row]) -> list[Row]:
 
 
 def codes_at(means: Sequence[Row], of: int) -> list[Row]:
-    """The codes alone of about 1/of, the best of each method, best first.
+    """Codes alone of about 1/of, the best of each method, best first.
 
-    slimdex's setting is fixed beforehand, not picked by the labels: half the dimensions, beta and
-    gamma as by default, in the kind that `CODES` has for the size.
+    slimdex's setting is fixed, not chosen by the labels: half the dimensions, default beta and
+    gamma, and the kind in `CODES` for the size.
     """
     best: dict[str, Row] = {}
     for row in means:
@@ -189,9 +189,9 @@ def codes_at(means: Sequence[Row], of: int) -> list[Row]:
 
 
 def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT) -> list[Row]:
-    """Of each method the row of lowest one-thread median that reaches the agreement.
+    """Fastest row of each method that reaches the agreement, by one-thread median.
 
-    Where none does, the row that comes nearest to it.
+    If none does, the row that is nearest to it.
     """
 
     def rank(row: Row) -> tuple[float, float]:
@@ -205,9 +205,9 @@ def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT) -> list[Row]:
 
 
 def resident_bytes(row: Row) -> float:
-    """Bytes a vector in memory, fixed cost shared out, as the index tells.
+    """Bytes per vector in memory, with its share of the fixed cost, as the index reports.
 
-    Where it can't, what the process grew by, pages of files that it mapped included.
+    If the index does not report them, the growth of the process, including pages of mapped files.
     """
     if not is_told(row):
         return float(row["process_row_bytes"] + row["process_files_row_bytes"])
@@ -215,5 +215,5 @@ def resident_bytes(row: Row) -> float:
 
 
 def is_told(row: Row) -> bool:
-    """Whether the index tells its own size."""
+    """Return whether the index reports its own size."""
     return row["ram_row_bytes"] is not None

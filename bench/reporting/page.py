@@ -1,4 +1,4 @@
-"""`slimdex bench report`: one page that opens anywhere, and its pictures as files."""
+"""`slimdex bench report`: one self-contained page, and its pictures as files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
 TEMPLATE = Path(__file__).parent / "page.html"
 DRAW = "window.vegaEmbed = vegaEmbed;"
-"""The part of the scripts that the page uses."""
+"""Part of the scripts that the page uses."""
 PICTURE_SCALE = 2
-"""Pixels of a PNG for each of the chart's."""
+"""Pixels of a PNG for each pixel of the chart."""
 LEAD = (
     "Every row compares a way to keep vectors with the uncompressed float32 search over the same "
     "vectors: nDCG@10 in points, its 95% interval paired by query; better and worse are said "
@@ -43,7 +43,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Part:
-    """A table in the page, and the anchor that the contents point to."""
+    """A table in the page, and its anchor in the contents."""
 
     anchor: str
     table: Table
@@ -52,7 +52,7 @@ class Part:
 def write_report(out: Path, rows: Measured) -> list[Path]:
     """Write `index.html` and a PNG for each figure into a folder; returns their paths.
 
-    The page holds its data and scripts, and asks no network for anything.
+    The page contains its data and scripts, and loads nothing from a network.
     """
     page = write_page(out, rows)
     return [page, *_pictures(out, _figures(rows))]
@@ -67,7 +67,7 @@ def write_page(out: Path, rows: Measured) -> Path:
 
 
 def write_pictures(out: Path, rows: Measured, names: Sequence[str]) -> list[Path]:
-    """Write the PNGs of these names into a folder, those that the rows allow."""
+    """Write the PNGs of these names into a folder, if there are rows for them."""
     out.mkdir(parents=True, exist_ok=True)
     figures = _figures(rows)
     return _pictures(out, {name: figures[name] for name in names if name in figures})
@@ -104,13 +104,13 @@ def _page(rows: Measured, figures: Mapping[str, Figure]) -> str:
 
 
 def _verdict(rows: Measured) -> str:
-    """Of the search if that was measured, else of the first experiment that has one."""
+    """Verdict of the search if it was measured, else of the first experiment that has one."""
     search = verdict(rows.get("retrieval", ()), rows.get("peers", ()))
     return search or next((table.note for table in _studies(rows) if table.note), "")
 
 
 def _lead(rows: Measured) -> str:
-    """A description of the figures, and the part of the memory that is on disk."""
+    """Describe the figures, and the share of memory that is on disk."""
     retrieval, peers = rows.get("retrieval", ()), rows.get("peers", ())
     if not retrieval and not peers:
         return ""
@@ -139,5 +139,5 @@ def _studies(rows: Measured) -> list[Table]:
 
 
 def _inline(script: str) -> str:
-    """A script as it may stand inside HTML, where "</script" would end it."""
+    """Escape a script for HTML, in which "</script" would end it."""
     return script.replace("</script", "<\\/script")

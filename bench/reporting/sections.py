@@ -1,4 +1,4 @@
-"""Tables in README and docs: written from rows of results between marks, a section at a time."""
+"""Tables in README and docs, written between marks, a section at a time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .tables.table import Table
 from .verdict import default_line
 
 MOST_LINES = 20
-"""Lines of a table that is shown unfolded, at most."""
+"""Maximum number of lines of a table that is shown unfolded."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """What stands between two marks: paragraphs made from the rows of some experiments."""
+    """Paragraphs between two marks, made from the rows of some experiments."""
 
     experiments: Sequence[str]
     paragraphs: Callable[[Path], list[str]]
 
 
 def _search(folder: Path) -> list[str]:
-    """Quality, memory and peers."""
+    """Tables of quality, memory and peers."""
     retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
     parts = [table.markdown() for table in headline(retrieval)]
     for table in codes_alone(retrieval):
@@ -41,21 +41,21 @@ def _search(folder: Path) -> list[str]:
 
 
 def _headline(folder: Path) -> list[str]:
-    """Quality at 1/64 and 1/128 of the memory, and nothing else."""
+    """Table of quality at 1/64 and 1/128 of the memory."""
     rows = read_rows(folder, "retrieval")
     parts = [table.markdown() for table in headline(rows)]
     return [*parts, _measured_on(headline_rows(rows), ("faiss-cpu", "torch", "numpy"))]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
-    """An experiment's tables, each with its title."""
+    """Tables of an experiment, each with its title."""
     rows = read_rows(folder, experiment.name)
     parts = [text for table in experiment.tables(rows) for text in _titled(table)]
     return [*parts, _measured_on(rows, experiment.libraries)]
 
 
 def _titled(table: Table) -> list[str]:
-    """A table below its title; a long one opens when its title is clicked."""
+    """Format a table below its title; a long one is folded."""
     if len(table.rows) <= MOST_LINES:
         note = f" ({table.note})" if table.note else ""
         return [f"**{table.title}**{note}", table.markdown()]
@@ -64,19 +64,19 @@ def _titled(table: Table) -> list[str]:
 
 
 def _papers(folder: Path) -> list[str]:
-    """The sources' tables, ours below theirs."""
+    """Tables of the sources, ours below theirs."""
     rows = {name: read_rows(folder, name) for name in ("sts", "entailment", "reduction")}
     return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
 
 
 def _default(folder: Path) -> list[str]:
-    """The default index by each encoder: from a text to documents, memory and disk."""
+    """Default index by each encoder: time from a text to documents, memory and disk."""
     rows = read_rows(folder, "search")
     return [line for row in rows if (line := default_line(row))]
 
 
 def _sweep(folder: Path) -> list[str]:
-    """What `make sweep` tried."""
+    """Table of the cases of `make sweep`."""
     rows = read_rows(folder, "sweep")
     return [sweep(rows).markdown(), _measured_on(rows, ("duckdb", "faiss-cpu", "numpy"))]
 
@@ -96,7 +96,7 @@ SECTIONS = {
 
 
 def marked(folder: Path) -> dict[Path, list[str]]:
-    """README and pages of docs in a folder, with the sections that each has marks for."""
+    """README and pages of docs in a folder, with the sections they have marks for."""
     found = dict[Path, list[str]]()
     for page in (folder / "README.md", *sorted((folder / "docs").rglob("*.md"))):
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
@@ -106,24 +106,21 @@ def marked(folder: Path) -> dict[Path, list[str]]:
 
 
 def sections_with_rows(folder: Path) -> list[str]:
-    """The sections that can be written from a folder of rows."""
+    """Sections for which a folder has rows."""
     measured = {path.name.partition("-")[0] for path in folder.glob("*.jsonl")}
     return [name for name, section in SECTIONS.items() if measured.issuperset(section.experiments)]
 
 
 def section(name: str, folder: Path) -> str:
-    """A section with its marks around it."""
+    """Format a section with its marks around it."""
     begin, end = _marks(name)
     return "\n\n".join([begin, *SECTIONS[name].paragraphs(folder), end])
 
 
 def write_section(path: Path, name: str, text: str) -> bool:
-    """Put a section between its marks; returns whether that changed anything.
+    """Write a section between its marks; returns whether that changed anything.
 
-    Raises
-    ------
-    InputError
-        If the file has no marks of that name.
+    Raises `InputError` if the file has no marks of that name.
     """
     begin, end = _marks(name)
     old = path.read_text(encoding="utf-8")
@@ -142,7 +139,7 @@ def _marks(name: str) -> tuple[str, str]:
 
 
 def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
-    """The machines, versions and commits of some rows, each once."""
+    """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:
         versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)

@@ -1,4 +1,4 @@
-"""Verdicts: rows summed up in a sentence, at the top of the page and at the end of a run."""
+"""Verdicts: summaries of rows in a sentence, for the page and the end of a run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ AUTO = "slimdex auto"
 
 
 def retrieval_line(rows: Sequence[Row]) -> str:
-    """The verdict on one set, or why there is none."""
+    """Verdict on one set, or the reason why there is none."""
     return verdict(rows, ()) or _no_result(rows)
 
 
 def peers_line(rows: Sequence[Row]) -> str:
-    """The verdict beside others on one set, or why there is none."""
+    """Verdict on one set compared with peers, or the reason why there is none."""
     return verdict((), rows) or _no_result(rows)
 
 
@@ -39,7 +39,7 @@ def _no_result(rows: Sequence[Row]) -> str:
 
 
 def tune_line(rows: Sequence[Row]) -> str:
-    """The main figure of each part that was measured."""
+    """Main figure of each part that was measured."""
     found = {(row["what"], row["way"]): row for row in rows if "error" not in row}
     said = []
     if usual := found.get(("metric", "default")):
@@ -59,7 +59,7 @@ def tune_line(rows: Sequence[Row]) -> str:
 
 
 def search_line(rows: Sequence[Row]) -> str:
-    """slimdex's time from a text to its documents, beside the fastest other at the agreement."""
+    """Time of slimdex from a text to documents, and of the fastest other store at the agreement."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)
     ours = next((row for row in told if row["method"] == SLIMDEX), None)
     if ours is None:
@@ -77,7 +77,7 @@ def search_line(rows: Sequence[Row]) -> str:
 
 
 def default_line(row: Row) -> str:
-    """The default index of a row of `bench search`; "" for other methods and efforts."""
+    """Summary of a row of `bench search` for the default index; "" for others."""
     if row["method"] != SLIMDEX or row["effort"] or "error" in row:
         return ""
     whole, grown = (
@@ -100,12 +100,12 @@ def _whole_time(row: Row) -> float:
 
 
 def _held(row: Row) -> str:
-    """Megabytes that the library and its index take, pages of files among them."""
+    """Megabytes of the library and its index, including pages of files."""
     return f"{(row['store_bytes'] + row['store_files_bytes']) / 1e6:,.0f}"
 
 
 def cold_line(rows: Sequence[Row]) -> str:
-    """Times of a query with files in memory and on disk, and bytes that it reads."""
+    """Times of a query with files in memory and on disk, and bytes read."""
     told = {row["way"]: row for row in rows if "error" not in row and row["limit_bytes"] is None}
     if not {CACHED, DROPPED} <= set(told):
         return f"{rows[0]['set']}: no result, {rows[0].get('error', 'not measured')}"
@@ -118,7 +118,7 @@ def cold_line(rows: Sequence[Row]) -> str:
 
 
 def encode_line(rows: Sequence[Row]) -> str:
-    """slimdex as it encodes by default beside the fastest other, of one model."""
+    """Speed of slimdex by default, and of the fastest other encoder, of one model."""
     told = [row for row in rows if "error" not in row]
     ours = next((row for row in told if row["encoder"] == AUTO), None)
     if ours is None:
@@ -134,7 +134,7 @@ def encode_line(rows: Sequence[Row]) -> str:
 
 
 def sts_line(rows: Sequence[Row]) -> str:
-    """A model's first pooling as it is, whitened, and cut to half, each as fitted on the sets."""
+    """A model's first pooling as it is, whitened, and cut to half, each fitted on the sets."""
     plain = next((row for row in rows if not row["fit"]), None)
     if plain is None:
         name = f"{rows[0]['model']}, {rows[0]['language']}"
@@ -156,7 +156,7 @@ def sts_line(rows: Sequence[Row]) -> str:
 
 
 def verdict(retrieval: Sequence[Row], peers: Sequence[Row]) -> str:
-    """Quality, memory and time against float32, and against peers where there are any."""
+    """Quality, memory and time compared with float32, and with peers if there are any."""
     quality, speed = _quality(retrieval), _speed(peers) or _time(retrieval)
     if not quality:
         return speed and f"Slimdex: {speed}."
@@ -192,7 +192,7 @@ def _quality(rows: Sequence[Row]) -> str:
 
 
 def _speed(rows: Sequence[Row]) -> str:
-    """Of the largest collection that peers were measured on."""
+    """Speed on the largest collection with peers."""
     found = [of_task(rows, task) for task in tasks(rows)]
     mine = max(filter(None, found), key=lambda own: int(own[0]["documents"]), default=[])
     own, others, exact = _nearest(mine), _others(mine), uncompressed_row(mine)
@@ -209,7 +209,7 @@ def _speed(rows: Sequence[Row]) -> str:
 
 
 def _time(rows: Sequence[Row]) -> str:
-    """Of the largest collection, where no peers were measured."""
+    """Time on the largest collection, if no peers were measured."""
     pairs = _pairs(rows)
     if not pairs:
         return ""
@@ -220,7 +220,7 @@ def _time(rows: Sequence[Row]) -> str:
 
 
 def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """The uncompressed search and slimdex by default, of every set and model that has both."""
+    """Rows of the uncompressed search and default slimdex, of every set and model with both."""
     found = []
     for task in tasks(rows):
         mine = of_task(rows, task)
@@ -231,7 +231,7 @@ def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def _nearest(mine: Sequence[Row]) -> Row | None:
-    """slimdex's fastest setting that reaches the agreement, or the one that comes nearest to it."""
+    """Fastest setting of slimdex that reaches the agreement, or the one nearest to it."""
     own = [row for row in fastest_at(mine) if row["method"].startswith(SLIMDEX)]
     reached = [row for row in own if row["agreement@10"] >= FASTEST_AT]
     return reached[0] if reached else max(own, key=lambda r: float(r["agreement@10"]), default=None)
@@ -252,12 +252,12 @@ def _place(row: Row) -> str:
 
 
 def _side(row: Row) -> int:
-    """1 where the 95% interval is above float32, -1 where it is below, 0 where it is on both."""
+    """Return 1 if the 95% interval is above float32, -1 if it is below, 0 if it contains it."""
     return int(row["ndcg@10_low"] > 0) - int(row["ndcg@10_high"] < 0)
 
 
 def hybrid_line(rows: Sequence[Row]) -> str:
-    """The fusion that tuning chose, and its gain over meaning alone."""
+    """Fusion that tuning chose, and its gain over semantic search alone."""
     found = []
     for row in rows:
         if row["way"] == "auto":

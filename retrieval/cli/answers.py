@@ -21,9 +21,9 @@ _WORD = re.compile(r"\w+")
 SHORT = 3
 """Most letters of a word that says little by itself."""
 LONGEST_ID = 1000
-"""Characters shown of an id; some ids are a megabyte."""
+"""Limit of the characters shown of an id; some ids are a megabyte."""
 NAMED, NAME = 3, 40
-"""Most queries named in a line, and most characters of each."""
+"""Limits of the queries named in a line, and of the characters of each."""
 
 
 def show_hits(
@@ -57,7 +57,7 @@ def show_hits(
 def as_json(
     names: Sequence[str], ids: Sequence[str] | None, found: Sequence[Sequence[Hit]]
 ) -> list[dict[str, Any]]:
-    """The hits of all queries for JSON; queries from a file have ids."""
+    """Convert the hits of all queries for JSON; queries from a file have ids."""
     known = [{"id": id} for id in ids] if ids else [{} for _ in found]
     return [
         {**id, "query": name, "hits": [hit_json(hit) | {"score": hit.score} for hit in hits]}
@@ -68,7 +68,7 @@ def as_json(
 def by_chance(
     names: Sequence[str], found: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """A line if the best hit of a query is no nearer than a random document would be.
+    """Return a line if the best hit of a query is no nearer than a random document would be.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def by_chance(
 
 
 def _named(hit: Hit, file: Path | None) -> Text:
-    """A hit's id and its title, if that differs; the id of a file is a link to the file."""
+    """Return a hit's id and its title, if that differs; the id of a file is a link to the file."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
         named.stylize(link_to(file, hit))
@@ -124,7 +124,7 @@ def _with_words(text: str, query: str) -> Text:
 
 
 def telling_words(query: str) -> set[str]:
-    """Words of a query in lower case, without short ones if there are longer ones.
+    """Return the words of a query in lower case, without short ones if there are longer ones.
 
     Words in capitals and words with digits count as names, and stay.
 
@@ -142,7 +142,7 @@ def _is_short(word: str) -> bool:
 
 
 def _place(hit: Hit, file: Path | None) -> Text:
-    """The place of a passage: its file, unless the id is the file, headings, and page or line."""
+    """Place of a passage: its file, unless the id is the file, headings, and page or line."""
     headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
@@ -159,7 +159,7 @@ def _place(hit: Hit, file: Path | None) -> Text:
 
 
 def _is_named_by(id: str, file: Path) -> bool:
-    """Whether an id is a file's path or ends it, as ids of files in folders do.
+    """Return whether an id is a file's path or its end, as for files in folders.
 
     >>> _is_named_by("a/b.md", Path("notes/a/b.md")), _is_named_by("b.md#7", Path("b.md"))
     (True, False)
@@ -168,7 +168,7 @@ def _is_named_by(id: str, file: Path) -> bool:
 
 
 def _says_title(id: str, title: str) -> bool:
-    """Whether a title repeats the id, or the name of the id's file without its extension.
+    """Return whether a title is the id, or the name of the id's file without its extension.
 
     >>> _says_title("a/tea.md", "tea"), _says_title("a/tea.md", "Tea"), _says_title("7", "7")
     (True, False, True)
@@ -177,7 +177,7 @@ def _says_title(id: str, title: str) -> bool:
 
 
 def _colon_line(hit: Hit) -> str:
-    """A line number as editors accept it after a path; only in code is it the file's own."""
+    """Format a line number as editors accept it after a path, for code only."""
     return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
 
 

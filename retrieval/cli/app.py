@@ -32,9 +32,9 @@ COMMANDS = (
     *(demo, build, search, add, sync, delete, compact, words, open_document, info, health, push),
     *(verify, repair, reduce, serve, mcp, tune, export, distill, evaluate),
 )
-"""In the order in which `slimdex --help` lists them."""
+"""Commands in the order of `slimdex --help`."""
 NAMES = {open_document: "open", evaluate: "eval"}
-"""Of commands that Python has functions of the same name for; the others have their own."""
+"""Names of commands whose functions have other names, to avoid those of Python."""
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 

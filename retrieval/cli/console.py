@@ -32,15 +32,15 @@ from .safe_text import json_escaped, visible
 UNLIMITED = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
-"""Columns below which a text is not wrapped here, but by the terminal."""
+"""Minimum width at which text is wrapped here instead of by the terminal."""
 out = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 err = Console(stderr=True, highlight=False)
 QUIET_SECONDS = 10
-"""Without a terminal, progress is one line in this interval."""
+"""Seconds between lines of progress without a terminal."""
 
 
 class _Rate(ProgressColumn):
-    """Documents a second."""
+    """Documents per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -122,7 +122,7 @@ def line(text: str, style: str = "") -> None:
 
 
 def prose(text: str) -> None:
-    """Print sentences of our own, wrapped between words."""
+    """Print sentences, wrapped between words."""
     out.print(Text(text))
 
 
@@ -149,9 +149,7 @@ def show_measures(
 ) -> None:
     """Print a row for each measure and a column for each thing measured; None is blank.
 
-    Parameters
-    ----------
-    labels : measure -> its label in the table.
+    `labels` maps measures to their labels in the table.
     """
     table = Table(box=None)
     table.add_column("")
@@ -182,11 +180,9 @@ def _number(measure: str, value: float | None) -> str:
 
 
 def show_index(facts: dict[str, Any], as_json: bool) -> None:
-    """Print what an index holds after a change, and what it costs.
+    """Print contents and costs of an index after a change.
 
-    Parameters
-    ----------
-    facts : of `Collection.info`; after an addition also of `commands.with_addition`.
+    `facts` are those of `Collection.info`, or after an addition of `commands.with_addition`.
     """
     if as_json:
         print_json(facts)

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 """Typer's exit code for Ctrl-C."""
 DUCKDB_INTERRUPTED = "Query interrupted"
 """Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
-STOPPED = "stopped; run the same command again to go on"
+STOPPED = "stopped; run the same command again to continue"
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, also in the form that DuckDB gives it."""
+    """Return whether an error is Ctrl-C, also in the form that DuckDB gives it."""
     if isinstance(error, KeyboardInterrupt):
         return True
     return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
@@ -84,7 +84,7 @@ def in_options(line: str) -> str:
 
 
 def explained(error: Exception) -> str | None:
-    """The message of an error that the user can fix; None for a bug."""
+    """Return the message of an error that the user can fix; None for a bug."""
     from slimdex.indexes.errors import SlimdexError
 
     if isinstance(error, SlimdexError):

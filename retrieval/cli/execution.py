@@ -1,4 +1,4 @@
-"""Run a command on an index: in this process, or by the service that holds the index."""
+"""Run commands on an index, in this process or in the service that has it open."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """An index that commands are done with; it is open no longer than each of them takes.
+    """An index to run commands on, open only during each of them.
 
-    A service that holds the index does them with the options it was started with.
+    A service that has the index open runs them with the options it was started with.
     """
 
     def __init__(self, path: Path, opening: OpenOptions) -> None:
@@ -34,7 +34,7 @@ class Index:
         self._encoder: Encoder | None = None
 
     def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
-        """Do a command, show its progress and its notes, and return its result."""
+        """Run a command, showing its progress and notes; returns its result."""
         from ..operations.service_client import done_by_holder
 
         with _own_input(self.path, command) as sent, console.progress(), listening(note=note):
@@ -61,13 +61,13 @@ class Index:
 
 
 def do(command: Command, index: Path, wait: float) -> dict[str, Any]:
-    """Do a command that needs no encoder."""
+    """Run a command that needs no encoder."""
     return Index(index, OpenOptions(wait=wait)).do(command)
 
 
 @contextmanager
 def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
-    """The command; if a service may do it, with a copy of this process's standard input."""
+    """Yield the command, for a service with a copy of this process's standard input."""
     from ..operations.commands import Add, Sync
 
     is_piped = isinstance(command, Add | Sync) and command.sources.is_piped

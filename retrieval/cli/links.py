@@ -1,4 +1,4 @@
-"""Links that a terminal opens by a click (OSC 8), to existing files and web pages.
+"""Clickable links of terminals (OSC 8), to existing files and web pages.
 
 An index may come from another machine, and files may be deleted: only an existing plain file gets a
 link. Its target is percent-encoded, so that no character can end the link early or control the
@@ -19,16 +19,16 @@ from rich.style import Style
 from ..documents import Hit
 
 LONGEST = 2083
-"""Longest link that every terminal accepts, by the specification of OSC 8."""
+"""Maximum length of a link that every terminal accepts, by the specification of OSC 8."""
 PAGES = (".html", ".htm", ".xhtml")
 BOOKS = (".pdf",)
 _WEB = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _SHARE = re.compile(r"[\\/]{2}")
-"""How a path on another computer begins: looking for it would reveal us to that computer."""
+"""Start of a path on another computer; looking for it would reveal this one to that computer."""
 
 
 def file_of(hit: Hit) -> Path | None:
-    """The file that a hit's column `path` names, if it exists."""
+    """Return the file named by a hit's column `path`, if it exists."""
     path = hit.metadata.get("path")
     if not isinstance(path, str) or not path or _SHARE.match(path):
         return None
@@ -39,7 +39,7 @@ def file_of(hit: Hit) -> Path | None:
 
 
 def link_to(file: Path, hit: Hit) -> Style:
-    """A link to a file, at the hit's anchor in HTML or its page in PDF."""
+    """Link to a file, at the hit's anchor in HTML or its page in PDF."""
     ending, place = file.suffix.lower(), ""
     if ending in PAGES and hit.anchor:
         place = "#" + quote(hit.anchor, safe="", errors="replace")
@@ -49,7 +49,7 @@ def link_to(file: Path, hit: Hit) -> Style:
 
 
 def file_uri(file: Path) -> str:
-    """A file's URI with this computer's name: a terminal may show output of another one.
+    """Return a file's URI with this computer's name: a terminal may show another one's output.
 
     >>> file_uri(Path("/tmp/a b;c.txt")).endswith("/tmp/a%20b%3Bc.txt")
     True
@@ -61,12 +61,12 @@ def file_uri(file: Path) -> str:
 
 
 def link_in(value: object) -> Style:
-    """A link to a value, if that is a plain web address."""
+    """Link to a value, if that is a plain web address."""
     return _link(value) if isinstance(value, str) and is_address(value) else Style()
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is a plain web address and nothing else.
+    """Return whether a text is a plain web address and nothing else.
 
     >>> is_address("https://example.org/a?b=1"), is_address("javascript:alert(1)")
     (True, False)
@@ -75,6 +75,6 @@ def is_address(text: str) -> bool:
 
 
 def _link(uri: str) -> Style:
-    """A link, or no style if the output is not a terminal."""
+    """Style of a link; none if the output is not a terminal."""
     is_shown = sys.stdout.isatty() and len(uri) <= LONGEST
     return Style(link=uri) if is_shown else Style()

@@ -1,4 +1,4 @@
-"""Reports of `info`, `health`, `info --losses` and `tune`, as people read them."""
+"""Text and tables for the reports of `info`, `health`, `info --losses` and `tune`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERDICTS = {
 
 
 def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Name -> value in words, for the facts of `Collection.info` that have a value.
+    """Return names and values in words, for the facts of `Collection.info` that have a value.
 
     >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
     {'settings': 'k=192, beta=0, candidates=auto'}
@@ -42,7 +42,7 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
-    """Write a value in words.
+    """Format a value in words.
 
     >>> _plain({"model": "m", "revision": None, "cut": True, "head": ["Dense", "Norm"], "n": 1800})
     'model=m, cut=yes, head=Dense Norm, n=1,800'
@@ -63,9 +63,9 @@ def _plain(value: Any) -> str:
 
 
 def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
-    """Name -> value in words, for the report of `Collection.health`.
+    """Return names and values in words, for the report of `Collection.health`.
 
-    The noun is what it counts: passages, if texts are cut.
+    `noun` is what it counts: documents, or passages if texts are cut.
 
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
@@ -86,11 +86,11 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     if not since:
         del lines[f"of new {noun}"]
     if kept.get("refitted") is not None:
-        lines["variance kept"] += f"; {kept['refitted']:.3f} by a fit of today"
+        lines["variance kept"] += f"; {kept['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
         lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
     if (refit := report["refit"]) is not None:
-        lines["after a fit of today"] = (
+        lines["after a new fit"] = (
             f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
             f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
             f"{refit['found_of_its_order']:.4f} are found now"
@@ -104,7 +104,7 @@ def loss_heads(report: Mapping[str, Any]) -> list[str]:
 
 
 def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A row for each step of `losses`: its value, the search compared with, and its change."""
+    """Rows for the steps of `losses`: the value, the search compared with, and the change."""
     rows = []
     for step in report["steps"]:
         if step["value"] is None:
@@ -123,16 +123,16 @@ def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _has_others(report: Mapping[str, Any]) -> bool:
-    """Whether steps are compared with another search instead of labels."""
+    """Return whether steps are compared with another search instead of labels."""
     return any("of" in step for step in report["steps"])
 
 
 def loss_explanations(report: Mapping[str, Any]) -> list[str]:
-    """A line about each step of the report."""
+    """Explain each step of the report in a line."""
     there = {step["step"] for step in report["steps"]}
     said = {
         ENCODER: "float32, float16: exact search by the encoder's vectors; float32 is not stored, "
-        "but rounding moves a score by no more than is known, which bounds what it finds.",
+        "but rounding changes a score by a known maximum, which bounds the result.",
         WHITENED: f"whitened: exact search over {report['own_metric']}. The index approximates "
         "this order, which differs from the encoder's on purpose.",
         CUT: "cut to k: exact search over the reduced vectors.",

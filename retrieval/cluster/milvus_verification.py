@@ -64,7 +64,7 @@ def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> 
         count += len(part)
     counted = server.count(target)
     if not count == counted == len(known):
-        yield f"{target}: {counted} rows, of which {len(known)} have keys of their own"
+        yield f"{target}: {counted} rows, but {len(known)} distinct keys"
     missing, changed, done = list[int](), list[int](), 0
     for keys, digests in source.digests():
         own = [known.pop(key, None) for key in keys.tolist()]
@@ -82,7 +82,7 @@ def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> 
             named = ", ".join(repr(id) for id in dict.fromkeys(ids[row] for row in rows[:SHOWN]))
             yield f"{target}: {len(rows):,} passages {what}, of {named}"
     if known:
-        yield f"{target}: {len(known):,} passages that the index has not (any more)"
+        yield f"{target}: {len(known):,} passages that are not in the index"
 
 
 def _answer_faults(

@@ -26,15 +26,12 @@ from .encoding import encoded_steps
 def encode_lost(core: OpenIndex) -> None:
     """Encode the documents of all blocks of vectors that are missing or damaged; then rebuild.
 
-    Raises
-    ------
-    CorruptError
-        If the vectors were given.
+    Raises `CorruptError` if the vectors were given.
     """
     if not core.has_encoder:
         raise CorruptError(
             f"{core.path / core.state.vectors}: vectors given from elsewhere can't be encoded "
-            "anew; restore the file from a copy"
+            "again; restore the file from a copy"
         )
     encoder = core.encoder
     with core.change():

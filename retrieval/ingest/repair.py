@@ -1,4 +1,4 @@
-"""Integrity: verify an index by its path, and rebuild what can be rebuilt."""
+"""Integrity: verify an index by its path, and rebuild damaged files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .reencoding import encode_lost
 
 
 def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
-    """One line for each fault, naming the file; an empty list means that all is well.
+    """Return one line for each fault, naming the file; an empty list if there is none.
 
-    Every byte is read: checksums of derived files, of each block of vectors and norms, and of
-    DuckDB's own blocks; and the numbers of documents, vectors, codes and moments must agree.
-    Another process that writes is waited for as by `Collection.open`.
+    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
+    DuckDB's own blocks; the numbers of documents, vectors, codes and moments must agree. Waits for
+    another process that writes, as `Collection.open` does.
     """
     with closing(OpenIndex.open(path, read_only=True, wait=wait)) as core:
         return faults(core)
 
 
 def faults(core: OpenIndex) -> list[str]:
-    """A line for each fault, while no change is under way."""
+    """Return a line for each fault, while no change is in progress."""
     with core.unchanged() as snapshot:
         return index_faults(core.commit_log, snapshot)
 
@@ -40,25 +40,23 @@ def repair(
     model: str | None = None,
     wait: float = 0.0,
 ) -> list[str]:
-    """Rebuild what `verify` finds at fault; returns the faults that were mended.
+    """Rebuild what `verify` finds damaged; returns the faults that were repaired.
 
     Parameters
     ----------
-    encode : encode documents anew whose vectors are missing or damaged. Documents that are whole
-        are not; what an interruption leaves undone the next call does.
+    encode : encode documents again whose vectors are missing or damaged, and no others. After an
+        interruption, the next call continues.
     model : where the encoder's model is, if it has moved; see `Collection.move_model`.
-    untrusted : rebuild all that is derived from documents and vectors, whether at fault or not,
-        and read none of it first. Whoever made a FAISS file can have put anything in it, and its
-        checksum in the catalog too.
+    untrusted : rebuild all that is derived from documents and vectors without reading it first. A
+        FAISS file from others may contain anything, and so may its checksum in the catalog.
     wait : seconds to wait for other processes that read or write.
 
     Raises
     ------
     CorruptError
-        If the catalog is damaged, or the vectors are and are not to be encoded: they are the
-        truth, and nothing is changed.
+        If the catalog is damaged, or vectors are and `encode` is false; then nothing is changed.
     InputError
-        If an untrusted index asks for a FAISS factory string of its own.
+        If an untrusted index has its own FAISS factory string.
     """
     with closing(OpenIndex.open(path, wait=wait)) as core:
         if lost := catalog_faults(core.commit_log):
@@ -81,16 +79,16 @@ def repair(
 def _way_out(core: OpenIndex) -> str:
     if not core.has_encoder:
         return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {core.path} --encode` encodes these documents anew"
+    return f"`slimdex repair {core.path} --encode` encodes these documents again"
 
 
 def _replaced(core: OpenIndex) -> list[str]:
-    """Rebuild all derived files; returns a line for each existing one."""
+    """Rebuild all derived files; returns a line for each file that existed."""
     state = core.state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
-            f"{core.path}: kind {kind!r} is a factory string of its maker's; expected one "
+            f"{core.path}: kind {kind!r} is an untrusted factory string; expected one "
             f"of {', '.join(KINDS)} (choose one by `slimdex reduce {core.path} --kind`)"
         )
     if state.settings is None:

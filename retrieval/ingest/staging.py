@@ -28,7 +28,7 @@ class DuplicateKeyError(InputError):
 
     def __init__(self, id: str, first: int, second: int) -> None:
         super().__init__(
-            f"id {shortened(id)} stands twice, in documents {first + 1:,} and {second + 1:,}; "
+            f"id {shortened(id)} occurs twice, in documents {first + 1:,} and {second + 1:,}; "
             "expected each id once"
         )
         self.id, self.first, self.second = id, first, second
@@ -146,7 +146,7 @@ def _check_inserted(
         and commit_log.state.settings is None
         and not store.documents.has_text(first)
     ):
-        raise InputError(f"none of {count} documents has a text; expected at least one that has")
+        raise InputError(f"none of {count} documents has a text; expected at least one with text")
     if vectors is not None and len(vectors) != count:
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"

@@ -1,4 +1,4 @@
-"""Building: sources into an index, so that interrupted work goes on where it stopped."""
+"""Building: index documents of sources, and resume interrupted work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ..sources.text_files import STANDARD_INPUT, FileFormat
 
 @dataclass(frozen=True)
 class Sources:
-    """Several sources, one after the other, and the vectors that the user has for them."""
+    """Several sources, read one after the other, and the vectors given for their documents."""
 
     opened: Sequence[Source]
     vectors: GivenVectors | None = None
@@ -57,12 +57,10 @@ class Sources:
         vectors: str | None = None,
         files: FileFormat = FileFormat(),
     ) -> Sources:
-        """The sources that words of the command line mean; `vectors` is a .npy file or a column.
+        """Open the sources named on a command line; `vectors` is a .npy file or a column.
 
-        Raises
-        ------
-        InputError
-            If one can't be read, or none has a column that the user names a type for.
+        Raises `InputError` if one can't be read, or none has a column that the user names a type
+        for.
         """
         specs = [specs] if isinstance(specs, str) else specs
         given = None if vectors is None else open_vectors(vectors, specs)
@@ -75,9 +73,9 @@ class Sources:
         return cls(opened, given, agree(opened))
 
     def columns(self, store: DocumentStore) -> list[Mapping[str, str]]:
-        """Of each source the types of the user's own columns that its index is to have.
+        """Types of metadata columns in the index, for each source.
 
-        Those of tables are agreed on; what files say of themselves fits into what there is.
+        Tables must agree on them; columns of files are converted to existing types.
         """
         return [
             source.columns if isinstance(source, TableSource) else store.columns.new(source.columns)
@@ -86,24 +84,21 @@ class Sources:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know about how they are read."""
+        """Notes for the user about how the sources are read."""
         notes = [f"{source.name}: {note}" for source in self.opened for note in source.notes]
         return [*notes, *self.agreed]
 
     def fingerprint(self) -> str:
-        """Changes when one of them does."""
+        """Identifier that changes when a source does."""
         prints = "".join(source.fingerprint() for source in self.opened)
         if self.vectors is not None:
             prints += self.vectors.fingerprint()
         return hashlib.sha256(prints.encode()).hexdigest()
 
     def documents(self, readings: Sequence[Reading] = ()) -> Iterator[Document]:
-        """Those of all sources, each read as its own of the readings says.
+        """Yield the documents of all sources, each read by its own reading.
 
-        Raises
-        ------
-        InputError
-            If the vectors are known to be of other documents.
+        Raises `InputError` if the vectors are known to belong to other documents.
         """
         found = chain.from_iterable(
             batch
@@ -113,7 +108,7 @@ class Sources:
         return _checked(found, self.vectors) if isinstance(self.vectors, ArrayVectors) else found
 
     def origins(self, readings: Sequence[Reading]) -> set[str]:
-        """Once they are read: of the files that there are, those that have a stamp."""
+        """Existing files that have a stamp; complete once the documents are read."""
         found = set[str]()
         for source, reading in self._read_as(readings):
             if isinstance(source, FileSource):
@@ -126,17 +121,14 @@ class Sources:
         return zip(self.opened, readings or [Reading()] * len(self.opened), strict=True)
 
     def left_out(self) -> list[str]:
-        """Once they are read: the files of folders that were not, and why."""
+        """Files of folders that were not read, and why; complete once the documents are read."""
         folders = [source for source in self.opened if isinstance(source, FileSource)]
         return [f"{source.name}: {line}" for source in folders for line in source.left_out()]
 
     def place(self, number: int, readings: Sequence[Reading] = ()) -> str:
-        """Which file a document comes from, counted from 0, and where in it; they are read again.
+        """File and place of a document by its number from 0; reads the sources again.
 
-        Raises
-        ------
-        IndexError
-            If there are not so many documents.
+        Raises `IndexError` if there are fewer documents.
         """
         places = (place for place, _ in self._placed(readings))
         if (found := next(islice(places, number, None), None)) is None:
@@ -144,12 +136,12 @@ class Sources:
         return _told(*found)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
-        """Which file the document of an id comes from, and where in it; None if it is in none."""
+        """File and place of a document by its id; None if no source has it."""
         found = (place for place, document in self._placed(readings) if document.id == id)
         return next((_told(*place) for place in found), None)
 
     def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
-        """Each document with its source, and its number there from 1 on; all are read again."""
+        """Read the documents again, each with its source and its number there from 1."""
         for source, reading in self._read_as(readings):
             documents = chain.from_iterable(_batches(source, reading))
             for number, document in enumerate(documents, start=1):
@@ -169,14 +161,14 @@ def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
 
 
 def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:
-    """Documents, each with its own row of the vectors, where that can be known."""
+    """Yield documents, checking where possible that each has its own row of the vectors."""
     for row, document in enumerate(documents):
         vectors.check_id(row, document.id)
         yield document
 
 
 def _batches(source: Source, reading: Reading) -> Iterator[list[Document]]:
-    """A source's documents; none of a source all of which is known."""
+    """Yield a source's documents in batches; nothing if all of it is known."""
     if isinstance(source, FileSource):
         return source.batches(reading)
     return iter(()) if reading.has(source.stamp) else source.batches(reading)
@@ -193,18 +185,17 @@ def build(
     passages: str | int | None = AUTO,
     workers: Workers = HERE,
 ) -> tuple[Collection, Added]:
-    """A new index, or the rest of one whose build was interrupted.
+    """Build a new index, or finish an interrupted build.
 
-    A folder that holds nothing worth keeping is removed again if the build fails. One whose
-    documents are encoded stays: another call, with other settings too, encodes nothing anew.
-    Another process that has it open is waited for as by `Collection.open`. `stored` and
-    `passages` are for `Collection.create`; what was begun goes on as it was. `workers` encode and
-    code the parts that the documents are cut into.
+    After a failure, the folder is removed unless it has encoded documents. With these, another call
+    continues, also with other settings, and encodes only the rest. Raises `InputError` if the
+    folder exists and is not an unfinished build of the same sources.
 
-    Raises
-    ------
-    InputError
-        If the folder is there and is no unfinished build of the same sources.
+    Parameters
+    ----------
+    wait : seconds to wait for another process that has the index open.
+    stored, passages : as for `Collection.create`; an interrupted build keeps its own.
+    workers : processes that encode and code parts of the documents.
     """
     if path.exists():
         if not (path / CATALOG).is_file():
@@ -227,7 +218,7 @@ def build(
 
 
 def request(core: OpenIndex, settings: Settings) -> None:
-    """Ask for other settings of an unfinished build; later on, `Collection.reduce` does it."""
+    """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
     with core.change():
         if core.state.settings is not None:
             raise InputError(f"{core.path} holds documents; expected an unfinished build")
@@ -238,11 +229,11 @@ def request(core: OpenIndex, settings: Settings) -> None:
 
 
 def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
-    """What a build ends with: settings for a target, or what is proved of the defaults.
+    """Choose settings for a target, or certify the defaults; returns notes for the user.
 
-    A raw encoder's vectors are compared by another metric than the default, unless the user chose
-    one: see `metric_choice`. Returns what the user should know. An index of few documents, or one
-    that does not rescore, stays as it is.
+    For raw vectors of the encoder another metric than the default may be chosen, unless the user
+    chose one: see `metric_choice`. An index of few documents, or without rescoring, stays
+    unchanged.
     """
     state, notes = core.state, list[str]()
     if state.settings is None or not state.settings.rescores:
@@ -269,17 +260,14 @@ def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
 
 
 def add(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents; if that was interrupted before, go on where it stopped.
-
-    `refit` is as for `Collection.add`.
-    """
+    """Add documents, or finish an interrupted addition; `refit` is as for `Collection.add`."""
     if core.state.settings is None:
         _check_resumable(core, sources)
     if _is_being_added(core, sources):
         kept = _encoded_documents(core)
         with _places_told(core, sources):
             added = adding.resume(core, sources.vectors, refit=refit)
-        went_on = f"went on after {kept:,} documents that were encoded before"
+        went_on = f"resumed after {kept:,} documents encoded before"
         return replace(added, notes=[went_on, *added.notes])
     notes = agree_with(core.store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, core.state, core.store)
@@ -295,10 +283,7 @@ def add_read(
     refit: str = "auto",
     missing: Callable[[int], Rows] | None = None,
 ) -> Added:
-    """Add the documents of sources, by ids that are theirs.
-
-    `missing` is as for `Addition`.
-    """
+    """Add the documents of sources with their ids; `missing` is as for `Addition`."""
     try:
         with _places_told(core, sources):
             addition = Addition(
@@ -312,26 +297,26 @@ def add_read(
             added = adding.add(core, addition, refit=refit)
     except DuplicateKeyError as error:
         raise InputError(
-            f"id {error.id!r} stands twice, in {sources.place(error.first, ids.readings)} and "
+            f"id {error.id!r} occurs twice, in {sources.place(error.first, ids.readings)} and "
             f"{sources.place(error.second, ids.readings)}; expected each id once"
         ) from error
     return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
 
 
 def _own_precision(core: OpenIndex, given: Encoder) -> list[str]:
-    """A line if what was encoded before is in another precision, in which the rest was, too."""
+    """A note if earlier documents were encoded in another precision, which is kept."""
     asked, own = (encoder.spec().get("precision") for encoder in (given, core.encoder))
-    return [] if asked == own else [f"encoded in {own}, as it was begun, and not in {asked}"]
+    return [] if asked == own else [f"encoded in {own} like the documents before, not in {asked}"]
 
 
 def _own_storage(core: OpenIndex, asked: str) -> list[str]:
-    """A line if the vectors that there were are stored otherwise, and so are the rest."""
+    """A note if existing vectors are stored in another type, which is kept."""
     own = core.state.stored
-    return [] if asked == own else [f"stored as {own}, as it was begun, and not as {asked}"]
+    return [] if asked == own else [f"stored as {own} like the vectors before, not as {asked}"]
 
 
 def _encoded_documents(core: OpenIndex) -> int:
-    """How many documents of an addition that was interrupted have all of their vectors."""
+    """Count the documents of an interrupted addition that have all their vectors."""
     state, store = core.state, core.store
     rows = store.passages.rows(state.staged)
     whole = rows.number_before(store.passages.first_row(state.encoded))
@@ -339,12 +324,12 @@ def _encoded_documents(core: OpenIndex) -> int:
 
 
 def _own_passages(core: OpenIndex, asked: str | int | None) -> list[str]:
-    """A line if the texts were cut otherwise than is asked for by now."""
+    """A note if existing texts were cut by another length of passages than requested now."""
     own = core.state.passages
     if passage_tokens(asked, core.encoder) == own:
         return []
     said = "not cut" if own is None else f"cut into passages of at most {own} tokens"
-    return [f"{said}, as it was begun, and not by passages={asked}"]
+    return [f"{said} like the texts before, not by passages={asked}"]
 
 
 def _is_being_added(core: OpenIndex, sources: Sources) -> bool:
@@ -365,7 +350,7 @@ def _check_resumable(core: OpenIndex, sources: Sources) -> None:
 
 @contextmanager
 def _places_told(core: OpenIndex, sources: Sources) -> Iterator[None]:
-    """Where documents that could not be encoded come from is said beside their ids."""
+    """Name the files of documents that could not be encoded, beside their ids."""
     try:
         yield
     except EncodingError as error:

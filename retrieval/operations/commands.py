@@ -1,8 +1,8 @@
-"""Commands: what is done with an open index, by whoever has it open: a command line or a service.
+"""Commands on an open index, run by the process that has it open: a command line or a service.
 
-Each is made of plain values, so that a command line can send it to the service that holds the
-index, and gives a result that JSON can hold. What only some of them need is imported by those: a
-search must not wait for it.
+Each consists of plain values, so that a command line can send it to the service that has the index
+open, and returns JSON values. A command imports its own dependencies when it runs, so that searches
+do not wait for those of others.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ STANDARD_INPUT = "-"
 
 
 class Command(Protocol):
-    """Something to be done with an index.
+    """A command on an index.
 
     Attributes
     ----------
-    changes : whether the index may be another one then.
+    changes : whether it may change the index.
     """
 
     changes: ClassVar[bool]
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """Do it; the result is as JSON can hold it."""
+        """Run the command; returns JSON values."""
         ...
 
 
 @dataclass(frozen=True)
 class AskedSources:
-    """Sources as words of a command line say them.
+    """Sources as given on a command line.
 
     Attributes
     ----------
     specs : files, folders, packages, queries, and "-".
-    standard_input : a file with what "-" means, where that is not this process's own.
-    links_within : folders that links below a folder may not lead out of.
+    standard_input : file to read for "-" in place of this process's standard input.
+    links_within : folders that links below a folder must not lead out of.
     """
 
     specs: Sequence[str]
@@ -68,17 +68,11 @@ class AskedSources:
 
     @property
     def is_piped(self) -> bool:
-        """Whether some come from standard input."""
+        """True if a source is standard input."""
         return STANDARD_INPUT in self.specs
 
     def opened(self) -> Sources:
-        """Open the sources, and report their notes.
-
-        Raises
-        ------
-        InputError
-            As `Sources.open` does.
-        """
+        """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
         from ..sources.files.folders.walking import links_within
         from ..sources.tabular.column_names import ColumnNames
         from ..sources.tabular.duckdb_readers import checked_types
@@ -94,13 +88,13 @@ class AskedSources:
         return opened
 
     def from_anywhere(self) -> Self:
-        """The same for a process in another folder: files by their whole paths."""
+        """Return the same sources with absolute paths, for a process in another folder."""
         vectors = self.vectors and _whole(self.vectors)
         return replace(self, specs=[_whole(spec) for spec in self.specs], vectors=vectors)
 
 
 def _whole(spec: str) -> str:
-    """A path as it is from anywhere, perhaps with a table of a database; what is none stays."""
+    """Make a path absolute, with the table of a database if it has one; keep anything else."""
     place, mark, table = spec, "", ""
     if not Path(spec).exists():
         place, mark, table = spec.rpartition("#")
@@ -116,7 +110,7 @@ class Add:
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """What the index holds then, as `Collection.info` has it, and what was done."""
+        """Return `Collection.info` after the addition, with "added"."""
         from .building import add as add_sources
 
         check_refit(self.refit)
@@ -126,7 +120,7 @@ class Add:
 
 
 def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
-    """What an index holds after an addition, and what was added; its notes are told."""
+    """Report an addition's notes; returns `Collection.info` with "added"."""
     for line in added.notes:
         note(line)
     return collection.info() | {
@@ -139,11 +133,11 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sync:
-    """Bring an index in step with sources.
+    """Bring an index up to date with its sources.
 
     Attributes
     ----------
-    compacts : whether room is made where more documents have gone than there are.
+    compacts : whether to compact an index with more deleted rows than documents.
     """
 
     sources: AskedSources
@@ -152,7 +146,7 @@ class Sync:
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """What was done, see `syncing.counts`; and rows that still take space, "gone"."""
+        """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
         from .syncing import counts
         from .syncing import sync as sync_sources
 
@@ -177,7 +171,7 @@ class Delete:
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """How many were deleted, how many are left; and rows that still take space, "gone"."""
+        """Return the numbers of deleted and left documents, and "gone": rows still taking space."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
         gone = collection.core.snapshot.deleted_count
@@ -186,25 +180,25 @@ class Delete:
 
 @dataclass(frozen=True)
 class Compact:
-    """Free what deleted and replaced documents take."""
+    """Free the space of deleted and replaced documents."""
 
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """How many rows were freed, and how many documents there are."""
+        """Return the numbers of freed rows and of documents."""
         freed = collection.compact()
         return {"freed": freed, "documents": len(collection)}
 
 
 @dataclass(frozen=True)
 class Reduce:
-    """Reduce the vectors anew, with some settings changed."""
+    """Reduce the vectors again, with some settings changed."""
 
     settings: Mapping[str, Any]
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """What the index holds then, as `Collection.info` has it."""
+        """Return `Collection.info` after the reduction."""
         state = collection.core.state
         wanted = state.requested.changed(self.settings, state.dim)
         for line in collection.reduce(wanted):
@@ -214,25 +208,25 @@ class Reduce:
 
 @dataclass(frozen=True)
 class IndexWords:
-    """Index the documents' words, or no longer."""
+    """Build the lexical index, or remove it."""
 
     wanted: bool = True
     changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """How many documents there are, and what their words take, None of none."""
+        """Return the number of documents and the size of the lexical index (None without one)."""
         collection.index_words(self.wanted)
         return {"documents": len(collection), "words": collection.info()["words"]}
 
 
 @dataclass(frozen=True)
 class Search:
-    """Answer a search request, which reranks nothing.
+    """Answer a search request without reranking.
 
     Attributes
     ----------
-    excerpts : whether the part of each text that is nearest is to be found, too.
-    columns : names of the user's own, several of them with commas, that are to be there.
+    excerpts : whether to find the best passage of each text.
+    columns : metadata columns to return, each a name or several separated by commas.
     """
 
     request: SearchRequest
@@ -241,7 +235,7 @@ class Search:
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """The hits of each query, as JSON has them; excerpts of their texts; what chance gives."""
+        """Return each query's hits, excerpts of their texts, and the score of random documents."""
         request = self.request
         columns = chosen_columns(self.columns, list(collection.core.store.columns.committed))
         found = collection.answer(request)
@@ -262,12 +256,9 @@ class Search:
 
 
 def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The columns that `--show` names, each a name or several with commas between them.
+    """Columns named by `--show`, each a name or several separated by commas.
 
-    Raises
-    ------
-    InputError
-        If there is no such column.
+    Raises `InputError` if there is no such column.
 
     >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
     ['year', 'kind', 'a,b']
@@ -284,13 +275,13 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Fetch:
-    """A whole document, by its id or, if that is none, by the path of one document alone."""
+    """Fetch a whole document by its id or, if no document has it, by a path with one document."""
 
     id: str
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """The document, as JSON has it."""
+        """Return the document."""
         return document_json(collection.get(self._known_by(collection)))
 
     def _known_by(self, collection: Collection) -> str:
@@ -302,36 +293,36 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Info:
-    """What an index holds, how it was made and what it costs."""
+    """Report contents, settings and costs of an index."""
 
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """As `Collection.info`."""
+        """Return `Collection.info`."""
         return collection.info()
 
 
 @dataclass(frozen=True)
 class Health:
-    """How far the documents are from those that the index was fitted on."""
+    """Measure how far the documents are from those the index was fitted on."""
 
     sample: int
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """As `Collection.health`, and what it counts, as "noun"."""
+        """Return `Collection.health`, and as "noun" what its rows are."""
         report = collection.health(sample=self.sample)
         return report | {"noun": collection.core.snapshot.noun}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What stands in the documents' columns."""
+    """Report the values of the documents' columns."""
 
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """As `ColumnValues.facts`."""
+        """Return `ColumnValues.facts`."""
         return {"columns": collection.core.store.columns.facts()}
 
 
@@ -352,7 +343,7 @@ _NAMES = {command: name for name, command in COMMANDS.items()}
 
 
 def command_json(command: Command) -> dict[str, Any]:
-    """A command as JSON has it, for another process to do.
+    """Convert a command to JSON values, to be run by another process.
 
     >>> command_json(Delete(["7"]))
     {'name': 'delete', 'asked': {'ids': ['7'], 'where': None}}
@@ -367,12 +358,7 @@ def command_json(command: Command) -> dict[str, Any]:
 
 
 def command_of(said: Mapping[str, Any]) -> Command:
-    """The command that JSON says.
-
-    Raises
-    ------
-    InputError
-        If it is none.
+    """Convert JSON values to a command; raises `InputError` if they are invalid.
 
     >>> command_of(command_json(Delete(["7"])))
     Delete(ids=['7'], where=None)
@@ -385,4 +371,4 @@ def command_of(said: Mapping[str, Any]) -> Command:
             asked["request"] = SearchRequest(**asked["request"])
         return COMMANDS[said["name"]](**asked)
     except (KeyError, TypeError) as error:
-        raise InputError(f"command {str(said)[:100]}: none that is known ({error})") from error
+        raise InputError(f"unknown command {str(said)[:100]} ({error})") from error

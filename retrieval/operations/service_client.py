@@ -62,7 +62,7 @@ def done_by_holder(index: Path, command: Command) -> dict[str, Any] | None:
         return _result(_lines(connection))
     except (ConnectionError, HTTPException) as error:
         raise InUseError(
-            f"{index}: the service that held it ended before this was done; run it again"
+            f"{index}: the service ended before the command was done; run it again"
         ) from error
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Syncing: an index's documents of some sources become those that are there now, in one commit."""
+"""Syncing: bring an index up to date with its sources, in one commit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from .building import Sources, add_read
 def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
-    Files whose place, size and times are those of the last time are not read. Of what is read, a
-    text that the index has, in a document that is replaced or goes, is not encoded again. What is
-    there and can't be read this time stays as it is. An addition of the same sources that was
-    interrupted is finished first.
+    Files with unchanged path, size and times are not read. A text that the index already has, in a
+    document that is replaced or deleted, is not encoded again. Documents of a file that exists but
+    can't be read stay. An interrupted addition of the same sources is finished first.
 
     Parameters
     ----------
@@ -35,7 +34,7 @@ def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     Raises
     ------
     InputError
-        If a source is standard input, which can't be known again, or the index was built from given
+        If a source is standard input, which can't be read again, or the index was built from given
         vectors; or as `Collection.add` does. Then nothing is changed.
     """
     if any(source.place.startswith("stdin ") for source in sources.opened):
@@ -66,7 +65,7 @@ def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
 
 
 def _finished(core: OpenIndex, sources: Sources) -> Added:
-    """Finish an interrupted addition of the same sources: what is encoded must not be lost."""
+    """Finish an interrupted addition of the same sources, to keep its encoded texts."""
     state, store = core.state, core.store
     if not state.unfinished or state.given:
         return Added(0, 0, [])
@@ -75,11 +74,11 @@ def _finished(core: OpenIndex, sources: Sources) -> Added:
         return Added(0, 0, [])
     added = adding.resume(core, refit="never")
     count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
-    return replace(added, notes=[f"finished an addition of {count} that was begun", *added.notes])
+    return replace(added, notes=[f"finished an interrupted addition of {count}", *added.notes])
 
 
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
-    """Whether a document of a place, which was not found there, belongs to one of the sources."""
+    """Return whether a document of a file that was not found belongs to one of the sources."""
     return any(
         place == reading.place
         and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
@@ -88,12 +87,7 @@ def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
 
 
 def counts(added: Added, documents: int) -> dict[str, Any]:
-    """What a sync has done, in numbers.
-
-    Parameters
-    ----------
-    documents : that there are now.
-    """
+    """Count what a sync did; `documents` is the number of documents after it."""
     return {
         "added": added.documents - added.replaced - added.moved,
         "changed": added.replaced,

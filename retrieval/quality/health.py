@@ -43,7 +43,7 @@ def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     """Measure how far the documents are from those that the index was fitted on.
 
     Agreement with exact search in the index's metric is measured by queries made of documents, each
-    held out of its own answers. That takes a pass over all vectors, and the fit of today, which
+    held out of its own answers. That takes a pass over all vectors, and a new fit, which
     shows what `reduce` would restore, another. Nothing is changed.
 
     Parameters
@@ -62,7 +62,7 @@ def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
         ``error``; number of ``queries``, and their ``pool``.
     ``certified`` : the certified agreement or None; ``verdict`` : whether it "holds", is "not
         proved" any more, or "broken"; None if it was certified by given queries.
-    ``refit`` : ``estimate`` and ``bound`` after a fit of today, its ``seconds``, and
+    ``refit`` : ``estimate`` and ``bound`` after a new fit, its ``seconds``, and
         ``found_of_its_order``, the share of its exact ten that the index finds now; None if no
         documents came after the fit, or the reducer is trained.
     ``advice`` : lines for people, none if there is nothing to gain.
@@ -126,10 +126,10 @@ def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
     if gains or (is_broken and then >= report["certified"]):
         return [f"{_standing(report)}; {reduces} raises it to {then:.3f} {takes}"]
     if is_broken:
-        return [f"{_standing(report)}; a fit of today would reach only {then:.3f}: {other}"]
+        return [f"{_standing(report)}; a new fit would reach only {then:.3f}: {other}"]
     if figures.is_large and then - found >= GAIN:
         return [
-            f"{_standing(report)}; a fit of today ranks others first, of whose ten {found:.3f} "
+            f"{_standing(report)}; a new fit ranks others first, and {found:.3f} of its ten "
             f"are found now: {reduces} fits again {takes}"
         ]
     return []

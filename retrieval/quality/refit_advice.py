@@ -35,7 +35,7 @@ def fit_advice(
     if not is_outgrown(fitted, documents, index):
         return []
     return [
-        f"fitted on {fitted:,} of {documents:,} {noun}; `slimdex reduce {path}` fits anew"
+        f"fitted on {fitted:,} of {documents:,} {noun}; `slimdex reduce {path}` fits again"
         f"{about(refit_seconds(index))}"
     ]
 

@@ -128,7 +128,7 @@ def _alarm(
     if not figures.is_large:  # more of the same, so that as many candidates find less
         return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
     return [
-        f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits anew"
+        f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits again"
         f"{about(refit_seconds(index))}, `slimdex health {path}` measures what that restores"
     ]
 
@@ -136,7 +136,7 @@ def _alarm(
 def _fallen(certificate: Certificate, now: Measured) -> str:
     return (
         f"agreement@10 with exact search is {now.estimate:.4f}, at least {now.bound:.4f}: below "
-        f"the {promised(certificate):.4g} that was certified"
+        f"the certified {promised(certificate):.4g}"
     )
 
 
@@ -154,7 +154,7 @@ def _refit(
             f", it kept {figures.variance_now:.3f} of their variance and now keeps "
             f"{figures.variance_best:.3f}"
         )
-    said = f"{why}; fitted anew in {seconds:.1f} s"
+    said = f"{why}; refitted in {seconds:.1f} s"
     if certificate is not None:  # a refitted index needs a new certificate
         pool = core.pool(snapshot, certificate.queries)
         then = measured(snapshot.index, pool, snapshot.hidden)

@@ -51,8 +51,8 @@ class SnapshotReader:
         if fusion is not None and self.snapshot.state.words is None:
             path = self.snapshot.path
             raise InputError(
-                f"hybrid={request.hybrid!r}: {path} has no words' index; expected one "
-                f"(`slimdex words {path}` makes it)"
+                f"hybrid={request.hybrid!r}: {path} has no lexical index; expected one "
+                f"(`slimdex words {path}` builds it)"
             )
         return fusion
 

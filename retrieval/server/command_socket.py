@@ -88,7 +88,7 @@ def _held(service: Service, folder: Path) -> ServedIndex:
     for index in service.indexes.values():
         if index.collection.path.samefile(folder):
             return index
-    raise InUseError(f"{folder}: the service that was found does not hold it; try again")
+    raise InUseError(f"{folder}: the running service does not serve it; try again")
 
 
 class _Running:

@@ -208,10 +208,7 @@ class ColumnVectors:
 def as_given(vectors: Any) -> GivenVectors:
     """Wrap a matrix as given vectors; return existing `GivenVectors` unchanged.
 
-    Raises
-    ------
-    InputError
-        If it is not a numeric matrix.
+    Raises `InputError` if it is not a numeric matrix.
     """
     if hasattr(vectors, "rows") and hasattr(vectors, "fingerprint"):
         given: GivenVectors = vectors
@@ -225,10 +222,7 @@ def as_given(vectors: Any) -> GivenVectors:
 def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
     """Open vectors named on the command line: a file, or a column of the sources.
 
-    Raises
-    ------
-    InputError
-        If the file or column does not exist, or is not a numeric matrix.
+    Raises `InputError` if the file or column does not exist, or is not a numeric matrix.
     """
     if not spec.endswith((ARRAY, ARCHIVE)):
         paths = [Path(source) for source in sources]
@@ -248,10 +242,7 @@ def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
 def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
     """Load a .npy file, or an array of a .npz file, memory-mapped unless compressed.
 
-    Raises
-    ------
-    InputError
-        If the file or array does not exist or is malformed.
+    Raises `InputError` if the file or array does not exist or is malformed.
     """
     expected = f"a .npz file with {member!r}" if member else "a .npy file of numbers"
     try:
@@ -301,10 +292,7 @@ def _member(path: Path, name: str) -> NDArray[Any]:
 def read_query_vectors(spec: str) -> Matrix:
     """Read query vectors (q, dim) from a .npy file, or one vector from a JSON array.
 
-    Raises
-    ------
-    InputError
-        If the input is neither.
+    Raises `InputError` if the input is neither.
 
     >>> read_query_vectors("[3, 4.5]").tolist()
     [[3.0, 4.5]]
@@ -324,10 +312,8 @@ def read_query_vectors(spec: str) -> Matrix:
 def check_vectors(vectors: GivenVectors) -> None:
     """Check every value before any is stored.
 
-    Raises
-    ------
-    InputError
-        For NaN, infinity, or a value outside the range of half precision, the storage format.
+    Raises `InputError` for NaN, infinity, or a value outside the range of half precision, the
+    storage format.
     """
     for part in batches(len(vectors)):
         X = vectors.rows(part.start, part.stop)

@@ -79,11 +79,8 @@ def open_source(
 ) -> Source:
     """Open a source named on the command line.
 
-    Raises
-    ------
-    InputError
-        If the file, folder or package does not exist, its kind is unknown, or a named column is
-        missing.
+    Raises `InputError` if the file, folder or package does not exist, its kind is unknown, or a
+    named column is missing.
     """
     if spec.startswith(PYTHON):
         return PythonSource(spec)

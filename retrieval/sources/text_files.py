@@ -114,10 +114,7 @@ class InputFile:
 def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputFile:
     """Open an existing file; "-" is standard input.
 
-    Raises
-    ------
-    InputError
-        If it is not valid text in its encoding.
+    Raises `InputError` if it is not valid text in its encoding.
     """
     if name == STANDARD_INPUT:
         file = _standard_input(given)
@@ -151,10 +148,7 @@ def open_text(path: Path) -> Any:
 def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
     """Yield lines of an open file, reading at most `most` characters of each.
 
-    Raises
-    ------
-    InputError
-        If a line is longer.
+    Raises `InputError` if a line is longer.
 
     >>> import io
     >>> list(bounded_lines(io.StringIO("one\\ntwo"), "a.txt", 3))

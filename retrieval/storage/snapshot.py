@@ -94,7 +94,7 @@ class Snapshot:
         return self if columns == self.columns else replace(self, columns=columns, _documents=[])
 
     def with_words(self, state: State) -> Snapshot:
-        """The snapshot after a commit that changed no more than the words' index."""
+        """The snapshot after a commit that changed nothing but the lexical index."""
         return replace(self, state=state, _words=[])
 
     def __len__(self) -> int:
@@ -152,7 +152,7 @@ class Snapshot:
         if not self._words:  # two threads may do this at once, which is harmless
             words = WordIndex.open(self.path / self.state.words)
             if faults := words.count_faults(self.state.rows):
-                raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` makes it anew")
+                raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
             self._words.append(words)
         return self._words[0]
 

@@ -72,7 +72,7 @@ def document_pool(
     live = snapshot.searchable_rows()
     count_live = snapshot.document_rows.number(live)
     if count_live < 3:
-        raise InputError(f"{snapshot.path}: {count_live} documents; expected others to find by two")
+        raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
     if count < 1:
         raise InputError(f"sample={count}; expected 1 or more documents")
     if encoder is None:

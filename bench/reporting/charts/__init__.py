@@ -1,4 +1,4 @@
-"""Charts: Vega-Lite pictures, the same in the page and as PNG.
+"""Vega-Lite charts, the same in the page and as PNG.
 
 Files import only what is above them: panels, search, similarity.
 """

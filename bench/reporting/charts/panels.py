@@ -1,4 +1,4 @@
-"""Figures: panels that are one picture as PNG, and as wide as their place in the page."""
+"""Figures of panels: one picture as PNG, and as wide as available in the page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import altair as alt
 from ...rows import Row
 
 Chart = Any
-"""An Altair chart of any composition: they share `to_dict` and `save`, but no public base."""
+"""Any Altair chart; they share `to_dict` and `save`, but no public base."""
 PLOT = (280.0, 380.0)
-"""Pixels of a plot on a phone: names that have room there have room anywhere."""
+"""Pixels of a plot on a phone; names that fit there fit everywhere."""
 LETTER, LINE, DOT = 6.5, 14.0, 12.0
-"""Pixels of a name's letter and height, and of the mark that it stands beside."""
+"""Pixels of a name's letter and height, and of its mark."""
 SIDES = {
     "right": ("left", 10, 0),
     "left": ("right", -10, 0),
@@ -27,7 +27,7 @@ SIDES = {
     "above, to the right": ("left", -6, -15),
     "below, to the right": ("left", -6, 15),
 }
-"""Where a name stands -> how its text is aligned, and how far it is moved."""
+"""Position of a name -> alignment of its text, and offsets."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
@@ -38,10 +38,10 @@ class Figure:
 
     Attributes
     ----------
-    columns : of panels in the PNG; the page has as many as there is room for.
-    narrowest : pixels that a panel needs in the page.
-    marks : name -> (colour, shape), told once above the panels; without any, each tells its own.
-    independent : whether colours mean something else in each panel.
+    columns : of panels in the PNG; the page has as many as fit.
+    narrowest : minimum pixels of a panel in the page.
+    marks : name -> (colour, shape), explained once above the panels; if empty, by each panel.
+    independent : whether colours have another meaning in each panel.
     """
 
     title: str
@@ -52,14 +52,14 @@ class Figure:
     independent: bool = False
 
     def picture(self) -> Chart:
-        """All panels as one chart of fixed size."""
+        """Combine all panels into one chart of fixed size."""
         if len(self.panels) == 1:
             return self.panels[0]
         chart = alt.concat(*self.panels, columns=self.columns)
         return chart.resolve_scale(color="independent") if self.independent else chart
 
     def in_page(self) -> list[tuple[str, dict[str, Any]]]:
-        """Each panel's title and its Vega-Lite, which takes its width from the page."""
+        """Each panel's title and its Vega-Lite chart, as wide as its place in the page."""
         return [self._widened(panel.to_dict()) for panel in self.panels]
 
     def _widened(self, spec: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -73,7 +73,7 @@ class Figure:
 
 
 def decades(values: Sequence[float]) -> tuple[float, float]:
-    """The powers of ten around positive values.
+    """Powers of ten around positive values.
 
     >>> decades([24.0, 6180.0]), decades([1.0])
     ((10.0, 10000.0), (1.0, 10.0))
@@ -83,7 +83,7 @@ def decades(values: Sequence[float]) -> tuple[float, float]:
 
 
 def named(points: Sequence[Row], name: str, x: str, y: str) -> list[Row]:
-    """Points of a log-log chart with the side that their name has room on, and how it is moved."""
+    """Add to points of a log-log chart the side and offset at which their name has room."""
     spans = decades([p[x] for p in points]), decades([p[y] for p in points])
     at = [(_share(p[x], spans[0]) * PLOT[0], _share(p[y], spans[1]) * PLOT[1]) for p in points]
     taken = [(x - DOT / 2, y - DOT / 2, x + DOT / 2, y + DOT / 2) for x, y in at]

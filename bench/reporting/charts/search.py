@@ -1,4 +1,4 @@
-"""Charts: Vega-Lite pictures of the findings, the same in the page and as PNG."""
+"""Vega-Lite charts of the findings, the same in the page and as PNG."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ROW_TIP = [
 
 
 def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figure]:
-    """Name of the picture -> the figure: first that of time and memory, or what comes next."""
+    """Name of the picture -> figure, the most important first: time and memory, if measured."""
     stages = {name: ("#555555", shape) for name, shape in SHAPES.items()}
     methods = _colours({row["method"] for row in retrieval})
     figures = {
@@ -96,7 +96,7 @@ def all_charts(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, Figu
 
 
 def quality(rows: Sequence[Row]) -> list[Chart]:
-    """nDCG@10 against compression, averaged over the sets of the model with the most of them."""
+    """nDCG@10 against compression, averaged over the sets of the model with the most sets."""
     models = [model for _, model in tasks(rows)]
     if not models:
         return []
@@ -122,13 +122,13 @@ def quality(rows: Sequence[Row]) -> list[Chart]:
 def _per_task(
     rows: Sequence[Row], draw: Callable[[list[Row], str], Iterable[Chart]]
 ) -> list[Chart]:
-    """The panels of each set and model, from its rows and its name."""
+    """Panels of each set and model, from its rows and its name."""
     drawn = ((of_task(rows, task), f"{task[0]}, {task[1]}") for task in tasks(rows))
     return [panel for own, name in drawn if own for panel in draw(own, name)]
 
 
 def _front(rows: Sequence[Row], title: str) -> Iterator[Chart]:
-    """Every method, and the front that nothing beats."""
+    """All methods, and their Pareto front."""
     mine = [r for r in rows if r.get("compression") and r["method"] in GROUPS]
     front = pareto(mine, "ram_row_bytes", "ndcg@10_delta")
     x = _compression(FEW_SHARES)
@@ -160,7 +160,7 @@ def _k_curve(rows: Sequence[Row], title: str) -> Iterator[Chart]:
 
 
 def _surface(rows: Sequence[Row], title: str) -> Iterator[Chart]:
-    """Heat maps of nDCG@10 over (beta, gamma): rescored, and by codes alone."""
+    """Heat maps of nDCG@10 over (beta, gamma), rescored and by codes alone."""
     cells = [_point(r) for r in rows if r["method"] == "whitening"]
     for name in (RESCORED, CODES_ONLY):
         if mine := [cell for cell in cells if cell["stage"] == name]:
@@ -287,7 +287,7 @@ def _compression(shares: Sequence[int] = SHARES) -> alt.X:
 
 
 def _deltas(points: Iterable[Row], low: int, high: int) -> alt.Scale:
-    """Points below are cut off, where all that matters is that it is far; gains never are."""
+    """Colour scale of differences; large losses are cut off, gains never."""
     return alt.Scale(domain=[low, max(high, ceil(max(p["delta"] for p in points)))])
 
 
@@ -308,7 +308,7 @@ def _methods(present: Collection[str]) -> alt.Color:
 
 
 def _colours(present: Collection[str]) -> dict[str, str]:
-    """slimdex in its own colour, every other method in one of a palette, always the same."""
+    """slimdex in its own colour, every other method in a fixed one of a palette."""
     palette = ["#000000", "#777777", "#edae49", "#b5651d", "#30638e", "#66a5d8", "#1b9e77"]
     palette += ["#7b3294", "#9fd356", "#b8b8d1", "#d4a5a5", "#c2b280"]
     colours = dict(zip(GROUPS, [COLOURS["slimdex"], *palette], strict=True))

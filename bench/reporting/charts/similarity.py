@@ -1,4 +1,4 @@
-"""Charts of the similarity study: the papers' figures, for any model."""
+"""Charts of the similarity study, like the papers' figures, for any model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TIP = [
 
 
 FEWEST = 4
-"""Values of k, or reducers, that are worth a panel: tables show fewer."""
+"""Minimum number of values of k, or reducers, for a panel; tables show fewer."""
 
 
 def study_charts(rows: Sequence[Row]) -> dict[str, Figure]:
-    """Name of the picture -> the figure: a panel for each model."""
+    """Name of the picture -> figure with a panel for each model."""
     drawn = {
         "sts-k": ("Similarity against k (Su et al., Figure 1)", _k_curve),
         "sts-layers": ("Every two layers (Huang et al., Figure 1)", _heat_map),
@@ -156,7 +156,7 @@ def _surface(rows: Sequence[Row]) -> Chart | None:
 
 
 def _coloured(base: Chart, cells: Sequence[Row], letters: int) -> Chart:
-    """Cells in the colour of their average, which is written on them."""
+    """Cells coloured by their average, which is written on them."""
     scale = alt.Scale(scheme="viridis")
     rects = base.mark_rect().encode(color=alt.Color("average:Q", title="average", scale=scale))
     middle = (min(c["average"] for c in cells) + max(c["average"] for c in cells)) / 2
@@ -192,7 +192,7 @@ def _reducers(rows: Sequence[Row]) -> Chart | None:
 
 
 def _main_pooling(rows: Sequence[Row]) -> list[str]:
-    """The poolings that were studied in full, the last layer's first."""
+    """Poolings that were studied in full, the last layer's first."""
     found = [p for p in ("mean@-1", "mean@1,-1") if any(r["pooling"] == p for r in rows)]
     return found or list(dict.fromkeys(row["pooling"] for row in rows))[:1]
 

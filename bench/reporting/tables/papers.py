@@ -1,4 +1,4 @@
-"""The sources' own tables and figures, with our rows below theirs: facts are in published.toml."""
+"""Published tables and figures, with our rows below them; their facts are in published.toml."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .table import Cell, Table
 
 FILE = Path(__file__).parent / "published.toml"
 PROTOCOLS = ("all", "mean", "wmean")
-"""Names in published.toml of `data.pairs.PROTOCOLS`."""
+"""Names of `data.pairs.PROTOCOLS` in published.toml."""
 OURS = "↳ "
-"""Before the lines that are ours."""
+"""Mark of the lines that are ours."""
 OF_REDUCTION = {
     "Pearson of similarities": "similarity_pearson",
     "MRR x 100": "scifact mrr@10",
@@ -33,9 +33,9 @@ class System:
 
     Attributes
     ----------
-    figures : in the order of the table's columns, NaN where there is none.
-    ours : columns of our row that stands beside it, and its experiment; empty if there is none.
-    protocol : how it was judged, one of `PROTOCOLS`.
+    figures : in the order of the table's columns, NaN if there is none.
+    ours : columns that identify our row beside it, and its experiment; empty if there is none.
+    protocol : of the evaluation, one of `PROTOCOLS`.
     """
 
     name: str
@@ -46,7 +46,7 @@ class System:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table of a source, and why our figures differ."""
+    """A published table, and reasons for different figures of ours."""
 
     source: str
     label: str
@@ -58,7 +58,7 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of a source, and what we have in its place."""
+    """A published figure, and our counterpart."""
 
     source: str
     label: str
@@ -69,7 +69,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Published:
-    """Everything that the sources report."""
+    """All published results."""
 
     sources: Mapping[str, str]
     tables: Sequence[PublishedTable]
@@ -78,7 +78,7 @@ class Published:
 
 @cache
 def published() -> Published:
-    """What published.toml says."""
+    """Read published.toml."""
     document = tomllib.loads(FILE.read_text(encoding="utf-8"))
     tables = []
     for table in document["table"]:
@@ -91,11 +91,9 @@ def published() -> Published:
 
 
 def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:
-    """The row of results that stands beside a published one, if it was measured.
+    """Find the row of results beside a published one, if it was measured.
 
-    Parameters
-    ----------
-    rows : experiment -> its rows.
+    `rows` maps experiments to their rows.
     """
     wanted = dict(system.ours)
     experiment = wanted.pop("experiment", "sts")
@@ -108,7 +106,7 @@ def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:
 
 
 def compared(table: PublishedTable, rows: Mapping[str, Sequence[Row]]) -> Table:
-    """A published table, ours below each of its lines that we have measured."""
+    """A published table, with ours below each line that we have measured."""
     lines = []
     for system in table.systems:
         lines.append([_text(system.name), *map(_figure, system.figures)])
@@ -136,7 +134,7 @@ def paper_paragraphs(rows: Mapping[str, Sequence[Row]]) -> list[str]:
 
 
 def correlation(row: Row, name: str, protocol: str) -> float:
-    """A set's correlation, or the average, by a protocol: that of all pairs if it has no other.
+    """A set's correlation, or the average, by a protocol; over all pairs if it has no other.
 
     >>> correlation({"STS12": 60.0, "STS12 mean": 62.5}, "STS12", "mean")
     62.5

@@ -109,7 +109,7 @@ def headline(rows: Sequence[Row]) -> list[Table]:
 
 
 def headline_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows that `headline` shows."""
+    """Rows that `headline` shows."""
     return [row for line in _headlines(rows) for row in line]
 
 
@@ -135,7 +135,7 @@ def codes_alone(rows: Sequence[Row]) -> list[Table]:
 
 
 def beside_peers(rows: Sequence[Row]) -> list[Table]:
-    """For each set and model: the fastest of each at agreement 0.99, or the nearest to it."""
+    """For each set and model: the fastest setting of each at agreement 0.99, or nearest to it."""
     found = []
     for task in tasks(rows):
         mine = of_task(rows, task)
@@ -149,5 +149,5 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
 
 
 def every_row(rows: Sequence[Row]) -> Table:
-    """All rows with the columns that people compare."""
+    """All rows with the most important columns."""
     return tabulated("All rows", EVERY_NOTE, EVERY, measured(rows))

@@ -1,4 +1,4 @@
-"""Tables of experiments that settled a question: their rows stay, and no command measures them."""
+"""Tables of settled experiments: their rows stay, and no command measures them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .table import (
 )
 
 HELD, DEEPEST = 0.99, 400
-"""Share of the exact ten that codes hold among so many candidates, and the most that were tried."""
+"""Share of the exact ten among the candidates of codes, and the maximum candidates tried."""
 COSINE = 0.5
-"""The threshold of the papers' entailment."""
+"""Threshold of the papers' entailment."""
 BUILDS = (
     Column("build s", "build_s", ",.0f"),
     Column("MB at most", "peak_bytes", ",.0f", 1e6),
@@ -221,7 +221,7 @@ def _code_columns(rows: Rows) -> Sequence[Column]:
 
 
 def _code_lines(rows: Rows) -> list[Row]:
-    """A line for each way to make codes, over all sets of the rows."""
+    """A line for each way of coding, over all sets of the rows."""
     sets = list(dict.fromkeys(row["set"] for row in rows))
     sized = sorted(rows, key=lambda row: row["ram_row_bytes"])
     ways = grouped(sized, "method", "kind", "k", "gamma").values()
@@ -229,7 +229,7 @@ def _code_lines(rows: Rows) -> list[Row]:
 
 
 def _over_sets(rows: Rows, sets: Sequence[str]) -> Row:
-    """A way to make codes: its difference on each set, and the largest of what it takes."""
+    """A way of coding: its difference on each set, and its largest costs."""
     deltas = {row["set"]: row["ndcg@10_delta"] for row in rows}
     mean = sum(deltas[name] for name in sets) / len(sets) if len(deltas) == len(sets) else None
     needed = [row["needed"] for row in rows]

@@ -9,9 +9,9 @@ from ...rows import Row
 from .table import Cell, Table, grouped
 
 SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
-"""The columns of Su et al.'s Tables 1 and 2."""
+"""Columns of Su et al.'s Tables 1 and 2."""
 BY_SUBTASKS, HEAD = "average wmean", "average by subtasks"
-"""Column of a row, and what a table calls it."""
+"""Column of a row, and its name in tables."""
 
 
 def study_tables(rows: Sequence[Row]) -> list[Table]:
@@ -39,7 +39,7 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _is_shown(row: Row) -> bool:
-    """Rows of the papers' tables: no reducer, flow, whitening whole and cut, and the rotation."""
+    """Select rows of the papers' tables: no reducer, flow, whitening, and the rotation."""
     if row["layers"] not in ([-1], [1, -1]):
         return False
     if row["reducer"] in ("none", "flow"):
@@ -50,7 +50,7 @@ def _is_shown(row: Row) -> bool:
 
 
 def row_name(row: Row) -> str:
-    """The pooling and what is done to its vectors."""
+    """Name of a row: the pooling, and the reducer of its vectors."""
     name: str = row["pooling"]
     if row["fit"]:
         pair = (row["beta"], row["gamma"])

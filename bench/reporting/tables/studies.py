@@ -175,12 +175,12 @@ def _range(values: Sequence[float]) -> Cell:
 
 
 def _by_task(rows: Rows) -> list[Row]:
-    """Rows of each set and model beside each other."""
+    """Group rows by set and model."""
     return [row for own in grouped(rows, *BY_TASK).values() for row in own]
 
 
 def _trials(rows: Rows) -> list[Row]:
-    """The first row of each set and model with the sums and ranges of all."""
+    """First row of each set and model with the sums and ranges of all."""
     return [
         own[0]
         | {

@@ -1,4 +1,4 @@
-"""Tables: declared columns that show rows of results, for the page, the README and the docs."""
+"""Tables: declared columns of rows of results, for the page, README and docs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ EMPTY = Cell("", "")
 
 @dataclass(frozen=True)
 class Table:
-    """Heads and rows of cells.
-
-    Attributes
-    ----------
-    source : rows of results that it was made from, failures among them.
-    """
+    """Heads and rows of cells; `source` has the rows of results, including failures."""
 
     title: str
     note: str
@@ -40,11 +35,11 @@ class Table:
 
     @property
     def text(self) -> list[bool]:
-        """Whether each column holds words, by its first row."""
+        """For each column, whether it holds words, by its first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
     def markdown(self) -> str:
-        """As GitHub shows it."""
+        """Format the table as GitHub's markdown."""
         lines = [list(self.heads), ["---" if t else "---:" for t in self.text]]
         lines += [[cell.shown for cell in row] for row in self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -58,8 +53,8 @@ class Column:
     ----------
     head : its name in the table.
     of : the column of the row, or a function from a row to its value; None leaves the cell empty.
-    form : how a number is formatted; "" for text.
-    unit : what a number is divided by.
+    form : format of a number; "" for text.
+    unit : divisor of a number.
     """
 
     head: str
@@ -68,7 +63,7 @@ class Column:
     unit: float = 1
 
     def cell(self, row: Row) -> Cell:
-        """The cell of a row; a function may return it whole."""
+        """Make the cell of a row; a function may return a whole cell."""
         value = row.get(self.of) if isinstance(self.of, str) else self.of(row)
         if value is None or isinstance(value, Cell):
             return value or EMPTY
@@ -79,27 +74,27 @@ class Column:
 
 
 def measured(rows: Rows) -> list[Row]:
-    """The rows without an error."""
+    """Rows without an error."""
     return [row for row in rows if "error" not in row]
 
 
 def columns_named(form: str, *names: str) -> tuple[Column, ...]:
-    """Columns that are called as in the rows, in one format."""
+    """Columns with the names of the rows' columns, in one format."""
     return tuple(Column(name, name, form) for name in names)
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A table, or one for each group of rows; called with rows, it makes those that have lines.
+    """A table, or one for each group of rows; called with rows, makes those that have lines.
 
     Attributes
     ----------
-    title, note : formatted with the group's first row; the note may be made of its rows.
-    columns : or a function from the group's rows to them.
-    by : columns whose values make the groups; none: all rows are one.
-    where : columns and values that rows have to have.
+    title, note : formatted with the group's first row; the note may be a function of its rows.
+    columns : columns, or a function from the group's rows to them.
+    by : columns whose values make the groups; if empty, all rows are one.
+    where : required values of columns.
     lines : the group's rows -> those that are shown.
-    sort : the column by whose values the lines are sorted, least first; "-" before it: last.
+    sort : column to sort the lines by, ascending, or descending with "-" before it.
     """
 
     title: str
@@ -129,18 +124,18 @@ class Declared:
 
 
 def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:
-    """One experiment's tables in their order."""
+    """Combine the tables of one experiment, in their order."""
     return lambda rows: [table for each in tables for table in each(rows)]
 
 
 def tabulated(title: str, note: str, columns: Sequence[Column], rows: Iterable[Row]) -> Table:
-    """A line for each row."""
+    """Make a table with a line for each row."""
     lines = [[column.cell(row) for column in columns] for row in rows]
     return Table(title, note, [column.head for column in columns], lines)
 
 
 def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Values of these columns -> the rows that have them, in the order of the rows."""
+    """Group rows by the values of columns, in the order of the rows."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -148,7 +143,7 @@ def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
 
 
 def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
-    """The difference of a measure from what it is compared with, and its interval."""
+    """Difference of a measure from its reference, and its interval."""
 
     def cell(row: Row) -> Cell:
         delta, low, high = (row[f"{name}_{part}"] for part in ("delta", "low", "high"))
@@ -158,13 +153,13 @@ def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
 
 
 def failures(rows: Iterable[Row], name: str) -> str:
-    """ "; failed: ..." with what the rows name and why, "" if none failed."""
+    """Format "; failed: ..." with the failures' names and reasons; "" if there are none."""
     failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
     return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
 
 
 def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
-    """The row of one way of each set and model, with those of all ways in its column `ways`."""
+    """Row of one way of each set and model, with those of all ways in its column `ways`."""
 
     def lines(rows: Rows) -> list[Row]:
         groups = grouped(measured(rows), "set", "model", *also).values()
@@ -175,7 +170,7 @@ def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
 
 
 def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """A column, or what is made of a row, of another way than the line's own."""
+    """Column or function of another way's row than the line's own."""
     return partial(_of_way, way=way, value=value)
 
 

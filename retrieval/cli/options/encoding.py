@@ -57,7 +57,7 @@ class EncoderOptions:
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Which processes build an index."""
+    """Processes that build an index."""
 
     ray: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Flat signatures: a command takes dataclasses of options, and Typer sees one parameter a field."""
+"""Flat signatures: commands take dataclasses of options; Typer sees a parameter for each field."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import typer
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter whose type is a dataclass by the dataclass's fields.
 
-    `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names, if they are not the
-    parameter's, what help calls its value, if that is not the type, and its help. A bool is a flag
-    that turns something on. `Annotated` with an object of Typer is as Typer has it.
-    Where a dataclass has a default, which is an instance, the fields have its values as defaults.
+    `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
+    parameter's), the name of its value in help (by default the type), and its help. A bool is a
+    flag that turns something on. `Annotated` with an object of Typer is left to Typer. If the
+    default of a dataclass is an instance, its values are the defaults of the fields.
     """
     parameters, groups = list[Parameter](), dict[str, tuple[Any, list[str]]]()
     for parameter in inspect.signature(command, eval_str=True).parameters.values():

@@ -10,7 +10,7 @@ import typer
 
 @dataclass(frozen=True)
 class MilvusOptions:
-    """What an index is called in Milvus, and how its server is reached."""
+    """Name of an index in Milvus, and access to the server."""
 
     name: Annotated[
         str | None, "Name of the index in Milvus; default: its folder's, with underscores."

@@ -28,7 +28,7 @@ def _warned(trusted: bool) -> bool:
     if trusted:
         from .. import console
 
-        console.note("code that comes with the model is run, with your rights")
+        console.note("code that comes with the model is run with your permissions")
     return trusted
 
 
@@ -44,7 +44,7 @@ Trust = Annotated[
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """How an existing index is opened."""
+    """Options to open an existing index."""
 
     model: Model = None
     trust_remote_code: Trust = False

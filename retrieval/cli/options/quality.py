@@ -1,4 +1,4 @@
-"""Options of what quality is to reach, and of what it is measured by."""
+"""Options of quality targets, and of the queries that measure quality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """What settings have to reach, and within what."""
+    """Target of tuning, and limits of cost."""
 
     agreement: Annotated[
         float | None,
@@ -33,11 +33,11 @@ class TargetOptions:
 
     @property
     def is_given(self) -> bool:
-        """Whether the user gave any of them."""
+        """True if the user gave any of them."""
         return self != TargetOptions()
 
     def target(self) -> Target:
-        """The target, checked."""
+        """Return the checked target."""
         from ...quality.tuning.targets import Target
         from .sizes import parsed_size
 
@@ -54,7 +54,7 @@ Labels = Annotated[Path | None, "Labels of the queries: query, document, score (
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Queries that quality is measured by: with labels, or made of the documents."""
+    """Queries to measure quality with: labelled, or made of the documents."""
 
     queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None
     qrels: Labels = None
@@ -62,7 +62,7 @@ class LabelOptions:
     sample: Annotated[int, "Without labels: how many queries to make of the documents."] = 500
 
     def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
-        """The queries, and the labels of each; None without --queries or without --qrels."""
+        """Read the queries and their labels; None without --queries or without --qrels."""
         from ...quality.evaluation.measures import read_qrels
         from ...sources.source import read_pairs
 

@@ -1,4 +1,4 @@
-"""Options of a search: the queries, and what is asked of the answers."""
+"""Options of a search: the queries, and fields of the request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAYS = "QUERY, --query, --queries or --query-vector"
 
 @dataclass(frozen=True)
 class Queries:
-    """Texts, or vectors in place of them; those from a file have ids."""
+    """Texts or vectors; those from a file have ids."""
 
     texts: Sequence[str] | None = None
     vectors: Matrix | None = None
@@ -47,12 +47,9 @@ class QueryOptions:
     ] = None
 
     def read(self) -> Queries:
-        """The queries.
+        """Read the queries.
 
-        Raises
-        ------
-        InputError
-            If there are none, or they come in several ways; if the file can't be read.
+        Raises `InputError` if there are none or several sources of them, or the file can't be read.
         """
         from ...sources.given_vectors import read_query_vectors
         from ...sources.source import read_pairs
@@ -71,13 +68,13 @@ class QueryOptions:
             return Queries([text for _, text in pairs], ids=[id for id, _ in pairs])
         texts = [" ".join(self.words)] if self.words else list(self.query or ())
         if any(not text.strip() for text in texts):
-            raise InputError("search: a query without words; expected some to look for")
+            raise InputError("search: an empty query; expected text")
         return Queries(texts)
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What is asked of the answers: fields of a `SearchRequest`."""
+    """Fields of a `SearchRequest`."""
 
     n: Annotated[int, "-n", "Hits per query."] = 10
     where: Where = None
@@ -104,7 +101,7 @@ class SearchOptions:
     rerank_depth: Annotated[int, "N", "Hits to rerank; more if -n asks for more."] = 50
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
-        """The request for these queries; a cross-encoder is loaded once all else is checked."""
+        """Build the request for queries; a cross-encoder is loaded after all else is checked."""
         from ...search.request import SearchRequest
         from ...search.reranking import CrossEncoder
 

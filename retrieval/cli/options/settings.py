@@ -27,7 +27,7 @@ Stored = Annotated[
 
 @dataclass(frozen=True)
 class SettingsOptions:
-    """How vectors are reduced and coded; None leaves a setting as it is."""
+    """Options of reducing and coding vectors; None leaves a setting unchanged."""
 
     k: K = None
     beta: Annotated[
@@ -56,7 +56,7 @@ class SettingsOptions:
     ] = DEFAULTS.reducer
 
     def changes(self) -> dict[str, Any]:
-        """The settings that are given, as `Settings` names them.
+        """Return the settings that are given, by their names in `Settings`.
 
         >>> UNCHANGED.changes(), SettingsOptions(8).changes()["candidates"]
         ({}, None)
@@ -67,7 +67,7 @@ class SettingsOptions:
         return given
 
     def settings(self) -> Settings:
-        """The settings of a new index."""
+        """Return the settings of a new index."""
         from slimdex.indexes.settings import Settings
 
         return Settings(**self.changes())
@@ -78,7 +78,7 @@ UNCHANGED = SettingsOptions(None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """What a new index keeps of texts and vectors."""
+    """Options of texts and vectors in a new index."""
 
     stored: Stored = "fp16"
     passages: Annotated[
@@ -91,12 +91,12 @@ class StorageOptions:
 
     @property
     def passage_tokens(self) -> int | str:
-        """A number of tokens, auto or off."""
+        """Parse a number of tokens, auto or off."""
         return int(self.passages) if self.passages.isdecimal() else self.passages
 
 
 def parsed_candidates(text: str) -> int | None:
-    """A number of candidates; None for auto.
+    """Parse a number of candidates; None for auto.
 
     >>> parsed_candidates("auto"), parsed_candidates("400")
     (None, 400)

@@ -1,4 +1,4 @@
-"""Sizes as people write them: 200MB, 1.5GiB."""
+"""Human-readable sizes: 200MB, 1.5GiB."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
 
 
 def parsed_size(text: str, name: str = "size") -> int:
-    """Read a number of bytes.
-
-    Raises
-    ------
-    InputError
-        If it is not a number of bytes, 1 or more.
+    """Parse a number of bytes; raises `InputError` if it is invalid or less than 1.
 
     >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
     (200000000, 1610612736, 4096)

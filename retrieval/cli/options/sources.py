@@ -1,4 +1,4 @@
-"""Options of sources: which documents, and how their files and columns are read."""
+"""Options of sources, and of reading their files and columns."""
 
 from __future__ import annotations
 
@@ -63,12 +63,9 @@ class SourceOptions:
     ] = None
 
     def asked(self, vectors: str | None = None) -> AskedSources:
-        """The sources of a command that adds documents.
+        """Collect the sources of a command that adds documents.
 
-        Raises
-        ------
-        InputError
-            If there are none, or a column's type is not valid.
+        Raises `InputError` if there are none, or a column's type is invalid.
         """
         from ...operations.commands import AskedSources
         from ...sources.tabular.duckdb_readers import checked_types
@@ -84,7 +81,7 @@ class SourceOptions:
 
 
 def note_if_typed(specs: Sequence[str]) -> None:
-    """Say that what the user types is read."""
+    """Note that typed input is read, if it is."""
     from ...sources.text_files import STANDARD_INPUT
     from .. import console
 

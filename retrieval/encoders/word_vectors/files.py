@@ -39,11 +39,8 @@ _NOT_TEXT = re.compile(rb"[^\t\n\r -~]")
 def words_of(path: Path) -> Iterator[Word]:
     """Yield every word with its vector, in the order of the file.
 
-    Raises
-    ------
-    InputError
-        If the file has another format, is truncated, or contradicts its header; the message gives
-        the file, the position, the value found and what was expected.
+    Raises `InputError` if the file has another format, is truncated, or contradicts its header; the
+    message gives the file, the position, the value found and what was expected.
     """
     try:
         with _opened(path) as file:

@@ -109,10 +109,7 @@ def static_place(folder: Path) -> Path | None:
 def read_static(folder: Path) -> StaticVectors:
     """Read the static vectors of a folder.
 
-    Raises
-    ------
-    InputError
-        If there are none, a file is broken, or sizes do not match.
+    Raises `InputError` if there are none, a file is broken, or sizes do not match.
     """
     place = static_place(folder)
     if place is None:
@@ -162,10 +159,7 @@ def read_static(folder: Path) -> StaticVectors:
 def write_static(folder: Path, vectors: StaticVectors, about: dict[str, Any]) -> None:
     """Write a new folder atomically; `about` is stored in its `config.json`.
 
-    Raises
-    ------
-    InputError
-        If the path exists.
+    Raises `InputError` if the path exists.
     """
     check_new(folder)
     whole = vectors.as_in_a_folder()

@@ -54,10 +54,7 @@ class _Facts:
 def read_word_vectors(path: Path) -> WordVectors:
     """Read the word vectors of a file, from the cache if possible.
 
-    Raises
-    ------
-    InputError
-        If the file is invalid; nothing of it is cached.
+    Raises `InputError` if the file is invalid; then nothing is cached.
     """
     path = path.resolve()
     state = path.stat()

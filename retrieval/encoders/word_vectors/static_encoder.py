@@ -207,8 +207,8 @@ class StaticEncoder:
                 counts += np.bincount(ids, minlength=len(counts))
         if not counts.sum() > 0:
             raise InputError(
-                "fitted: no known word in the texts or frequencies; expected some, as in what is "
-                "to be searched"
+                "fitted: no known word in the texts or frequencies; expected texts like those to "
+                "be searched"
             )
         weights = _weights(self._vectors, counts / counts.sum())
         made = replace(self._vectors, weights=weights, known_sha256=None).as_in_a_folder()
@@ -224,12 +224,8 @@ class StaticEncoder:
     def save(self, folder: str | Path) -> StaticEncoder:
         """Write a new folder atomically, and return an encoder that reads it.
 
-        model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors.
-
-        Raises
-        ------
-        InputError
-            If the path exists.
+        model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors. Raises
+        `InputError` if the path exists.
         """
         whole = replace(self._vectors, weights=self._weights)
         write_static(Path(folder), whole, {"pooling": self.pooling})
@@ -263,27 +259,20 @@ class StaticEncoder:
 
 
 def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> StaticEncoder:
-    """Load the encoder of an index, and check that it is the same.
+    """Load the encoder of an index, from `model` if it has moved, and check that it is the same.
 
-    Parameters
-    ----------
-    model : its new path, if it has moved.
-
-    Raises
-    ------
-    InputError
-        If it is missing or has other vectors.
+    Raises `InputError` if it is missing or has other vectors.
     """
     place = model or spec.get("model")
     if place is None:
         raise InputError(
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
-            "`save` it and say where by model=PATH (for good by `move_model`)"
+            "`save` it and pass model=PATH (or record it with `move_model`)"
         )
     if model is None and Path(place).is_absolute() and not Path(place).exists():
         raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, say where it is now by "
-            "model=PATH (for good by `move_model`)"
+            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
+            "(or record it with `move_model`)"
         )
     pooling = spec["pooling"]
     encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)

@@ -69,10 +69,8 @@ def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
 def read_frequencies(path: Path) -> dict[str, float]:
     """Read lines of a word and its count, separated by a space or tab.
 
-    Raises
-    ------
-    InputError
-        If a line has another form, a count is not a non-negative number, or all counts are 0.
+    Raises `InputError` if a line has another form, a count is not a non-negative number, or all
+    counts are 0.
     """
     counts: dict[str, float] = {}
     with path.open("rb") as file:

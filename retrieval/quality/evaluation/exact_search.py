@@ -1,4 +1,4 @@
-"""Exact searches: what an index is held against, over its vectors uncompressed."""
+"""Exact searches over uncompressed vectors, the reference for an index."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ...open_index import OpenIndex
 from ...search.document_search import Search, nearest_documents
 
 QUERIES_TOGETHER = 256
-"""Queries that rows are read for at a time; their scores with 8,192 rows take 8 MB."""
+"""Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
 
 
 class ExactSearch:
-    """Cosine over float32 vectors at full dimension: what the index is held against.
+    """Exact search by cosine over float32 vectors at full dimension.
 
-    All live vectors are brought into memory, d * 4 bytes each.
+    All live vectors are read into memory, d * 4 bytes each.
     """
 
     def __init__(self, core: OpenIndex) -> None:
@@ -32,7 +32,7 @@ class ExactSearch:
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""
         return best_documents(self._nearest, queries, k, self._rows, len(self._live))
 
     def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
@@ -40,7 +40,7 @@ class ExactSearch:
         return scores, np.where(found >= 0, self._live[found], -1)
 
     def memory(self) -> dict[str, float]:
-        """As `memory` gives it for an index."""
+        """Memory in bytes, in the form of `memory` for an index."""
         row = self._index.row_nbytes
         return {
             "ram_bytes_per_vector": row,
@@ -50,10 +50,10 @@ class ExactSearch:
 
 
 class OwnMetricSearch:
-    """The order that the index approximates, exactly: only its compression is left out.
+    """Exact search in the metric of the index, which differs from it only by compression.
 
-    An index that rescores approximates cosines after whitening at full dimension; one of codes
-    alone, cosines of the reduced vectors. All are read from disk for each batch of queries.
+    For an index that rescores, cosines after whitening at full dimension; for one of codes alone,
+    cosines of the reduced vectors. All vectors are read from disk for each batch of queries.
     """
 
     def __init__(self, core: OpenIndex) -> None:
@@ -62,7 +62,7 @@ class OwnMetricSearch:
         self._settings = core.state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k), by first row, for encoded queries (q, d), best first."""
+        """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""
         total = len(self._live)
         found = [
             best_documents(self._nearest, queries[part], k, self._rows, total)
@@ -79,7 +79,7 @@ class OwnMetricSearch:
         return best_of(((short @ self._reduced(rows).T, rows) for rows in chunks), len(short), k)
 
     def __str__(self) -> str:
-        """What it searches, in words."""
+        """Describe the metric in words."""
         settings = self._settings
         assert settings is not None
         if self._index.metric is None:
@@ -95,6 +95,6 @@ class OwnMetricSearch:
 def best_documents(
     search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int
 ) -> tuple[Matrix, Rows]:
-    """What a search for rows finds, as documents by their first rows."""
+    """Search rows, and return documents by their first rows."""
     scores, found = nearest_documents(search, queries, k, rows, total)
     return scores, rows.documents(found)

@@ -38,33 +38,33 @@ Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
 DEPTH = 100
-"""Documents retrieved for each query: recall@100 looks no further."""
+"""Documents retrieved for each query, for recall@100."""
 SEARCHED = 200
-"""Queries by which searches up to the documents are timed, at most."""
+"""Maximum number of queries that measure times up to the documents."""
 LABELS = {
     "agreement@10": "agreement@10 with exact search",
     "encoder_agreement@10": "agreement@10 with the encoder's order",
     "ram_bytes_per_vector": "bytes a vector in RAM",
-    "ram_bytes_fixed": "bytes in RAM, whatever the size",
+    "ram_bytes_fixed": "fixed bytes in RAM",
     "disk_bytes_per_vector": "bytes a vector on disk",
 }
 LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}
 LABELS |= {f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in (50, 95, 99)}
 LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in (50, 95, 99)}
-"""Measures as people read them."""
+"""Labels of the measures."""
 
 
 class Searcher(Protocol):
-    """Encoded queries in; scores and rows out."""
+    """A search of encoded queries for scores and rows."""
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k), best first."""
+        """Return scores and rows (q, k), best first."""
         ...
 
 
 @dataclass(frozen=True)
 class Results:
-    """The answers to all queries, and how long each took."""
+    """Answers to all queries, and the time of each."""
 
     scores: Matrix
     rows: Rows
@@ -91,7 +91,7 @@ def evaluate(
     ``{"index": measures, "exact": measures, "queries": n, "documents": n, "own_metric": words}``;
     measures are fractions, bytes, and milliseconds for one query: of the index alone, from an
     encoded query to rows (``p50_ms``); from there to documents (``vector_to_documents_p50_ms``),
-    and from a text to documents (``text_to_documents_p50_ms``). What a side has not is None.
+    and from a text to documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
     _check_not_empty(core)
     judged, ids = labelled(core, queries, qrels)
@@ -111,12 +111,9 @@ def evaluate(
 def labelled(
     core: OpenIndex, queries: Sequence[tuple[str, str]], qrels: Qrels
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """The queries (id, text) that have labels, and the documents' ids by row.
+    """Return the queries (id, text) that have labels, and the documents' ids by row.
 
-    Raises
-    ------
-    InputError
-        If no query has labels, or they are of no document here.
+    Raises `InputError` if no query has labels, or they are not for documents of the index.
     """
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
@@ -129,11 +126,11 @@ def labelled(
 
 
 def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
-    """Measure an index without labels: does it find what the uncompressed search finds?
+    """Measure without labels how well an index agrees with uncompressed search.
 
-    The queries are made of documents, which are held out of their answers: see `query_pools`. What
-    comes back is as for `evaluate`, without the measures that take labels, and with the index's
-    agreement in its own metric as an estimate and a lower bound for all queries of the kind:
+    The queries are made of documents, which are left out of their answers: see `query_pools`. The
+    result is that of `evaluate` without the measures that require labels, and with an estimate and
+    a lower bound of the index's agreement in its own metric for all such queries:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
     _check_not_empty(core)
@@ -153,7 +150,7 @@ def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[
 
 
 def explained(report: Mapping[str, Any]) -> list[str]:
-    """What the measures of a report say, a line for each."""
+    """Explain the measures of a report, in a line each."""
     labels = (
         "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
     )
@@ -178,12 +175,9 @@ def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Labels from a BEIR file (query, document, score; with a header) or a TREC one (four columns).
+    """Read labels of a BEIR file (query, document, score; header) or a TREC file (4 columns).
 
-    Raises
-    ------
-    InputError
-        If the file is missing, empty or a line has another form.
+    Raises `InputError` if the file is missing or empty, or a line has another form.
     """
     qrels: dict[str, dict[str, int]] = {}
     try:
@@ -207,7 +201,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 def per_query(
     scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
 ) -> dict[str, NDArray[np.float64]]:
-    """nDCG@10, MRR@10, recall@10 and recall@100 of each query against labels, by ir-measures.
+    """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query with ir-measures.
 
     Parameters
     ----------
@@ -233,11 +227,10 @@ def per_query(
 
 
 def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Id -> a score as no other has, of answers, best first; of several of a document the first
-    counts.
+    """Map ids to distinct scores, from answers, best first; of repeated ids the first counts.
 
-    Among equal scores the greater id comes first, as in trec_eval, whichever measure asks: those
-    that ir-measures does not leave to trec_eval have the smaller first.
+    Among equal scores the greater id comes first, as in trec_eval, for all measures: those that
+    ir-measures computes itself would otherwise prefer the smaller id.
 
     >>> _places([("a", 0.5), ("b", 0.5), ("a", 0.1)])
     {'b': 2.0, 'a': 1.0}
@@ -250,7 +243,7 @@ def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
-    """Answers (q, depth) without each query's `own` row (-1: none), cut to depth - 1 for all.
+    """Answers (q, depth) without each query's `own` row (-1: none), all cut to depth - 1.
 
     >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
     >>> drop_rows(scores, rows, np.array([6, -1]))[1].tolist()
@@ -262,12 +255,12 @@ def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
 
 
 def latency(seconds: Sequence[float]) -> dict[str, float]:
-    """Median, 95th and 99th percentile in milliseconds."""
+    """Median, 95th and 99th percentiles in milliseconds."""
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
 
 
 def timed(search: Searcher, queries: Matrix, k: int) -> Results:
-    """One query at a time, as a user asks them, after three to warm up."""
+    """Search one query at a time, after three to warm up."""
     for query in queries[:3]:
         search(query[None], k)
     scores, rows, seconds = [], [], []
@@ -283,7 +276,7 @@ def timed(search: Searcher, queries: Matrix, k: int) -> Results:
 def times_to_documents(
     core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix
 ) -> dict[str, float | None]:
-    """What a user waits for ten documents, by a vector and by a text, where there are texts."""
+    """Times from a vector, and from a text if there are texts, to ten documents."""
     chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
     asked = [lambda i=i: core.found(SearchRequest(vectors=vectors[i][None])) for i in chosen]
     found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
@@ -296,7 +289,7 @@ def times_to_documents(
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
-    """What each call takes, after three to warm up."""
+    """Seconds of each call, after three to warm up."""
     for call in calls[:3]:
         call()
     seconds = []
@@ -310,8 +303,8 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
 def _side_by_side(
     core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
-    """The report of what needs no labels, the answers of both sides without own rows (q, w), and
-    the index's agreement with exact search in its own metric by query."""
+    """Report the measures without labels; also return both sides' answers without own rows (q, w),
+    and the agreement in the index's own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
     exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
@@ -342,7 +335,7 @@ def _side_by_side(
 
 
 def _without_own(results: Results, own: Rows) -> Results:
-    """Answers without each query's own rows (q, w)."""
+    """Remove each query's own rows (q, w) from its answers."""
     scores, rows = results.scores, results.rows
     for column in own.T:
         scores, rows = drop_rows(scores, rows, column)
@@ -350,7 +343,7 @@ def _without_own(results: Results, own: Rows) -> Results:
 
 
 def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
-    """The documents (q, w), each once, that rows (q, n) are of; -1 behind them."""
+    """Distinct documents (q, w) of rows (q, n), padded with -1."""
     if rows.is_one_each or not own.shape[1]:
         return own
     documents = rows.documents(own)

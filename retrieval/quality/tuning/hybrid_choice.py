@@ -70,22 +70,22 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     """
     count = len(judged)
     if count < FEWEST_LABELLED:
-        few = f"words beside meaning: {count} queries with labels, {FEWEST_LABELLED} would tell"
+        few = f"hybrid search: {count} queries with labels; {FEWEST_LABELLED} are needed"
         return HybridChoice(None, few, is_told=False)
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
         measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
-        progress("fusing words and meaning", i + 1, count)
+        progress("comparing fusions", i + 1, count)
     halves = measured[: count // 2], measured[count // 2 :]
     gains = np.concatenate([_gains(*halves), _gains(*reversed(halves))])
     error = float(gains.std(ddof=1)) / sqrt(count)
     low = float(gains.mean()) - NormalDist().inv_cdf(1 - ERROR) * error
     best, by = int(measured.mean(axis=0).argmax()), f"{count:,} queries with labels"
     if best == 0 or low <= 0:
-        return HybridChoice(None, f"words beside meaning: off, {by} gain nothing sure")
+        return HybridChoice(None, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
     gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
-    return HybridChoice(str(fusion), f"words beside meaning: {_name(fusion)}, {gained}")
+    return HybridChoice(str(fusion), f"hybrid search: {_name(fusion)}, {gained}")
 
 
 def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:

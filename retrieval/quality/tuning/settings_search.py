@@ -283,14 +283,14 @@ class SettingsSearch:
             said = f"{have}: {target.agreement:g} was reached, but {count} did not prove it"
         else:
             wanted = f"an agreement of {target.agreement:g}"
-            said = f"{have}: nothing within that was found to reach {wanted}"
+            said = f"{have}: no settings were found that reach {wanted}"
         if self.reaching:
             near = min(self.reaching, key=self._excess)
             said += (
                 f"; the nearest that reaches {target.agreement:g} takes {size_of(near.ram)}, "
                 f"{size_of(near.disk)} on disk and {near.p99_ms:.2f} ms ({name_of(near.settings)})"
             )
-        return said + ("; not all was tried, for want of time" if self.late else "")
+        return said + ("; not all settings were tried, for lack of time" if self.late else "")
 
     def _excess(self, tried: Tried) -> float:
         """Largest ratio of a value to its limit."""

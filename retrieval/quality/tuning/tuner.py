@@ -84,11 +84,8 @@ def tune(
 ) -> Tuning:
     """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
-    Raises
-    ------
-    InputError
-        If there are no queries, or too few without labels to prove the target; with
-        `apply`, if nothing reaches it.
+    Raises `InputError` if there are no queries, or too few without labels to prove the target; with
+    `apply`, if nothing reaches it.
     """
 
     def search(view: SnapshotReader) -> Tuning:
@@ -114,7 +111,7 @@ def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked 
     if not len(snapshot):
         raise InputError(f"{core.path} holds no documents; expected some to tune by")
     if asked is not None and not core.has_encoder:
-        raise InputError("vectors were given for this index; expected no queries in words")
+        raise InputError("this index was built from given vectors; expected no text queries")
     few = _too_few(target, asked)
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
@@ -256,10 +253,10 @@ def _metric(
             by = f"{len(labelled):,} queries with labels"
             if cell != default and low > 0:
                 return Choice(cell, f"{_cell_name(cell)}: {by} gain {100 * gain:.1f} nDCG@10")
-            return Choice(default, f"{_cell_name(default)}, the default: {by} gain nothing sure")
+            return Choice(default, f"{_cell_name(default)}, the default: {by} show no clear gain")
     kept = f"{_cell_name(default)}, the default"
     if encoder is None:
-        return Choice(default, f"{kept}: of given vectors there are no words to judge by")
+        return Choice(default, f"{kept}: given vectors have no texts to compare metrics with")
     cosine = rule.mean_cosine(vectors, live, rng)
     if cosine <= rule.RAW_COSINE:
         return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
@@ -270,11 +267,11 @@ def _metric(
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
     cell, gain, low = rule.by_keywords(moments, X, queries, targets)
     if gain < rule.LEAST_GAIN or low <= 0:
-        return Choice(default, f"{kept}: mean cosine {cosine:.2f}, but no other is surely better")
+        return Choice(default, f"{kept}: mean cosine {cosine:.2f}, but no other is clearly better")
     return Choice(
         cell,
-        f"{_cell_name(cell)}: the encoder is raw (mean cosine {cosine:.2f}), and its documents' "
-        f"keywords find them with {100 * gain:.0f} points of MRR more than by the default",
+        f"{_cell_name(cell)}: the encoder is raw (mean cosine {cosine:.2f}), and keyword "
+        f"queries gain {100 * gain:.0f} points of MRR over the default",
     )
 
 

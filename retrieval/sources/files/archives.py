@@ -41,10 +41,8 @@ class Archive:
     def read(self, name: str) -> bytes:
         """Read an entry; b"" if missing.
 
-        Raises
-        ------
-        UnreadableError
-            If it is encrypted, broken, or exceeds the rest of the limit, whatever size it declares.
+        Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit,
+        whatever size it declares.
         """
         if name not in self:
             return b""

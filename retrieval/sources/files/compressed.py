@@ -21,10 +21,7 @@ PIECE = 1 << 12
 def unpacked(data: bytes) -> bytes:
     """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
 
-    Raises
-    ------
-    UnreadableError
-        If it is broken, or larger than `LARGEST_UNPACKED`.
+    Raises `UnreadableError` if it is broken, or larger than `LARGEST_UNPACKED`.
     """
     try:
         with opened(io.BytesIO(data)) as packed:
@@ -40,10 +37,7 @@ def unpacked(data: bytes) -> bytes:
 def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
     """Read the first decompressed bytes of a file, and rewind it.
 
-    Raises
-    ------
-    UnreadableError
-        If decompression fails, or its library is missing.
+    Raises `UnreadableError` if decompression fails, or its library is missing.
     """
     try:
         return bytes(opened(file).read(length))

@@ -72,13 +72,7 @@ class FileSource:
 
     @classmethod
     def of_folder(cls, spec: str, encoding: str | None = None) -> FileSource:
-        """Open the files below a folder.
-
-        Raises
-        ------
-        InputError
-            If there are no readable files.
-        """
+        """Open the files below a folder; raises `InputError` if there are no readable files."""
         found = walk(Path(spec))
         source = cls(spec, found, spec, encoding)
         if not found.files:
@@ -184,10 +178,7 @@ class FileSource:
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of their paths, except those of known files.
 
-        Raises
-        ------
-        InputError
-            If nothing could be read.
+        Raises `InputError` if nothing could be read.
         """
         self._unread.clear()
         self._kept.clear()

@@ -84,10 +84,7 @@ class Outline:
     def add(self, text: str, separator: str = "\n\n") -> None:
         """Append a block, unless it is empty.
 
-        Raises
-        ------
-        UnreadableError
-            If the text becomes too long.
+        Raises `UnreadableError` if the text becomes too long.
         """
         text = shown(text).strip("\n").rstrip()
         if not text.strip():

@@ -40,10 +40,7 @@ OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 def query_file(spec: str) -> InputFile:
     """Run a DuckDB query over files: ``sql:SELECT * FROM 'notes/*.parquet'``.
 
-    Raises
-    ------
-    InputError
-        If the query fails.
+    Raises `InputError` if the query fails.
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
     path = temporary()
@@ -60,10 +57,7 @@ def table_file(spec: str) -> InputFile | None:
 
     Returns None for other files.
 
-    Raises
-    ------
-    InputError
-        If it can't be read, or has several tables and none is named.
+    Raises `InputError` if it can't be read, or has several tables and none is named.
     """
     path, table = Path(spec), ""
     if not path.exists() and "#" in spec:

@@ -84,10 +84,7 @@ READERS = {
 def checked_types(words: Sequence[str]) -> dict[str, str]:
     """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
 
-    Raises
-    ------
-    InputError
-        If a pair is malformed, or DuckDB does not have the type.
+    Raises `InputError` if a pair is malformed, or DuckDB does not have the type.
 
     >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}

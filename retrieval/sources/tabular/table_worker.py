@@ -77,10 +77,7 @@ def _error(path: Path, table: str, folder: Path) -> str:
 def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
     """Return the named table, or the only one.
 
-    Raises
-    ------
-    InputError
-        If the table does not exist, or there are several and none is named.
+    Raises `InputError` if the table does not exist, or there are several and none is named.
     """
     if table and table not in tables:
         raise InputError(f"{path}: no {kind} {table!r}; it has {', '.join(tables) or 'none'}")

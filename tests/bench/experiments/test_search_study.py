@@ -59,6 +59,6 @@ def test_what_fails_is_told(task: Task, tmp_path: Path) -> None:
     )
     (row,) = results.rows.values()
     check_row(row)
-    assert row["error"].startswith("build: id 'd0' stands twice")
+    assert row["error"].startswith("build: id 'd0' occurs twice")
     assert failed == [f"slimdex failed: {row['error']}"]
     assert search([row]) == []

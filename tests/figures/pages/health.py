@@ -15,7 +15,7 @@ FIGURES = [
     Figure("a search of 2,000 queries", lambda: [QUERIES]),
     Figure(
         "there are 1.25 times as many documents as at the last measurement, or the figures have "
-        "moved (a fit of today would keep .01 more of the variance, or the code error of new "
+        "moved (a new fit would keep .01 more of the variance, or the code error of new "
         "documents is 15% higher",
         lambda: [GROWN, VARIANCE_MISSED, 100 * (ERROR_GREW - 1)],
     ),

@@ -64,9 +64,9 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
         (
             ("build", "twice.jsonl", "--out", "new"),
-            "id '1' stands twice, in twice.jsonl (its document 1) and twice.jsonl (its document 2)",
+            "id '1' occurs twice, in twice.jsonl (its document 1) and twice.jsonl (its document 2)",
         ),
-        (("search", "pets", " "), "a query without words; expected some"),
+        (("search", "pets", " "), "an empty query; expected text"),
         (("build", "python:nosuchpackage", "--out", "new"), "'nosuchpackage' is not installed"),
         ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),
         ((*BUILD, "--k", "7"), "k=7 does not suit kind pq; expected a multiple of 4"),

@@ -359,7 +359,7 @@ def test_verification_names_what_differs(empty: Server, index: Path) -> None:
     assert said == [
         f"{done.collection}: 1 passages missing, of 'd2'",
         f"{done.collection}: 1 passages other than in the index, of 'd1'",
-        f"{done.collection}: 1 passages that the index has not (any more)",
+        f"{done.collection}: 1 passages that are not in the index",
     ]
     pushed(index, empty)
     assert pushed_faults(index, empty.uri) == []

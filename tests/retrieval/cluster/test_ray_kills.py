@@ -71,7 +71,7 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
     child = [sys.executable, "-m", f"{__package__}.ray_child", str(path), str(source)]
     log, random = tmp_path / "log", Random(CHANCE.seed)
     build_with_kills(child, random, log)
-    assert "went on after" in log.read_text()
+    assert "resumed after" in log.read_text()
     assert verify(path) == []
     monkeypatch.setattr(encoding, "WINDOW", 16)
     sources = Sources.open([str(source)])

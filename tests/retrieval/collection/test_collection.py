@@ -349,7 +349,7 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
         ([], "no documents; expected at least one"),
         (
             [Document("b", "x"), Document("a", "x"), Document("a", "y")],
-            "id 'a' stands twice, in documents 2 and 3;",
+            "id 'a' occurs twice, in documents 2 and 3;",
         ),
         ([Document("a", None)], "document 'a': text=None; expected a str"),  # type: ignore[arg-type]
         ([Document(0.5, "x")], "id 0.5; expected a text or a whole number"),  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ def test_a_build_that_was_begun_as_int8_goes_on_so(
     with pytest.raises(KeyboardInterrupt):
         built(lambda: failing(WordEncoder(DIM), after=0), "int8")
     notes = built(lambda: WordEncoder(DIM), "fp16")
-    assert "stored as int8, as it was begun, and not as fp16" in notes
+    assert "stored as int8 like the vectors before, not as fp16" in notes
     (vectors,) = path.glob("vectors-*")
     assert vectors.name == "vectors-000001.i8"
     assert (

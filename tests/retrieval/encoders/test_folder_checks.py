@@ -141,6 +141,6 @@ def test_code_of_its_own_is_passed_over_where_there_is_a_known_class(
 def test_trust_is_warned_of(tmp_path: Path) -> None:
     words = ["search", str(tmp_path / "none"), "x", "--trust-remote-code"]
     done = CliRunner().invoke(app, words)
-    assert "code that comes with the model is run, with your rights" in " ".join(
+    assert "code that comes with the model is run with your permissions" in " ".join(
         done.output.split()
     )

@@ -73,7 +73,7 @@ def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
         build(tmp_path / "i", sources, WordEncoder, Settings(8), workers=Failing())
     collection, added = build(tmp_path / "i", sources, WordEncoder, Settings(8))
     with collection:
-        assert "went on after 128 documents that were encoded before" in added.notes
+        assert "resumed after 128 documents encoded before" in added.notes
         assert len(collection) == 1000
         assert collection.search("w3 v5", limit=1)[0].text.endswith(("w3 v5", "w3 v5"))
 

@@ -222,6 +222,6 @@ def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
     with Collection.open("rep", encoder) as collection, pytest.raises(KeyboardInterrupt):
         add(collection.core, sources)
     added = added_to("rep", "feb/report.csv")
-    assert added.notes[0] == "went on after 0 documents that were encoded before"
+    assert added.notes[0] == "resumed after 0 documents encoded before"
     assert contents() == BOTH
     assert added_to("rep", "./feb/report.csv").unchanged == 2

@@ -119,7 +119,7 @@ def test_a_cut_vector_file(path: Path) -> None:
     file = find(path, "vectors")
     file.write_bytes(file.read_bytes()[:1000])
     assert [fault for fault in verify(path) if "1000 bytes; expected" in fault]
-    with pytest.raises(CorruptError, match="--encode` encodes these documents anew"):
+    with pytest.raises(CorruptError, match="--encode` encodes these documents again"):
         repair(path)
     with pytest.raises(CorruptError, match="1000 bytes; expected"):
         answers(path)

@@ -94,7 +94,7 @@ def test_another_title_or_text_is_encoded(
 def test_an_id_that_stands_twice_is_refused_though_unchanged(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="occurs twice"):
         collection.add([docstrings[0], docstrings[1], docstrings[0]])
     assert len(collection) == 1200
 

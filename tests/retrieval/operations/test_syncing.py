@@ -324,7 +324,7 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     write(**{"notes/later.md": "# Later\n\none more"})
     by = encoder()
     added = synced("notes", by=by)
-    assert added.notes[0] == "finished an addition of 2 documents that was begun"
+    assert added.notes[0] == "finished an interrupted addition of 2 documents"
     assert by.encoded == ["Later Later\n\none more"]
     assert (added.documents, added.replaced, added.deleted, added.encoded) == (3, 1, 1, 1)
     check_equals_fresh("notes")

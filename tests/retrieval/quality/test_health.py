@@ -144,7 +144,7 @@ def test_a_refit_is_what_a_fresh_build_is(tmp_path: Path, docstrings: list[Docum
         assert collection.core.state.fitted == len(collection) - len(
             collection.core.snapshot.textless
         )
-        assert any("fitted anew in" in note for note in added.notes)
+        assert any("refitted in" in note for note in added.notes)
         vectors = collection.core.commit_log.vectors().take(np.arange(3000))
         found = collection.core.reduced_index.reducer.transform(vectors)
     with Collection.create(tmp_path / "fresh", WordEncoder(), FEW) as fresh:
@@ -193,7 +193,7 @@ def test_an_addition_that_breaks_what_was_certified_says_so(
         kept = collection.core.state.certificate
         assert kept is not None
         assert f"{EXACT} is {kept.estimate:.4f}, at least {kept.bound:.4f}: below the" in note
-        assert f"{proved.bound:.4g} that was certified; `slimdex reduce {tmp_path}/i`" in note
+        assert f"the certified {proved.bound:.4g}; `slimdex reduce {tmp_path}/i`" in note
         assert kept.target == proved.bound  # what is found now lowers no promise
         assert kept.rows == collection.core.state.rows - len(collection.core.snapshot.hidden)
         assert kept.estimate < proved.bound
@@ -237,7 +237,7 @@ def test_by_itself_only_if_that_takes_less_than_the_addition(
             settled = after_addition(collection.core, seconds)
         assert settled.refitted is is_refitted
         (note,) = settled.notes
-        assert ("fitted anew in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
+        assert ("refitted in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
         assert collection.core.state.fitted == (1300 if is_refitted else 640)
         assert len(collection.search(docstrings[9].content)) == 10
 
@@ -330,7 +330,7 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
         assert now is not None
         assert (now["rows"], now["documents"]) == (637, 640)
         assert now["variance_kept"] == fit["variance_kept"]  # the reducer was whole
-        assert now["code_error"] != fit["code_error"]  # codes were trained anew
+        assert now["code_error"] != fit["code_error"]  # codes were trained again
         collection.delete(where="true")
         collection.compact()
         collection.add(docstrings[:700])
@@ -387,7 +387,7 @@ def test_bad_input_is_one_line(tmp_path: Path, docstrings: list[Document]) -> No
         with pytest.raises(InputError, match="holds no documents yet"):
             collection.health()
         collection.add(docstrings[:2])
-        with pytest.raises(InputError, match="2 documents; expected"):
+        with pytest.raises(InputError, match="2 documents; at least 3"):
             collection.health()
         with pytest.raises(InputError, match="sample=0; expected 1 or more"):
             collection.health(sample=0)
@@ -413,7 +413,7 @@ def test_on_the_command_line(tmp_path: Path, docstrings: list[Document]) -> None
     said = run(app, ["health", path])
     bound = report["agreement"]["bound"]
     assert f"at least {bound:.4f} with 95% confidence, by 2,000" in said.stdout
-    assert "after a fit of today" in said.stdout
+    assert "after a new fit" in said.stdout
     assert "raises it to" in said.stderr
     steps = json.loads(run(app, ["info", path, "--losses", "--json"]).stdout)["steps"]
     assert [step["step"] for step in steps] == ["float16", "whitened", "cut to k", "codes", "index"]

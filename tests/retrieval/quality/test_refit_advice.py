@@ -35,7 +35,7 @@ def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
         assert collection.core.state.fitted == 700
         assert collection.add(topic("b", 700)).notes == []  # doubled, not more
         (note,) = collection.add([Document("c", "c")], refit="never").notes
-        expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits anew"
+        expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits again"
         assert re.fullmatch(rf"{expected} \(about \d+ s\)", note)
     info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
     assert info["fitted_documents"] == 700

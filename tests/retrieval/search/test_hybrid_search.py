@@ -167,7 +167,7 @@ def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="holds no documents; expected some to index words"):
             collection.index_words()
         collection.add(DOCUMENTS)
-        with pytest.raises(InputError, match=r"no words' index; expected one \(`slimdex words"):
+        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex words"):
             collection.search("cat", hybrid=0.5)
         plain = collection.search("cat", 3)
         assert collection.search("cat", 3, hybrid="auto") == plain

@@ -66,5 +66,5 @@ async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None
         body = {"query": "cat", "hybrid": 0.5}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 400
-        assert "has no words' index" in answer.text
+        assert "has no lexical index" in answer.text
         assert str(tmp_path) not in answer.text

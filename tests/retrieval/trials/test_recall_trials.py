@@ -169,7 +169,7 @@ def test_given_vectors_are_asked_by_two(tmp_path: Path) -> None:
 def test_two_documents_are_too_few(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add([Document("a", "a house"), Document("b", "a boat")])
-        with pytest.raises(InputError, match="2 documents; expected others"):
+        with pytest.raises(InputError, match="2 documents; at least 3"):
             document_pool(
                 collection.core.snapshot,
                 collection.core.store,

@@ -1,4 +1,4 @@
-"""`slimdex delete` and `slimdex compact`, which frees the space of what was deleted."""
+"""`slimdex delete`, and `slimdex compact` to free the space of deleted documents."""
 
 from __future__ import annotations
 

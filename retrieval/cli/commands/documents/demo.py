@@ -17,7 +17,7 @@ QUERIES = (
     "wait until several threads have finished",
 )
 MEASURED = 200
-"""Queries behind the table: first sentences of documents spread over the collection."""
+"""Queries measured for the table: first sentences of documents throughout the collection."""
 
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
@@ -68,7 +68,7 @@ def _is_complete(path: Path) -> bool:
 
 
 def comparison(collection: Collection) -> dict[str, dict[str, float]]:
-    """Measure bytes a vector, and the agreement of the first ten hits with exact search.
+    """Measure bytes per vector, and agreement of the first ten hits with exact search.
 
     Which is faster depends on the processor at so few documents, and is left to `slimdex eval`.
     Whitening changes the order on purpose, so there are two agreements: with exact search over
@@ -96,7 +96,7 @@ def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     ):
         table[name] = {
             "bytes a vector in RAM": resident["ram_bytes_per_vector"],
-            "bytes once, whatever the size": resident["ram_bytes_fixed"],
+            "fixed bytes in RAM": resident["ram_bytes_fixed"],
             "agreement with exact search": float(agreement(results.rows, exact.rows, 10).mean()),
             "agreement with it, whitened": float(agreement(results.rows, whitened, 10).mean()),
         }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 """Seconds that `--watch` waits for other processes that read the index."""
 AGAIN = 5.0
-"""Seconds after which it tries again after an error."""
+"""Seconds before another attempt after an error."""
 
 
 def sync(
@@ -51,7 +51,7 @@ def sync(
 
 @dataclass
 class _Synced:
-    """An index that is kept up to date with its sources."""
+    """An index that is kept in sync with its sources."""
 
     sources: AskedSources
     index: Index
@@ -60,7 +60,7 @@ class _Synced:
     said: set[str] = field(default_factory=set)
 
     def once(self, *, watched: bool = False) -> None:
-        """Sync, and report; the index is open meanwhile only, so that others can read it."""
+        """Sync and report, with the index open only meanwhile, so that others can read it."""
         from ....operations.commands import Sync
 
         notes = list[str]()

@@ -1,4 +1,4 @@
-"""Commands about an index: what it costs, how good it is, how it is made, whether it is whole.
+"""Commands about an index: its cost, its quality, its settings and its integrity.
 
 Files import only what is above them: info, health, tune, distill, evaluate, reduce, words, verify,
 repair.

@@ -33,7 +33,7 @@ def info(
     from ... import reports
 
     if (labels.queries is None) != (labels.qrels is None) or (labels.queries and not by_step):
-        raise InputError("info: expected --queries and --qrels with --losses, or none of the two")
+        raise InputError("info: expected --queries and --qrels with --losses, or neither")
     at = Index(index, opening)
     if by_step:
         with at.opened() as collection:

@@ -35,7 +35,7 @@ def verify(
             faults = pushed_faults(
                 index, milvus, server.name, server.token, insecure=server.insecure
             )
-        sound = f"{milvus}: has what {index} has"
+        sound = f"{milvus}: matches {index}"
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:

@@ -22,7 +22,7 @@ def words(
     if as_json:
         console.print_json(found)
     elif found["words"] is None:
-        console.line("no words' index any more")
+        console.line("lexical index removed")
     else:
         each = found["words"]["disk_bytes_per_vector"]
         console.line(f"words of {found['documents']:,} documents, {each:,.0f} bytes a vector")

@@ -49,7 +49,7 @@ def export(
 
 
 def said(done: Exported) -> str:
-    """One line about what was written."""
+    """Describe in one line what was written."""
     if done.rows is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
     rows = f"{done.documents:,} documents"

@@ -20,8 +20,8 @@ def mcp(
 ) -> None:
     """Give agents the tools search, fetch and info, over the Model Context Protocol.
 
-    An index is open only during a call, so that other processes can write to it. If a service holds
-    it, the service is asked.
+    An index is open only during a call, so that other processes can write to it. If a service
+    has it open, the service answers.
     """
     import anyio
 

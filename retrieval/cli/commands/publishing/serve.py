@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """Where a service listens, and to whom."""
+    """Address, tokens and limits of a service."""
 
     host: Annotated[
         str, "Address to listen on; one that other machines reach needs --token-file."
@@ -39,7 +39,7 @@ class ListenOptions:
     insecure: Annotated[bool, "Take tokens of other machines without TLS."] = False
 
     def checked(self) -> Listening:
-        """Read the tokens, and check that the rest suits them."""
+        """Read the tokens, and check the other options against them."""
         from ....server.access.hosts import Hosts
         from ....server.access.tokens import Tokens
         from ....server.running import Listening

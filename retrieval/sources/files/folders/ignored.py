@@ -27,10 +27,8 @@ class Ignored:
     def around(cls, root: Path) -> Ignored:
         """Load the rules for walking a folder, which itself is never ignored.
 
-        Raises
-        ------
-        UnreadableError
-            If a `.gitignore` has more than `LARGEST_RULES` bytes; also raised by `within`.
+        Raises `UnreadableError` if a `.gitignore` has more than `LARGEST_RULES` bytes; also raised
+        by `within`.
         """
         above = [root, *root.parents]
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)

@@ -20,10 +20,7 @@ REASONS = {4: "encrypted", 5: "encrypted"}
 def read(data: bytes) -> Extract:
     """Read a document; pages and the sections found on them are parts.
 
-    Raises
-    ------
-    UnreadableError
-        If it requires a password or is broken.
+    Raises `UnreadableError` if it requires a password or is broken.
     """
     import pypdfium2
 

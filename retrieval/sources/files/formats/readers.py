@@ -46,10 +46,7 @@ OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": note
 def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
     """Read a file's content; return it with the kind, which for compressed files is detected here.
 
-    Raises
-    ------
-    UnreadableError
-        If the file is broken or too large, or a required library is missing.
+    Raises `UnreadableError` if the file is broken or too large, or a required library is missing.
     """
     try:
         if kind == "packed":

@@ -88,7 +88,7 @@ def test_a_build_that_goes_on_is_cut_as_it_was_begun(
         assert slimdex(*build, "--passages", "20").code == 130
     built = slimdex(*build)
     assert built.json["passages"] == expected
-    assert "cut into passages of at most 20 tokens, as it was begun, and not by passages=auto" in (
+    assert "cut into passages of at most 20 tokens like the texts before, not by passages=auto" in (
         built.err
     )
 
@@ -150,7 +150,7 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
         "build", "pets.jsonl", "--out", "lib"
     )
     result = slimdex(*words, "--json")
-    kept = int(result.err.split("went on after ")[1].split()[0].replace(",", ""))
+    kept = int(result.err.split("resumed after ")[1].split()[0].replace(",", ""))
     assert kept >= 1024
     assert result.json["documents"] == result.json["added"] == 4500
     assert slimdex("verify", "lib").code == 0
@@ -169,7 +169,7 @@ def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: P
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
-    assert err.splitlines()[-1] == "error: stopped; run the same command again to go on"
+    assert err.splitlines()[-1] == "error: stopped; run the same command again to continue"
     assert "Traceback" not in err
 
 
@@ -186,7 +186,7 @@ def test_a_build_goes_on_in_the_precision_that_it_was_begun_in(pets: Runner) -> 
     encoder = TransformerEncoder(str(pets.model), max_length=32, precision="int8")
     Collection.create("cut", encoder).close()
     built = pets("build", "pets.jsonl", "--out", "cut", "--precision", "fp32", "--json")
-    assert "note: encoded in int8, as it was begun, and not in fp32" in built.err
+    assert "note: encoded in int8 like the documents before, not in fp32" in built.err
     assert pets("info", "cut", "--json").json["encoder"]["precision"] == "int8"
     assert pets("search", "cut", "a", "cat", "--json").code == 0
 
@@ -201,13 +201,13 @@ def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
     monkeypatch.setattr(TransformerEncoder, "encode_measured", None)  # it would be an error
     built = slimdex(*words, "--kind", "IVF4,Flat", "--json")
     assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "IVF4,Flat")
-    assert "note: went on after 100 documents that were encoded before" in built.err
+    assert "note: resumed after 100 documents encoded before" in built.err
 
 
 def test_a_build_without_any_text_leaves_nothing(slimdex: Runner) -> None:
     write("empty.jsonl", [{"id": i, "text": " "} for i in range(3)])
     error = slimdex.refuses("build", "empty.jsonl", "--out", "new")
-    assert "none of 3 documents has a text; expected at least one that has" in error
+    assert "none of 3 documents has a text; expected at least one with text" in error
     assert not Path("new").exists()
 
 

@@ -13,7 +13,7 @@ from tests.slow import slow
 
 from ..running import Runner, write
 
-TRUSTED = "note: code that comes with the model is run, with your rights"
+TRUSTED = "note: code that comes with the model is run with your permissions"
 
 
 def test_info(pets: Runner, tiny_bert: Path) -> None:

@@ -25,13 +25,11 @@ def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:
         "is_new": True,
     }
     found = pets("verify", "pets", "--milvus", "pets.db")
-    assert (found.code, found.out) == (0, "pets.db: has what pets has\n")
+    assert (found.code, found.out) == (0, "pets.db: matches pets\n")
     assert pets("delete", "pets", "dog").code == 0
     stale = pets("verify", "pets", "--milvus", "pets.db", "--json")
     assert stale.code == 2
-    assert stale.json["faults"] == [
-        f"{first['collection']}: 1 passages that the index has not (any more)"
-    ]
+    assert stale.json["faults"] == [f"{first['collection']}: 1 passages that are not in the index"]
     told = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there")
     assert told.out == f"0 sent, 1 removed, 2 in {first['collection']}\n"
     assert pets("verify", "pets", "--milvus", "pets.db").code == 0

@@ -161,7 +161,7 @@ def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) 
 
 def test_hybrid_search(pets: Runner) -> None:
     asked = ("search", "pets", "rain", "--hybrid")
-    assert "no words' index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
+    assert "no lexical index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
     assert pets.refuses(*asked, "on").startswith("error: hybrid='on'")
     made = pets("words", "pets")
     assert re.fullmatch(r"words of 3 documents, \d+ bytes a vector\n", made.out)
@@ -175,7 +175,7 @@ def test_hybrid_search(pets: Runner) -> None:
     assert pets.found("pets", "zebra", "--hybrid", "1", "-n", "1")[0]["id"] == "x"
     assert pets("verify", "pets").code == 0
     assert pets("words", "pets", "--off", "--json").json == {"documents": 4, "words": None}
-    assert pets("words", "pets", "--off").out == "no words' index any more\n"
+    assert pets("words", "pets", "--off").out == "lexical index removed\n"
 
 
 @pytest.mark.slow

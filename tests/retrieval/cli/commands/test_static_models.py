@@ -45,7 +45,7 @@ def test_distill_a_transformer_and_build_with_it(glove: Runner, tiny_bert: Path)
     distill = ("distill", str(tiny_bert), "--out", "small")
     code, out, err = glove(*distill, "--dim", "8", "--trust-remote-code")
     assert (code, out) == (0, "57 tokens of 8 dimensions in small\n"), err
-    assert err.startswith("note: code that comes with the model is run, with your rights\n")
+    assert err.startswith("note: code that comes with the model is run with your permissions\n")
     assert glove("build", "notes.jsonl", "--model", "small", "--out", "i").code == 0
     assert first(glove, "i", "rain rain") == "1"
     assert "small exists; expected a new folder" in refused(glove, *distill)

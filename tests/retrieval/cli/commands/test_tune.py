@@ -76,7 +76,7 @@ def test_a_build_for_a_target(run: Runner) -> None:
 def test_a_build_for_what_can_not_be_had_keeps_the_defaults(run: Runner) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
     assert code == 0
-    assert "100 bytes: nothing within that was found to reach an agreement of 0.95; the near" in err
+    assert "100 bytes: no settings were found that reach an agreement of 0.95; the near" in err
     assert "; the settings stay as they are" in err
     assert run("info", "x", "--json").json["certificate"]["target"] is None
 
@@ -99,7 +99,7 @@ def test_eval_by_itself_has_a_bound(run: Runner) -> None:
         (("--disk", "0"), "--disk '0'; expected bytes"),
         (("--p99-ms", "-1"), "p99_ms=-1.0; expected above 0"),
         (("--qrels", "q"), "--qrels without --queries"),
-        (("--agreement", "0.9", "--ram", "100", "--apply"), "nothing within that was found"),
+        (("--agreement", "0.9", "--ram", "100", "--apply"), "no settings were found"),
         (("--agreement", "0.9999"), "400 queries prove 0.99"),
     ],
 )
@@ -113,7 +113,7 @@ def test_texts_for_an_index_of_given_vectors(run: Runner) -> None:
     run(*BUILD)
     Path("q.txt").write_text("a\nb\nc\n")
     said = run.refuses("tune", "x", "--queries", "q.txt")
-    assert "vectors were given for this index; expected no queries in words" in said
+    assert "this index was built from given vectors; expected no text queries" in said
 
 
 @pytest.mark.parametrize(

@@ -402,7 +402,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
         assert len(opened.search("qqq", limit=3)) == 3
         assert opened.verify() == []
     words.rename(tmp_path / "moved.txt")
-    with pytest.raises(InputError, match=r"no such file or folder; if it has moved, say where"):
+    with pytest.raises(InputError, match=r"if it has moved, pass model=PATH"):
         Collection.open(tmp_path / "i").search("rain")
     with Collection.open(tmp_path / "i", model=str(tmp_path / "moved.txt")) as opened:
         assert opened.search("rain", limit=1)[0].id == "3"

@@ -79,7 +79,7 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
     tuned = collection.tune(EASY, queries=queries, labels=labels, apply=True)
     assert tuned.hybrid is None
     assert tuned.words is not None
-    assert "off, 300 queries with labels gain nothing sure" in tuned.words
+    assert "off, 300 queries with labels show no clear gain" in tuned.words
     assert collection.hybrid == "off"
 
 
@@ -88,7 +88,7 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
     labels = {name: {name: 1} for name in NAMES[:50]}
     tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)
     assert tuned.hybrid is None
-    assert tuned.words == "words beside meaning: 50 queries with labels, 100 would tell"
+    assert tuned.words == "hybrid search: 50 queries with labels; 100 are needed"
     asked = [(n, f"{n} w1") for n in NAMES]
     collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
     known = collection.hybrid
@@ -121,7 +121,7 @@ def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
         queries = [(n, n) for n in NAMES]
         tuned = made.tune(EASY, queries=queries, labels={n: {n: 1} for n in NAMES})
         assert (tuned.words, tuned.hybrid) == (None, None)
-        with pytest.raises(InputError, match="no words' index"):
+        with pytest.raises(InputError, match="no lexical index"):
             made.search("lib1-dev", hybrid="rrf")
 
 

@@ -112,8 +112,8 @@ def test_what_can_not_be_had_is_said_with_the_nearest_that_can(collection: Colle
 @pytest.mark.slow
 def test_limits_of_time_and_disk(collection: Collection) -> None:
     for target, words in (
-        (Target(agreement=0.9, p99_ms=1e-6), "1e-06 ms: nothing within"),
-        (Target(agreement=0.9, disk=1000), "1 kB on disk: nothing within"),
+        (Target(agreement=0.9, p99_ms=1e-6), "1e-06 ms: no settings"),
+        (Target(agreement=0.9, disk=1000), "1 kB on disk: no settings"),
     ):
         found = collection.tune(target)
         assert found.chosen is None
