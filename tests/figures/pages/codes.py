@@ -69,8 +69,8 @@ FIGURES = [
         "At 24 bytes even that loses 2.8 points with all-MiniLM-L6-v2 and 2.5 with",
         lambda: [24, *lost("ideal", 24, DIM)],
     ),
-    Figure("hold 0.99 of the ten nearest", lambda: [HELD]),
+    Figure("holds 0.99 of the ten nearest", lambda: [HELD]),
     Figure("of 10, 20, 50, 100, 200 and 400", lambda: [10, *depths(), DEEPEST]),
-    Figure("of with 24 bytes, in turns", lambda: [4 * DIM / 64]),
+    Figure("with at 24 bytes, measured alternately", lambda: [4 * DIM / 64]),
     Figure("At most 2,000 queries of each set", lambda: [asked()]),
 ]

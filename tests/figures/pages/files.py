@@ -16,8 +16,8 @@ MIB, GIB = 1 << 20, 1 << 30
 
 FIGURES = [
     Figure(
-        "A text file may have 64 MiB, a PDF or office file 256 MiB, a compressed one 64 MiB when "
-        "unpacked; a text that comes out of a PDF or an archive, 10,485,760 characters. Files are "
+        "A text file may have 64 MiB, a PDF or office file 256 MiB, a compressed file 64 MiB when "
+        "unpacked. - The text of a PDF or an archive may have 10,485,760 characters. - Files are "
         "read in a separate process with 2 GiB of address space (not on Windows; macOS does not "
         "enforce it) and 60 s for each file",
         lambda: [
@@ -27,12 +27,12 @@ FIGURES = [
         ],
     ),
     Figure(
-        "DuckDB have 60 s, and as much again for each 64 MiB of the file",
-        lambda: [limits.SECONDS, limits.LARGEST_FILE / MIB],
+        "DuckDB tables have 60 s, and another 60 s for each 64 MiB of the file",
+        lambda: [limits.SECONDS, limits.SECONDS, limits.LARGEST_FILE / MIB],
     ),
     Figure(
         "An .xlsx file may have 1 GiB when unpacked, and the rows of Excel and SQLite as JSON "
-        "1 GiB or 64 times the file. A may have 256 KiB",
+        "1 GiB or 64 times the file. - A may have 256 KiB",
         lambda: [
             *(LARGEST_WORKBOOK / GIB, LARGEST_ROWS / GIB, ROWS_PER_BYTE),
             limits.LARGEST_RULES / 1024,

@@ -36,7 +36,7 @@ def names(way: str) -> Sequence[float]:
 FIGURES = [
     Figure("The 200 rows with the best BM25", lambda: [WORDED]),
     Figure("lose 1.1 to 2.5 points", lambda: range_of(losses())),
-    Figure("From 100 queries with labels", lambda: [FEWEST_LABELLED]),
+    Figure("at least 100 labelled queries", lambda: [FEWEST_LABELLED]),
     Figure("each of the first 50 hits", lambda: [SearchOptions.rerank_depth]),
     Figure("it gains 1.7 to 10.7 points", lambda: range_of(gains())),
     Figure("by meaning alone 21% to 35% do", lambda: range_of(names("meaning"))),

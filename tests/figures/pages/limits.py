@@ -11,7 +11,7 @@ from ..links import Figure
 FIGURES = [
     Figure("parts of 16,384 rows", lambda: [CHUNK]),
     Figure("Fewer than 624 documents", lambda: [PQ_ROWS]),
-    Figure("DuckDB may take 1 GB", lambda: [float(str(LIMITS["memory_limit"]).rstrip("GB"))]),
+    Figure("DuckDB may use 1 GB", lambda: [float(str(LIMITS["memory_limit"]).rstrip("GB"))]),
     Figure(
         "10,000 columns are fine",
         test="tests/retrieval/collection/test_limits.py::test_many_columns",

@@ -8,7 +8,7 @@ from ..links import Figure
 
 FIGURES = [
     Figure(
-        "mteb wants 1,000 documents for each query, and an index that is asked for 1,000 rescores",
+        "mteb requests 1,000 documents for each query",
         test="tests/retrieval/integrations/test_mteb_index.py::"
         "test_the_first_are_rescored_and_the_rest_follows",
     ),

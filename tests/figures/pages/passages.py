@@ -31,7 +31,7 @@ FIGURES = [
     Figure("spread further than 0.13", lambda: [WIDEST]),
     Figure(
         "On 531 pages of Python's documentation, the first sentences of 2,514 docstrings find "
-        "their page among the best ten in 83.2% of the cases with passages, and in 51.9% where",
+        "their page among the best ten in 83.2% of the cases with passages, and in 51.9% if",
         of_pages,
     ),
     Figure("36 rows a page and 14 times the time to build", price),

@@ -21,7 +21,8 @@ FIGURES = [
     Figure("may have 8 MiB", lambda: [LIMITS.body / MIB]),
     Figure("requests together 512 MiB", lambda: [LIMITS.bodies / MIB]),
     Figure(
-        "a search 256 queries of 100,000 characters and 1,000 hits; when 2,048 queries wait",
+        "A search may have 256 queries of 100,000 characters and 1,000 hits; when 2,048 queries "
+        "wait",
         lambda: [LIMITS.queries, LIMITS.text, LIMITS.hits, LIMITS.waiting],
     ),
     Figure("36,824 questions of Quora", lambda: [*{row["documents"] for row in rows("serve")}]),

@@ -53,7 +53,7 @@ FIGURES = [
     Figure("from 512 to 128 dimensions", lambda: [use("none")["d"], use("PCA")["k"]]),
     Figure("found 78% for PCA and 94.1% for the autoencoder", blog),
     Figure(
-        "PCA keeps 73.78 here, the autoencoder 91.68 and the rotation (0, 0), which has nothing to "
+        "PCA keeps 73.78, the autoencoder 91.68 and the rotation (0, 0), which has nothing to "
         "train, 94.24",
         lambda: [
             use(reducer)["similarity_pearson"]
@@ -65,7 +65,8 @@ FIGURES = [
         lambda: [use(reducer)["sts_spearman"] for reducer in ("PCA", "tied autoencoder")],
     ),
     Figure(
-        "In search (0, 0.25) is best, with an nDCG@10 of 39.06 where the uncut vectors have 39.19",
+        "In search (0, 0.25) is best, with an nDCG@10 of 39.06, compared with 39.19 for the uncut "
+        "vectors",
         lambda: [
             0.25,
             *(use(how)["scifact ndcg@10"] for how in ("whitening (0, 0.25)", "none")),

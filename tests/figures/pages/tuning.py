@@ -74,13 +74,13 @@ FIGURES = [
         "500 queries that all find everything prove .993, and 1,500 prove .998",
         lambda: [x for n in (500, 1500) for x in (n, betting_bound(np.ones(n), ERROR))],
     ),
-    Figure("(or 500 of those that are made)", lambda: [tuning.CHOOSING]),
+    Figure("(or 500 of the made ones)", lambda: [tuning.CHOOSING]),
     Figure(
         "the 5% of error: 3%, then 1.25%, then .75%",
         lambda: [100 * ERROR, *(100 * ERROR * share for share in SHARES)],
     ),
     Figure(
-        "from 100 queries on) show a gain that is significant by a paired one-sided test at 5%",
+        "from 100 queries on) show a gain that is significant in a paired one-sided test at 5%",
         lambda: [metric_choice.FEWEST_LABELLED, 100 * metric_choice.ERROR],
     ),
     Figure("at least 10 points of MRR more", lambda: [100 * metric_choice.LEAST_GAIN]),
@@ -90,14 +90,14 @@ FIGURES = [
         "Candidates are at most 3,200, and at most one row in twenty or 200",
         lambda: [settings_search.CANDIDATES[-1], settings_search.LEAST_MOST],
     ),
-    Figure("its defaults by 500 queries", lambda: [tuning.CERTIFIED]),
+    Figure("its defaults, proved with 500 queries", lambda: [tuning.CERTIFIED]),
     Figure(
-        "gains 5.3 to 14.4 nDCG@10. With labels, of half of the queries, the other half gains up "
+        "gains 5.3 to 14.4 nDCG@10. With labels for half of the queries, the other half gains up "
         "to 14.2, and loses 0.18 at most, on one set, which chance alone explains (-0.99 to +0.66)",
         gains,
     ),
     Figure(
-        "What was proved for .99 held on every set: real queries find .9964 to 1, with at most "
+        "Settings proved for .99 held on every set: real queries find .9964 to 1, with at most "
         "1.51 times the bytes of the smallest setting with which they would have found .99",
         proved,
     ),

@@ -1,4 +1,4 @@
-"""An index from somebody else: the figures of its page."""
+"""Untrusted indexes: the figures of its page."""
 
 from __future__ import annotations
 
