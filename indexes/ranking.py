@@ -37,9 +37,7 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 class Best:
     """Running top k of scores that arrive in chunks.
 
-    Attributes
-    ----------
-    scores, rows : (queries, k), best first, padded with -inf and -1.
+    `scores` and `rows` (queries, k) are best first, padded with -inf and -1.
     """
 
     def __init__(self, queries: int, k: int) -> None:

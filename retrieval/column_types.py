@@ -110,9 +110,7 @@ def _plain(value: Any) -> Any:
 def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str]) -> dict[str, str]:
     """Name -> the DuckDB type that holds all values, for names that have any.
 
-    Parameters
-    ----------
-    known : lower-case names to omit.
+    `known` are lower-case names to omit.
     """
     values: dict[str, tuple[str, set[str]]] = {}
     for row in metadata:

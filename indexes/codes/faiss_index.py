@@ -159,9 +159,8 @@ class FaissIndex:
     def with_transform(self, weight: Matrix | None, bias: NDArray[np.float32] | None) -> FaissIndex:
         """Return an index of the same codes that first maps (n, d) inputs and normalises them.
 
-        Parameters
-        ----------
-        weight, bias : (k, d) and (k,), of ``x @ weight.T + bias``; None for no map or no bias.
+        `weight` (k, d) and `bias` (k,) are those of ``x @ weight.T + bias``; None for no map or no
+        bias.
         """
         other = FaissIndex.__new__(FaissIndex)
         other._lock, other._index = self._lock, faiss.IndexPreTransform(self._index)

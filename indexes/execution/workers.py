@@ -27,14 +27,8 @@ class Workers(Protocol):
     ) -> Iterator[tuple[Part, Result]]:
         """Yield each part with its result, in order; parts are consumed lazily.
 
-        Parameters
-        ----------
-        function : picklable; sent once to each process.
-
-        Raises
-        ------
-        PartError
-            If a part fails in another process. Exceptions in this process propagate unchanged.
+        `function` must be picklable; it is sent once to each process. Raises `PartError` if a part
+        fails in another process. Exceptions in this process propagate unchanged.
         """
         ...
 

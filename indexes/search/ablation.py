@@ -115,9 +115,7 @@ def float16_error(found: Found, lengths: NDArray[np.float32], dim: int) -> NDArr
     Each number changes by at most 2^-11 of itself, or 2^-25 if it is subnormal. The vector
     therefore rotates by at most the arcsine of that, and no cosine changes by more.
 
-    Parameters
-    ----------
-    lengths : (q, k), Euclidean norms of the results' vectors as stored on disk.
+    `lengths` (q, k) are the Euclidean norms of the results' vectors as stored on disk.
     """
     tiny = np.sqrt(dim) * FLOAT16_STEP / np.maximum(lengths, np.finfo(np.float32).tiny)
     reach = np.arcsin(np.minimum(FLOAT16_ANGLE + tiny, 1.0))

@@ -43,9 +43,7 @@ class FilteredSearch:
 
     All methods return scores and rows (q, k), best first, padded with -inf and -1.
 
-    Parameters
-    ----------
-    candidates : minimum number of rows rescored for each query.
+    `candidates` is the minimum number of rows rescored for each query.
     """
 
     reducer: Reducer

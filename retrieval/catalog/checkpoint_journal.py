@@ -69,10 +69,8 @@ class Journal:
         Blocks already saved for the same headers are kept: a failed checkpoint may have damaged
         those in the file.
 
-        Parameters
-        ----------
-        file : a descriptor of DuckDB's file. Opening and closing another one would release DuckDB's
-            lock, by the rules of POSIX.
+        `file` is a descriptor of DuckDB's file: opening and closing another one would release
+        DuckDB's lock, by the rules of POSIX.
         """
         headers = os.pread(file, HEADERS, 0)
         if self._last is not None and self._last.headers == headers:

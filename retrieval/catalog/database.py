@@ -51,9 +51,7 @@ class Database:
 
     The folder is locked too: while the file is being replaced, DuckDB's lock on it excludes nobody.
 
-    Attributes
-    ----------
-    epoch : incremented when `replace_with` replaces the file.
+    `epoch` is incremented when `replace_with` replaces the file.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:

@@ -104,9 +104,7 @@ class DocumentsTable:
     def make_room(self, cut: DocumentRows, first: int) -> None:
         """Renumber the documents from `first` on, so far one row each, for their passages.
 
-        Parameters
-        ----------
-        cut : documents with several rows, by their new rows.
+        `cut` has the documents with several rows, by their new rows.
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
@@ -154,10 +152,7 @@ class DocumentsTable:
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.
 
-        Parameters
-        ----------
-        live : bool, default False
-            Omit deleted documents.
+        If `live`, deleted documents are omitted.
         """
         columns = ["row", "id", "title", "text", *self._columns.committed]
         which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
@@ -215,10 +210,7 @@ class DocumentsTable:
     ) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row of the documents that begin in start .. stop.
 
-        Parameters
-        ----------
-        live : bool, default False
-            Omit deleted documents.
+        If `live`, deleted documents are omitted.
         """
         which = " AND NOT deleted" if live else ""
         rows = self._database.fetch(

@@ -24,10 +24,7 @@ _WRITING: set[Path] = set()
 class FolderLock:
     """A lock on a folder; it ends with its process or with `release`.
 
-    Parameters
-    ----------
-    read_only : bool
-        Share the lock with other readers.
+    With `read_only`, the lock is shared with other readers.
     """
 
     def __init__(self, folder: Path, *, read_only: bool) -> None:
@@ -73,9 +70,7 @@ class FolderLock:
     def in_use(self, file: Path | None = None) -> InUseError:
         """Error for a lock held by others.
 
-        Parameters
-        ----------
-        file : the file that DuckDB could not lock, if that failed.
+        `file` is the file that DuckDB could not lock, if that failed.
         """
         if file is None and self._folder.resolve() in _WRITING:
             return InUseError(

@@ -99,9 +99,7 @@ class LiveRows:
 class RowSource:
     """An index's rows in the form that Milvus stores.
 
-    Parameters
-    ----------
-    pushed, fitted : description of the push and the fitted models.
+    `pushed` and `fitted` describe the push and the fitted models.
     """
 
     def __init__(self, view: SnapshotReader, pushed: Pushed, fitted: Fitted) -> None:
@@ -116,9 +114,7 @@ class RowSource:
     def entities(self, known: dict[int, int]) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
         """Keys in batches, each with the rows that are missing or different in Milvus.
 
-        Parameters
-        ----------
-        known : key -> digest of the row in Milvus.
+        `known` maps keys to digests of the rows in Milvus.
         """
         for part in batches(len(self), AT_ONCE):
             rows, keys = self.live.rows[part], self.live.keys[part]

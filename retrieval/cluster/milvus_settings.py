@@ -41,9 +41,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 class Names:
     """Names of a pushed index in Milvus.
 
-    Attributes
-    ----------
-    alias : name used by searches; refers to the newest complete collection.
+    `alias` is used by searches, and refers to the newest complete collection.
     """
 
     alias: str

@@ -82,14 +82,8 @@ def encoder_from_spec(
 ) -> OpenedEncoder:
     """Open the encoder that an index was built with, and verify that it is the same.
 
-    Parameters
-    ----------
-    model : the model's location if it has moved.
-
-    Raises
-    ------
-    InputError
-        If it is missing or different, or has custom code that must be trusted again.
+    `model` is the model's location if it has moved. Raises `InputError` if it is missing or
+    different, or has custom code that must be trusted again.
     """
     if spec.get("type") == "static":
         return static_from_spec(spec, model=model)

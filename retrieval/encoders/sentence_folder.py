@@ -84,14 +84,8 @@ class SentenceFolder:
 def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
     """Read a model's folder.
 
-    Parameters
-    ----------
-    pooling_given : the user chose a pooling; do not read the folder's pooling and head.
-
-    Raises
-    ------
-    InputError
-        If a file is malformed, or the folder has an unsupported module.
+    With `pooling_given`, the folder's pooling and head are not read. Raises `InputError` if
+    a file is malformed, or the folder has an unsupported module.
     """
     modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
     kinds = [_kind(module, folder) for module in modules]

@@ -351,14 +351,8 @@ def encoder_from_spec(
 ) -> TransformerEncoder:
     """Load the encoder that an index was built with, and verify that it is the same.
 
-    Parameters
-    ----------
-    model : the model's location if it has moved.
-
-    Raises
-    ------
-    InputError
-        If its weights differ, or it has custom code that must be trusted again.
+    `model` is the model's location if it has moved. Raises `InputError` if its weights differ, or
+    it has custom code that must be trusted again.
     """
     if spec.get("type") != "transformer":
         raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")

@@ -19,9 +19,7 @@ from .selection import FULL
 class ReducedModel:
     """Encoder and reducer of an index, as a model from text to vector.
 
-    Attributes
-    ----------
-    layers : layers after the encoder, in order; none for full vectors.
+    `layers` follow the encoder, in order; none for full vectors.
     """
 
     encoder: OpenedEncoder

@@ -213,9 +213,7 @@ class _Work:
     The longest texts of a window come first, and sources differ in length, so the number of
     finished documents says little about the remaining time.
 
-    Attributes
-    ----------
-    most : characters of a text that count.
+    `most` is the number of characters of a text that count.
     """
 
     def __init__(self, commit_log: CommitLog, encoder: Encoder) -> None:

@@ -30,9 +30,7 @@ SAID = 3
 class MadeUpIds:
     """Prefixes of the sources' ids.
 
-    Attributes
-    ----------
-    origins : the state's origins, with those of these sources.
+    `origins` are the state's, with those of these sources.
     """
 
     readings: Sequence[Reading]

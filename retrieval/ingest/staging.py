@@ -79,15 +79,9 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
     Documents identical to existing ones are skipped, unless they come with vectors. Others longer
     than a passage are cut.
 
-    Parameters
-    ----------
-    encoder : gives the index's, which counts tokens.
-
-    Raises
-    ------
-    InputError
-        If there are no documents, one is malformed, an id occurs twice or a value does not fit its
-        column; or if the given vectors are not one per document, finite and of the right dimension.
+    `encoder` returns the index's encoder, which counts tokens. Raises `InputError` if there are no
+    documents, one is malformed, an id occurs twice or a value does not fit its column; or if the
+    given vectors are not one per document, finite and of the right dimension.
     """
     vectors, missing = addition.vectors, addition.missing
     store, first = commit_log.store, commit_log.state.rows

@@ -190,9 +190,7 @@ def deep(
     The first `head` are the results of a search for that many; the others follow, ranked by
     their codes, with lower scores.
 
-    Parameters
-    ----------
-    codes : the search without rescoring; None if `search` does not rescore.
+    `codes` is the search without rescoring; None if `search` does not rescore.
     """
     scores, rows = search(query, top_k if codes is None else min(top_k, head))
     there = rows[0] >= 0

@@ -71,9 +71,7 @@ def work_folder(path: Path) -> Iterator[Path]:
 def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     """Move an index durably from the folder that tantivy wrote to its final folder.
 
-    Parameters
-    ----------
-    durable : names of files that are already synced to disk.
+    `durable` names files that are already synced to disk.
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()

@@ -53,9 +53,7 @@ MOST_NAMED = 1000
 class Found(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
-    Attributes
-    ----------
-    named : (m,), the rows whose name equals the query.
+    `named` (m,) are the rows whose name equals the query.
     """
 
     scores: NDArray[np.float32]
@@ -168,9 +166,7 @@ class WordIndex:
     def faults(self, rows: int) -> list[str]:
         """List faults, one per line, reading every byte.
 
-        Parameters
-        ----------
-        rows : expected number of rows.
+        `rows` is the expected number of rows.
         """
         found = list[str]()
         for name in segment_files(read_list(self.path), self.path):

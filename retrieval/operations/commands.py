@@ -32,9 +32,7 @@ STANDARD_INPUT = "-"
 class Command(Protocol):
     """A command on an index.
 
-    Attributes
-    ----------
-    changes : whether it may change the index.
+    `changes` is True if it may change the index.
     """
 
     changes: ClassVar[bool]
@@ -135,9 +133,7 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
 class Sync:
     """Bring an index up to date with its sources.
 
-    Attributes
-    ----------
-    compacts : whether to compact an index with more deleted rows than documents.
+    If it `compacts`, an index with more deleted rows than documents is compacted.
     """
 
     sources: AskedSources

@@ -154,9 +154,7 @@ class SearchRequest:
     def fusion(self, auto: str | None) -> Fusion | None:
         """The fusion with lexical search; None without it.
 
-        Parameters
-        ----------
-        auto : the index's own choice for `hybrid="auto"`.
+        `auto` is the index's own choice for `hybrid="auto"`.
         """
         if self.hybrid != AUTO:
             return fusion_of(self.hybrid)

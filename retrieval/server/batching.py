@@ -57,14 +57,7 @@ class Batcher(Generic[Asked, Answer]):
     async def ask(self, asked: Asked, size: int = 1) -> Answer:
         """Return the answer once its batch has run; skip it if the caller is cancelled.
 
-        Parameters
-        ----------
-        size : its share of a batch.
-
-        Raises
-        ------
-        LimitError
-            503, if the queue is full.
+        `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """
         if self.size and self.size + size > self._limit:
             raise LimitError(503, f"{self.size:,} queries are waiting; try again later")

@@ -117,9 +117,7 @@ def run(
 ) -> None:
     """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
 
-    Parameters
-    ----------
-    started : called with the URL once requests are accepted.
+    `started` is called with the URL once requests are accepted.
     """
     app = application(service)
     guarded = AccessMiddleware(

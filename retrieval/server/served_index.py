@@ -41,9 +41,7 @@ _Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
 class Found:
     """Hits of each query, and times.
 
-    Attributes
-    ----------
-    seconds : by stage: wait, encode, filter, scan, rescore, fetch; of the whole batch.
+    `seconds` are those of the whole batch by stage: wait, encode, filter, scan, rescore, fetch.
     """
 
     hits: Sequence[Sequence[Hit]]

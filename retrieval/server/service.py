@@ -54,14 +54,8 @@ class Service:
     ) -> Service:
         """Open all indexes for changes, or none.
 
-        Parameters
-        ----------
-        open_one : opens the collection of a folder for changes.
-
-        Raises
-        ------
-        InputError, CorruptError
-            As `Collection.open` does, or if an encoder is a function.
+        `open_one` opens the collection of a folder for changes. Raises `InputError` or
+        `CorruptError` as `Collection.open` does, or if an encoder is a function.
         """
         for folder in folders:
             if not folder.is_dir():

@@ -81,14 +81,8 @@ class GivenEncoder:
 class ArrayVectors:
     """Vectors in an array (n, dim), which may be memory-mapped.
 
-    Parameters
-    ----------
-    ids : (n,), ids of the rows' documents, if known.
-
-    Raises
-    ------
-    InputError
-        If the shape is different or the values are not numeric.
+    `ids` (n,) are those of the rows' documents, if known. Raises `InputError` if the shape is
+    different or the values are not numeric.
     """
 
     def __init__(

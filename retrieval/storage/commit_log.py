@@ -58,9 +58,7 @@ class CommitLog:
 
     After a failure the state may be outdated: see `read_again`.
 
-    Attributes
-    ----------
-    workers : compute work that can be split.
+    `workers` compute work that can be split.
     """
 
     def __init__(self, path: Path, store: DocumentStore) -> None:

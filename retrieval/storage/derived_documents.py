@@ -44,9 +44,7 @@ def with_new_documents(
 ) -> tuple[State, list[AppendedFile]]:
     """The state with lines of all its documents, in new files.
 
-    Parameters
-    ----------
-    live : renumber the documents that are not deleted, as `compact` does.
+    If `live`, the documents that are not deleted are renumbered, as `compact` does.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
     stop = commit_log.state.rows if live else state.rows

@@ -28,9 +28,7 @@ def with_words(
 ) -> tuple[State, WordIndex | None]:
     """Return the state with the words of its new rows, and the extended index.
 
-    Parameters
-    ----------
-    words : index of the committed rows.
+    `words` is the index of the committed rows.
     """
     there = commit_log.state.rows
     if words is None or state.rows == there:
@@ -44,9 +42,7 @@ def with_words(
 def with_new_words(commit_log: CommitLog, state: State, *, live: bool = False) -> State:
     """Return the state with a new lexical index of all rows, if it has one.
 
-    Parameters
-    ----------
-    live : renumber the documents that are not deleted, as `compact` does.
+    If `live`, the documents that are not deleted are renumbered, as `compact` does.
     """
     if state.words is None:
         return state

@@ -154,14 +154,8 @@ class DocumentFile:
     def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
         """Read documents by any of their rows.
 
-        Parameters
-        ----------
-        columns : name -> DuckDB type of the current columns; earlier lines may lack some.
-
-        Raises
-        ------
-        CorruptError
-            If a line is damaged.
+        `columns` maps the current columns to DuckDB types; earlier lines may lack some. Raises
+        `CorruptError` if a line is damaged.
         """
         lines, offsets = self._maps
         # All pages are requested before the first is read: a cold disk fetches them together.

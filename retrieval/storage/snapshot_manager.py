@@ -22,9 +22,7 @@ class SnapshotManager:
     It resolves the outcome of a failed change, by asking the catalog, and again before the next
     operation if that can't be read.
 
-    Attributes
-    ----------
-    shown : the snapshot for searches; each change replaces it.
+    `shown` is the snapshot for searches; each change replaces it.
     """
 
     def __init__(self, commit_log: CommitLog) -> None:

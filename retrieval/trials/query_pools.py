@@ -60,14 +60,8 @@ def document_pool(
 
     If texts are cut, queries are made from passages, and all passages of the document are held out.
 
-    Parameters
-    ----------
-    encoder : None if vectors were given.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than three documents: a query would have nothing left to find.
+    `encoder` is None if vectors were given. Raises `InputError` if there are fewer than three
+    documents: a query would have nothing left to find.
     """
     live = snapshot.searchable_rows()
     count_live = snapshot.document_rows.number(live)

@@ -83,14 +83,8 @@ def checked(where: str, columns: Sequence[str]) -> str:
 
     Put in brackets on lines of its own, it is valid wherever SQL takes an expression.
 
-    Parameters
-    ----------
-    columns : allowed column names, in any case.
-
-    Raises
-    ------
-    InputError
-        If it is not, or is too long or too deeply nested.
+    `columns` are the allowed column names, in any case. Raises `InputError` if the condition is
+    invalid, too long or too deeply nested.
 
     >>> checked("year > 1990 AND lower(author) LIKE 'k%'", ["year", "author"])
     "year > 1990 AND lower(author) LIKE 'k%'"

@@ -140,9 +140,7 @@ class LayersNetwork(nn.Module):
 class TorchRuntime:
     """Torch runtime, on the CPU or a GPU.
 
-    Parameters
-    ----------
-    precision : any of `openvino_runtime.PRECISIONS` but int8.
+    `precision` is any of `openvino_runtime.PRECISIONS` but int8.
     """
 
     def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:

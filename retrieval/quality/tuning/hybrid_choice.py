@@ -51,9 +51,7 @@ class Judged:
 class HybridChoice:
     """The fusion for `auto`, None for semantic search alone; and the reason.
 
-    Attributes
-    ----------
-    is_told : True if the labels were sufficient.
+    `is_told` is True if the labels were sufficient.
     """
 
     hybrid: str | None
@@ -64,9 +62,7 @@ class HybridChoice:
 def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
     """Choose the fusion that is significantly better than semantic search alone, if any.
 
-    Parameters
-    ----------
-    vectors : (q, d), of the queries, which are in random order.
+    `vectors` (q, d) are those of the queries, which are in random order.
     """
     count = len(judged)
     if count < FEWEST_LABELLED:

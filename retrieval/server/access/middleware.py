@@ -58,9 +58,7 @@ class _Reading:
 class AccessMiddleware:
     """Passes a request to the application, or answers it.
 
-    Parameters
-    ----------
-    tokens : None if every caller may do everything except reading files.
+    `tokens` is None if every caller may do everything except reading files.
     """
 
     def __init__(

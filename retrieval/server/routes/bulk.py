@@ -31,9 +31,7 @@ Line = tuple[int, bytes]
 class Durable:
     """Committed part of a stream.
 
-    Attributes
-    ----------
-    lines : lines read, including empty ones.
+    `lines` counts lines read, including empty ones.
     """
 
     lines: int = 0

@@ -33,15 +33,8 @@ FEW = 0.02
 def decoded(data: bytes, encoding: str | None = None) -> str:
     r"""Decode a file's text, with "\n" as line ending.
 
-    Parameters
-    ----------
-    encoding : used if the text is not UTF-8 and has no byte order mark; None lets
-        charset-normalizer guess.
-
-    Raises
-    ------
-    UnreadableError
-        If it is not valid in the given encoding.
+    `encoding` is used if the text is not UTF-8 and has no byte order mark; None lets
+    charset-normalizer guess. Raises `UnreadableError` if the text is not valid in that encoding.
 
     >>> decoded(b"caf\xc3\xa9\r\n"), decoded("café".encode("utf-16"))
     ('café\n', 'café')

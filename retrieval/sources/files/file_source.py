@@ -86,9 +86,7 @@ class FileSource:
     ) -> FileSource | None:
         """Open a single file; None if its kind is not supported.
 
-        Parameters
-        ----------
-        shown_as : its id, which also determines its ending.
+        `shown_as` is the file's id, which also determines its ending.
         """
         found = path.stat()
         with path.open("rb") as file:

@@ -106,9 +106,7 @@ class Outline:
     ) -> None:
         """Begin a part with a heading, below the last heading of a lower level.
 
-        Parameters
-        ----------
-        visible : include the heading in the text.
+        If `visible`, the heading is included in the text.
         """
         words = " ".join(shown(text).split())
         if not words:

@@ -22,9 +22,7 @@ class ColumnNames:
 
     A column of vectors is read by `given_vectors` and is not metadata.
 
-    Attributes
-    ----------
-    types : column -> requested DuckDB type; "all" stands for every column.
+    `types` maps columns to requested DuckDB types; "all" stands for every column.
     """
 
     text: str | None = None

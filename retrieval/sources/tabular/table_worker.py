@@ -108,9 +108,7 @@ def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
 def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str, Any]]:
     """Yield rows of a sheet: column -> value; its first nonempty row has the columns' names.
 
-    Parameters
-    ----------
-    copy : temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
+    `copy` is a temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
     """
     try:
         import python_calamine

@@ -61,9 +61,7 @@ EMPTY_LISTS = ("JSON[]", '"NULL"[]')
 class TableSource:
     """Source of a table's rows; the user's columns keep their types.
 
-    Attributes
-    ----------
-    file : input file; without an id column, ids consist of its name and row numbers.
+    `file` is the input file; without an id column, ids consist of its name and row numbers.
     """
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
@@ -174,9 +172,7 @@ class TableSource:
     def misfit(self, name: str, type_: str, *, zeros: bool = False) -> tuple[int, str] | None:
         """Return the first row, from 1, whose value can't be cast to a type, and that value.
 
-        Parameters
-        ----------
-        zeros : also report numbers with leading zeros.
+        If `zeros`, numbers with leading zeros are reported, too.
         """
         wrong = misfits(type_)
         if zeros:

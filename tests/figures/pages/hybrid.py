@@ -39,5 +39,5 @@ FIGURES = [
     Figure("at least 100 labelled queries", lambda: [FEWEST_LABELLED]),
     Figure("each of the first 50 hits", lambda: [SearchOptions.rerank_depth]),
     Figure("it gains 1.7 to 10.7 points", lambda: range_of(gains())),
-    Figure("by meaning alone 21% to 35% do", lambda: range_of(names("meaning"))),
+    Figure("by semantic search alone 21% to 35% do", lambda: range_of(names("meaning"))),
 ]

@@ -46,9 +46,7 @@ class IgnoreRules:
     The matched string is name, NUL, path, NUL, so that one expression can hold patterns of names
     and of paths in order.
 
-    Parameters
-    ----------
-    data : content of the file; as in git, ``?`` matches one byte.
+    `data` is the content of the file; as in git, ``?`` matches one byte.
     """
 
     def __init__(self, data: bytes) -> None:

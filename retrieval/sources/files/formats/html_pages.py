@@ -107,9 +107,7 @@ class _Open(NamedTuple):
 class Page:
     """Handler of a parser's events.
 
-    Attributes
-    ----------
-    title, facts : metadata of the page.
+    `title` and `facts` are metadata of the page.
     """
 
     def __init__(self, outline: Outline) -> None:

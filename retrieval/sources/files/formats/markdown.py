@@ -33,9 +33,7 @@ def read(text: str) -> Extract:
 def feed(outline: Outline, text: str, taken: Counter[str] | None = None) -> None:
     """Append a text to an outline.
 
-    Parameters
-    ----------
-    taken : earlier anchors, to number duplicates.
+    `taken` are earlier anchors, to number duplicates.
     """
     from markdown_it import MarkdownIt
 
