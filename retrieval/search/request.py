@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -150,10 +149,7 @@ class SearchRequest:
         """Return the request with vectors; the encoder is called only if they are missing."""
         if self.vectors is not None or self.texts is None:
             return self
-        vectors = encode_queries(encoder(), self.texts)
-        encoded = copy(self)  # `replace` would check everything again
-        object.__setattr__(encoded, "vectors", vectors)
-        return encoded
+        return replace(self, vectors=encode_queries(encoder(), self.texts))
 
     def fusion(self, auto: str | None) -> Fusion | None:
         """The fusion with lexical search; None without it.
