@@ -30,7 +30,7 @@ class Column:
 
 COLUMNS = (
     # what was measured
-    Column("key", (str,), "short name of all that says what is measured"),
+    Column("key", (str,), "short name of everything that identifies a row"),
     Column("set", (str,), "set of documents and queries"),
     Column("model", (str,), "encoder"),
     Column("sha256", (str,), "of the encoder's weights"),
@@ -76,16 +76,16 @@ COLUMNS = (
     Column(
         "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?|sts_spearman",
         NUMBER,
-        "Spearman's correlation x 100 with what people say of pairs: of all, or over subtasks",
+        "Spearman's correlation x 100 with human scores: over all pairs, or by subtasks",
     ),
     Column(
         "accuracy(_fixed|_majority)?",
         NUMBER,
-        "percent of pairs told right, by a threshold of"
-        " the cosine, by one of 0.5, by the more frequent answer",
+        "percent of pairs classified correctly, by a"
+        " threshold of the cosine, by one of 0.5, by the more frequent answer",
     ),
     Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
-    Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with people's or d's own"),
+    Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with human scores or d's"),
     Column("chance_score", (*NUMBER, NoneType), "cosine that documents reach by chance"),
     Column("(own|others|made_up)_noted", (*NUMBER, NoneType), "share of queries below it"),
     # time
@@ -136,7 +136,7 @@ COLUMNS = (
     Column("versions", (dict,), "of Python and libraries"),
     Column("processor|flags|system", (str,), "where: the processor, and what it can do"),
     Column("date|time", (str,), "when the row was written, UTC"),
-    Column("load", NUMBER, "processes that wanted a processor in the minute before"),
+    Column("load", NUMBER, "load of the last minute"),
     Column("commit", (str, NoneType), "of slimdex, where it is a checkout"),
     Column("clean", (bool, NoneType), "whether the checkout's code was that commit's"),
     Column("threads", (int,), "of the machine"),

@@ -81,4 +81,4 @@ def _memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError) as error:
-        raise InputError("--ram: this system does not tell its memory; expected a size") from error
+        raise InputError("--ram: the memory of this system is unknown; expected a size") from error

@@ -56,16 +56,16 @@ def advice(plan: Plan) -> list[str]:
     """Explain what the figures leave out, the number of machines, and when Ray and Milvus pay."""
     memory = f"{_machines(plan.for_memory)} for its memory"
     said = [
-        "memory: codes, reducer and metric; Python, its libraries and the encoder come on top",
+        "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
         "disk: the catalog as if its texts were not compressed; a lexical index is extra",
     ]
     milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
     if plan.for_encoding is None:
-        return [*said, "hours: not known without --tokens-per-s", memory, milvus]
+        return [*said, "hours: unknown without --tokens-per-s", memory, milvus]
     limit = f"{plan.limit:g} hours"
     return [
         *said,
-        "hours: encoding alone; fitting, coding and writing come on top",
+        "hours: encoding alone; fitting, coding and writing are extra",
         f"{memory}, {_machines(plan.for_encoding)} to encode it in {limit}",
         _pays("Ray", plan.ray_from, f"encodes for more than {limit}"),
         milvus,

@@ -56,8 +56,8 @@ def test_nothing_is_claimed_that_no_formula_supports() -> None:
     """Encoding depends on model and machine; memory is the index's, not the process'; no figure
     of accuracy is printed, nor how long a build or a search would take."""
     said = CliRunner().invoke(app, ["plan", "--documents", "60523", *MACHINE]).stdout
-    assert "memory: codes, reducer and metric; Python, its libraries and the encoder come" in said
-    assert "hours: not known without --tokens-per-s" in said
+    assert "memory: codes, reducer and metric; Python, its libraries and the encoder are" in said
+    assert "hours: unknown without --tokens-per-s" in said
     for words in ("measured", "query", "search", "process", "build", "Ray"):
         assert words not in said
 

@@ -324,7 +324,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     if first and first.lower() not in names:
         raise _Refused(f'column "{first}" not found')
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
-        raise _Refused(f"function {name!r} is not called plainly")
+        raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
     if name != NAMED and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]

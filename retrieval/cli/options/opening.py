@@ -20,7 +20,7 @@ Wait = Annotated[float, "SECONDS", "How long to wait for other processes that ar
 Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
 Model = Annotated[
     str | None,
-    "The new place of the encoder's model, if it has moved: a folder, a file or a hub id.",
+    "New location of the encoder's model, if it has moved: a folder, a file or a hub id.",
 ]
 
 

@@ -15,7 +15,7 @@ def repair(
     ] = False,
     encode: Annotated[bool, "Encode documents again whose vectors are lost or damaged."] = False,
     model: Annotated[
-        str | None, "Record a new place of the encoder's model: a folder, a file or a hub id."
+        str | None, "Record a new location of the encoder's model: a folder, a file or a hub id."
     ] = None,
     wait: Wait = 0,
     as_json: Json = False,

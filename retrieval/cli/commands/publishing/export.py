@@ -27,8 +27,8 @@ def export(
     vectors: Annotated[
         str | None,
         "full|reduced",
-        "The encoder's own, as `build --vectors` takes them, which files have by default; "
-        "or as the codes see them, which folders have.",
+        "The encoder's, as for `build --vectors`, the default for files; or those that the "
+        "codes are made of, the default for folders.",
     ] = None,
     where: Where = None,
     opening: OpenOptions,
