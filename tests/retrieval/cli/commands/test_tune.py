@@ -104,7 +104,7 @@ def test_eval_by_itself_has_a_bound(run: Runner) -> None:
     ],
 )
 def test_bad_input(run: Runner, words: tuple[str, ...], expected: str) -> None:
-    if expected.startswith("nothing"):
+    if expected.startswith("no settings"):
         run(*BUILD)
     assert expected in run.refuses("tune", "x", *words)
 

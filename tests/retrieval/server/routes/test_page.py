@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             "text": text,
             "year": 1990 + i,
             "kind": "ab"[i % 2],
-            "at": f"{1990 + i}-05-01T12:00:00",
+            "at": datetime(1990 + i, 5, 1, 12),
         }
         for i, text in enumerate([*TEXTS, HOSTILE, *(f"rain {i}" for i in range(30))])
     ]
