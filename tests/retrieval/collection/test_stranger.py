@@ -157,7 +157,7 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         (["DROP TABLE blocks"], "tables are"),
         (["ALTER TABLE blocks ADD COLUMN x INT"], "'x' of the table 'blocks'"),
         (["ALTER TABLE state ALTER body TYPE VARCHAR"], "'body' of the table 'state'"),
-        (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed, 'x'"),
+        (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed column, 'x'"),
         (
             [
                 "ALTER TABLE state RENAME TO other",
@@ -179,7 +179,7 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
                 'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
                 "deleted BOOLEAN, x VARCHAR GENERATED ALWAYS AS (lower(id)))",
             ],
-            "computed, 'x'",
+            "computed column, 'x'",
         ),
         (
             [
