@@ -15,7 +15,7 @@ from ..documents import Document, id_text
 from ..encoders.base import Encoder
 from ..sources.given_vectors import GivenVectors, check_vectors
 from ..storage.commit_log import CommitLog
-from .passage_cutting import cut_staged
+from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written to the catalog at a time."""

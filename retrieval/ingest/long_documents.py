@@ -1,4 +1,4 @@
-"""Cutting: staged documents longer than a passage are cut before they are encoded.
+"""Long documents: staged documents longer than a passage are cut before they are encoded.
 
 Most texts are short: those with few bytes are skipped, and only the others' tokens are counted.
 """
