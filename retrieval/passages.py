@@ -322,7 +322,7 @@ def _divided(
 
 
 def _between_signs(text: str, start: int, end: int) -> int:
-    """Near the middle of a span, if possible without splitting a glyph."""
+    """Offset near a span's middle, not inside a glyph if possible."""
     middle = (start + end) // 2
     for place in range(middle, min(middle + 8, end)):
         if not unicodedata.combining(text[place]) and not {text[place], text[place - 1]} & set(

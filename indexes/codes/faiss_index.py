@@ -303,7 +303,7 @@ class FaissIndex:
         return nearest(index, queries, k, params)
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
-        """Search all rows, for ever more results, until enough of them are in `rows`."""
+        """Search all rows, requesting more results until enough are in `rows`."""
         allowed, wanted = self._mask(rows), min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:

@@ -67,7 +67,7 @@ def do(command: Command, index: Path, wait: float) -> dict[str, Any]:
 
 @contextmanager
 def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
-    """Yield the command, for a service with a copy of this process's standard input."""
+    """Yield the command; a service gets a copy of this process's standard input."""
     from ..operations.commands import Add, Sync
 
     is_piped = isinstance(command, Add | Sync) and command.sources.is_piped

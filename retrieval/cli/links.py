@@ -49,7 +49,7 @@ def link_to(file: Path, hit: Hit) -> Style:
 
 
 def file_uri(file: Path) -> str:
-    """Return a file's URI with this computer's name: a terminal may show another one's output.
+    """Return a file's URI with this computer's name: the terminal may be on another computer.
 
     >>> file_uri(Path("/tmp/a b;c.txt")).endswith("/tmp/a%20b%3Bc.txt")
     True

@@ -161,7 +161,7 @@ class SearchRequest:
         return None if self.texts is None else fusion_of(auto or OFF)
 
     def has_chance_score(self, auto: str | None) -> bool:
-        """True if scores compare with those of random documents: cosines at full dimension."""
+        """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.fusion(auto) is None
 
     def kept(self, found: Hits) -> Hits:

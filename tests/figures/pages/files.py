@@ -27,7 +27,7 @@ FIGURES = [
         ],
     ),
     Figure(
-        "DuckDB tables have 60 s, and another 60 s for each 64 MiB of the file",
+        "DuckDB tables get 60 s, plus 60 s for each 64 MiB of the file",
         lambda: [limits.SECONDS, limits.SECONDS, limits.LARGEST_FILE / MIB],
     ),
     Figure(
