@@ -66,7 +66,7 @@ def json_of(value: dict[str, Any], *, ensure_ascii: bool = False) -> str:
     """
     try:
         return json.dumps(value, default=_other, ensure_ascii=ensure_ascii, allow_nan=False)
-    except (TypeError, ValueError):  # a key that is no text, or a number that is none
+    except (TypeError, ValueError):  # a key that is not text, or NaN or infinity
         value = _finite(value)
     return json.dumps(value, default=_other, ensure_ascii=ensure_ascii, allow_nan=False)
 

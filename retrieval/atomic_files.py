@@ -44,7 +44,7 @@ OUR_FILES = re.compile(
 
 
 def file_name(held: str, generation: int, ending: str | None = None) -> str:
-    """Name of the file with a role, from one commit on.
+    """Name of the file that a commit writes for a role.
 
     >>> file_name("codes", 7), file_name("vectors", 1, "i8")
     ('codes-000007.faiss', 'vectors-000001.i8')
@@ -158,7 +158,7 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
         found = write(new)
         for path in [*new.rglob("*"), new]:
             sync(path)
-        check_new(folder)  # a rename would replace an empty one
+        check_new(folder)  # a rename would replace an empty folder
         new.rename(folder)
     sync(folder.absolute().parent)
     return found
@@ -179,7 +179,7 @@ def publish_file(path: Path, write: Callable[[Path], T]) -> T:
 def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """A locked temporary file in the same folder, removed at the end.
 
-    Unlocked ones belong to no process and are removed.
+    Unlocked temporary files belong to no process and are removed.
     """
     place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
     for left in place.parent.glob(pattern):
@@ -206,7 +206,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Make a file's bytes durable, or a folder's names, which fsync of its files does not."""
+    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

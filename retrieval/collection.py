@@ -83,8 +83,8 @@ class Collection(Searchable):
         settings : how vectors are reduced and compared; by default `Settings()`.
         stored : type of the vectors on disk: "fp16", or "int8" in half the bytes.
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
-            a hit is a document with its best passage. By default what the encoder reads, if it
-            counts tokens; "off" leaves the rest of a text unread.
+            a hit is a document with its best passage. By default the number that the encoder reads,
+            if it counts tokens; with "off", the rest of a text stays unread.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Collection(Searchable):
         return self.core.found(request)
 
     def chance_score(self, where: str | None = None) -> float | None:
-        """Estimate the best score of as many random documents; hits with lower scores mean nothing.
+        """Estimate the best score of the same number of random documents; lower hits mean nothing.
 
         It takes some milliseconds, and is the same for every query; see `random_baseline`.
 
@@ -215,7 +215,7 @@ class Collection(Searchable):
     def get(self, ids: Several) -> list[Document]: ...
 
     def get(self, ids: Id | Several) -> Document | list[Document]:
-        """Get the document of an id, or those of several in their order.
+        """Get the document of an id, or the documents of several ids in the order of the ids.
 
         Raises `InputError` if an id is unknown.
         """
@@ -237,14 +237,14 @@ class Collection(Searchable):
         """True if a document has this id."""
         try:
             return not self.core.is_empty and bool(self.core.store.ids.known([id_text(id)]))
-        except InputError:  # what can be no id
+        except InputError:  # can't be an id
             return False
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over all documents as they are now, in the order in which they were added.
 
-        Raises `InputError` after a compaction if only the catalog has the documents, since their
-        columns hold what `document_lines` can't write.
+        If columns contain values that `document_lines` can't write, only the catalog has the
+        documents; then a compaction during the iteration raises `InputError`.
         """
         if self.core.is_empty:
             return iter(())
@@ -284,8 +284,8 @@ class Collection(Searchable):
             Arrow table or stream, or a DuckDB relation.
         vectors : (documents, dim), encoded elsewhere; by default the encoder's.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
-            time than the addition did, and else advises it; "never" advises it; "always" refits.
-            The documents are committed before, and can be searched meanwhile.
+            time than the addition did, and otherwise advises it; "never" advises it; "always"
+            refits. The documents are committed before a refit, and can be searched during it.
 
         Raises
         ------
@@ -343,7 +343,7 @@ class Collection(Searchable):
         return writer.compact(self.core)
 
     def reduce(self, settings: Settings) -> list[str]:
-        """Reduce the vectors by other settings, without encoding; returns notes for the user."""
+        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
         return writer.refit(self.core, settings)
 
     def tune(
@@ -367,14 +367,14 @@ class Collection(Searchable):
         Raises
         ------
         InputError
-            If there are no documents, the queries have no labels and are too few to prove the
-            target, or, with `apply`, nothing reaches it.
+            If there are no documents, if the queries have no labels and are too few to prove the
+            target or, with `apply`, if nothing reaches it.
         """
         asked = Asked.of(queries, labels)
         return tuning.tune(self.core, target or Target(), asked, apply=apply)
 
     def certify(self) -> Certificate:
-        """Measure the agreement of the current settings, by queries made of documents; keep it.
+        """Measure the agreement of the current settings with queries made of documents; keep it.
 
         Raises `InputError` if there are too few documents, or the index does not rescore.
         """

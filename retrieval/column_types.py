@@ -35,7 +35,7 @@ WITHIN_JSON = {"JSON", "BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR"}
 
 
 def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
-    """A document's metadata by case-insensitive name, like DuckDB's: (name, value).
+    """Map lower-case names to a document's metadata (name, value): DuckDB ignores case.
 
     Raises `InputError` if a name is invalid, reserved, or differs from another only in case.
     """
@@ -103,12 +103,12 @@ def _plain(value: Any) -> Any:
         return _finite(value) if type(value) is float else value
     try:
         return plain(value)
-    except RecursionError:  # whoever writes it says so
+    except RecursionError:  # reported when it is written
         return value
 
 
 def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str]) -> dict[str, str]:
-    """Name -> the DuckDB type that holds all values, for names that have any.
+    """Map names that have values to the DuckDB type that fits all of their values.
 
     `known` are lower-case names to omit.
     """
@@ -121,7 +121,7 @@ def types_of(metadata: Sequence[Mapping[str, tuple[str, Any]]], known: Set[str])
 
 
 def type_of(value: Any) -> str:
-    """The DuckDB type of a value; a list of items of one type is a list, otherwise JSON.
+    """The DuckDB type of a value; a list is JSON unless its items have a common type.
 
     >>> type_of([1, 2.5]), type_of([1, "a"]), type_of([])
     ('DOUBLE[]', 'JSON', 'VARCHAR[]')

@@ -68,8 +68,8 @@ class Document:
     Attributes
     ----------
     parts : of the text, in order, if known: long texts are cut there first.
-    passages : (start, end) of each, in characters, if an index has cut the text; ignored when it is
-        added.
+    passages : (start, end) of each, in characters, if an index has cut the text; ignored when the
+        document is added.
     origin : where it comes from, as `sources.origins` writes it; stored in the index to recognise
         the document, but not returned.
 
@@ -129,7 +129,7 @@ class Hit:
 
 
 def passage_content(document: Document, number: int) -> str:
-    """Title of a document and its passage of that number; without passages, its whole text.
+    """Title of a document and its passage of this number, or its whole text if it is not cut.
 
     >>> passage_content(Document("7", "It rained. It snowed.", passages=[(0, 10), (11, 21)]), 1)
     'It snowed.'

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class OpenIndex:
-    """An index that is open: what the modules of slimdex work on; users have `Collection`.
+    """An open index, on which the modules of slimdex work; users work with `Collection`.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class OpenIndex:
         """Create an empty index; see `Collection.create`."""
         if stored not in STORED_ENDINGS:
             raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
-        path = Path(path).absolute()  # it stays where it is when the process goes elsewhere
+        path = Path(path).absolute()  # stays valid if the process changes its folder
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
         made = TransformerEncoder() if encoder is None else as_encoder(encoder)
@@ -131,7 +131,7 @@ class OpenIndex:
 
     @property
     def state(self) -> State:
-        """The committed state, that of an unfinished addition included."""
+        """The committed state, including that of an unfinished addition."""
         return self.commit_log.state
 
     @property
@@ -205,7 +205,7 @@ class OpenIndex:
         return self._snapshots.unchanged()
 
     def change(self) -> AbstractContextManager[None]:
-        """Change the index, alone; if that fails, show what is committed.
+        """Context of the only change at a time; if it fails, show what is committed.
 
         Raises `InputError` if the index is read-only, this thread is in a transaction, or the
         folder was moved.
@@ -213,7 +213,7 @@ class OpenIndex:
         return self._snapshots.change()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Give a snapshot to searches from now on; within `change`."""
+        """Give this snapshot to searches from now on; only within `change`."""
         self._snapshots.shown = snapshot
 
     def view(self, snapshot: Snapshot) -> SnapshotReader:

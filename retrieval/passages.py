@@ -1,19 +1,19 @@
 """Passages: long texts cut into pieces that an encoder reads whole, following their structure.
 
-Sections and pages come first (`Document.parts`), then paragraphs, sentences, lines and words;
-characters only if a single word is too long. The document's title, the headings above the passage,
-and the passage are encoded. The rules:
+Texts are cut between sections and pages (`Document.parts`) first, then between paragraphs,
+sentences, lines and words; between characters only if a single word is too long. The document's
+title, the headings above the passage, and the passage are encoded. The rules:
 
 - A section that fits is one passage. Otherwise passages are filled up to the length and ended at
   the strongest boundary in their second half; the next passage begins with the last sentence of the
   previous one, if that is no more than a quarter of the length.
-- Sections do not overlap. One smaller than a quarter of the length is joined to a neighbour below
-  the same outermost heading, or to one without heading, if both fit. Pages without headings are not
-  sections: text continues across them.
+- Sections do not overlap. A section smaller than a quarter of the length is joined to a neighbour
+  if both fit, and if they are below the same outermost heading or one has no heading. Pages without
+  headings are not sections: text continues across them.
 - If title and headings take more than a quarter of the length, the outer headings are omitted
   first, the title last.
-- Offsets are in characters; passages have no white space at their ends, and everything else is in
-  one of them.
+- Offsets are in characters; passages have no white space at their ends, and together contain all
+  other text.
 
 This module knows no tokenizer: callers provide a function that counts tokens.
 """
@@ -73,7 +73,7 @@ class Passage:
 
 
 def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int) -> list[Passage]:
-    """Cut a text to passages, in order; one, the whole text, if it fits.
+    """Cut a text into passages, in order; a text that fits is one passage.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class _Cut:
         return units
 
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
-        """Divide units that do not fit at a level; by characters repeatedly."""
+        """Divide at a level the units that do not fit; repeat this only for characters."""
         while True:
             found, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
             for unit in units:

@@ -1,12 +1,12 @@
 """Protection against a crash between a commit and the end of the checkpoint after it.
 
-A DuckDB checkpoint writes new metadata into free metadata blocks, but 256 KiB at a time, over
-blocks in use, under one checksum. A crash in the middle makes the file unreadable. So these blocks
-and the headers are saved first, like in SQLite's rollback journal
+A DuckDB checkpoint writes new metadata into free metadata blocks. But it writes 256 KiB at a time,
+under one checksum, and so overwrites blocks in use. A crash in the middle makes the file
+unreadable. So these blocks and the headers are saved first, like in SQLite's rollback journal
 (https://sqlite.org/atomiccommit.html).
 
-DuckDB also accepts a log that lost its end, or refuses one with a torn end. So the journal states
-the committed length of the log and the rest is discarded: writing the journal is the commit.
+DuckDB also accepts a log whose end is missing, and refuses one whose end is torn. So the journal
+states the committed length of the log and the rest is discarded: writing the journal is the commit.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Journal:
         Blocks already saved for the same headers are kept: a failed checkpoint may have damaged
         those in the file.
 
-        `file` is a descriptor of DuckDB's file: opening and closing another one would release
-        DuckDB's lock, by the rules of POSIX.
+        `file` is a descriptor of DuckDB's file: opening and closing another descriptor would
+        release DuckDB's lock, by the rules of POSIX.
         """
         headers = os.pread(file, HEADERS, 0)
         if self._last is not None and self._last.headers == headers:
@@ -120,7 +120,7 @@ class Journal:
             self._cut_log(0)
 
     def restore_headers(self) -> bool:
-        """Restore headers that DuckDB reports as damaged, and the rest; return True if possible."""
+        """Restore the file, whose headers DuckDB reports as damaged; return True if possible."""
         saved = self._saved()
         if saved is None or not self._has_log_of(saved) or self._headers() == saved.headers:
             return False

@@ -190,7 +190,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit atomically and durably; other threads see the state before it until then.
+        """Commit atomically and durably at the end; until then other threads see the old state.
 
         Raises
         ------

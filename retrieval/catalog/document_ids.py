@@ -36,7 +36,7 @@ class DocumentIds:
         self._database, self._columns, self._passages = database, columns, passages
 
     def by_row(self, stop: int) -> list[str]:
-        """Ids of the documents of rows 0 .. stop, including deleted ones, one per row."""
+        """Id of the document of each row 0 .. stop, including deleted documents."""
         rows = self._database.fetch(
             """SELECT id, len(starts) FROM documents LEFT JOIN passages USING ("row")
             WHERE "row" < ? ORDER BY "row" """,
@@ -101,7 +101,7 @@ class DocumentIds:
         return np.array(sorted(rows), dtype=np.int64)
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
-        """An id that occurs twice from first_row on, with two of its rows."""
+        """An id that occurs twice from first_row on, with two of its rows; None if none does."""
         found = self._database.fetch(
             """SELECT id, min("row") AS one, max("row") FROM documents WHERE "row" >= ?
             GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
@@ -111,7 +111,7 @@ class DocumentIds:
 
     def unchanged(self, start: int, stop: int) -> tuple[Rows, Rows]:
         """Rows of the documents start .. stop that equal the live document of the same id in every
-        column, and the rows of those.
+        column, and the rows of these live documents.
         """
         columns = ["title", "text", *self._columns.types]
         found = []
@@ -193,7 +193,7 @@ class DocumentOrigins:
         )
 
     def adopt(self, new: Rows, old: Rows) -> None:
-        """Give documents the origins of identical others, where these have one."""
+        """Give the `old` documents the origins of the identical `new` ones that have one."""
         self._database.execute(
             """UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
                 SELECT old, slimdex_origin

@@ -104,7 +104,7 @@ class DocumentsTable:
     def make_room(self, cut: DocumentRows, first: int) -> None:
         """Renumber the documents from `first` on, so far one row each, for their passages.
 
-        `cut` has the documents with several rows, by their new rows.
+        `cut` contains the documents that will have several rows, by their new rows.
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
@@ -262,9 +262,9 @@ class DocumentsTable:
         return bool(found)
 
     def characters(self, start: int, stop: int, most: int) -> int:
-        """Characters of the rows start .. stop, counting at most `most` per row.
+        """Number of characters of the rows start .. stop, counting at most `most` per row.
 
-        For a document that is cut, its whole text counts, without the overlaps of passages.
+        For a document that is cut, the whole text counts, and overlaps of passages count once.
         """
         ((found,),) = self._database.fetch(
             """SELECT coalesce(sum(least(

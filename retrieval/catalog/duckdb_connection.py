@@ -17,7 +17,7 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": os.environ.get(MEMORY, "1GB"),  # more spills to disk
-    "checkpoint_threshold": "1000TB",  # DuckDB's automatic checkpoints are unsafe: see `journal`
+    "checkpoint_threshold": "1000TB",  # automatic ones are unsafe: see `checkpoint_journal`
 }
 LOCKED = LIMITS | {"enable_external_access": False, "lock_configuration": True}
 """Configuration of readers: filters must not read files."""

@@ -57,7 +57,8 @@ class MetadataColumns:
         self.committed = self.types
 
     def declare(self, columns: Mapping[str, str]) -> None:
-        """Create columns of the given DuckDB types, which this transaction's values don't change.
+        """Create columns of the given DuckDB types; this transaction's values don't change the
+        types.
 
         Any column can be converted to text.
         """
@@ -100,12 +101,12 @@ class MetadataColumns:
 
     @property
     def with_values(self) -> dict[str, str]:
-        """Columns that another type would lose values of: name -> DuckDB type."""
+        """Columns whose values another type would lose: name -> DuckDB type."""
         return {n: t for n, t in self.types.items() if not self._is_without_values(n, "[]")}
 
     def facts(self) -> list[dict[str, Any]]:
-        """Name and type of each column; its values with their numbers of documents, if few;
-        otherwise the least and the greatest, for numbers, dates and times.
+        """Name and type of each column, and its values if they are few, each with its number of
+        documents; otherwise, for numbers, dates and times, the least and the greatest value.
         """
         return [self._facts(name, type_) for name, type_ in self.committed.items()]
 

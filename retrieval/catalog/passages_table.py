@@ -1,7 +1,7 @@
 """PassagesTable: passages of documents, their rows, and the parts of their texts.
 
-It omits documents of one row whose text has no parts, which are most. A document being added
-has an entry for its parts first, without passages.
+It omits most documents: those of one row whose text has no parts. While a document is added, its
+entry first contains its parts but no passages.
 
 ReadingsTable: how much of texts and passages the encoder read.
 """
@@ -153,7 +153,7 @@ class PassagesTable:
         )
 
     def insert(self, cuts: Mapping[int, Cut]) -> None:
-        """Insert cuts by the documents' first rows; without passages, only their parts."""
+        """Insert cuts by their documents' first rows; those without passages store only parts."""
         columns = [
             [*cuts],
             [[p.start for p in cut.passages] or None for cut in cuts.values()],
@@ -169,7 +169,7 @@ class PassagesTable:
             )
 
     def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
-        """Parts of the texts of the documents start .. stop without passages, by row."""
+        """Map the rows start .. stop of documents without passages to the parts of their texts."""
         found = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
         return {row: cut.parts for row, cut in found.items()}
 

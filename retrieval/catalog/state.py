@@ -55,7 +55,7 @@ class Lines:
         return {self.documents, self.offsets}
 
     def fit(self, columns: Mapping[str, str]) -> bool:
-        """True if the columns of the lines are the first of these."""
+        """True if these columns begin with those of the lines."""
         return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
 
 
@@ -162,7 +162,7 @@ class State:
     words : the folder of the lexical index, None without one.
     hybrid : fusion for `auto`, "rrf" or a weight, if labels proved that it helps.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
-        first fit. These rows are the ones before number "rows".
+        first fit. These rows are the ones numbered below "rows".
     """
 
     encoder: dict[str, Any]

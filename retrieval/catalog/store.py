@@ -150,7 +150,7 @@ class DocumentStore:
             self.database.execute(f'DELETE FROM {table} WHERE "row" >= ?', [row])
 
     def drop_rows(self, rows: Rows, first: int) -> None:
-        """Delete some of the documents from `first` on, not cut yet, and close the gaps."""
+        """Delete some of the documents from `first` on, which are not cut yet; close the gaps."""
         for table in ("documents", "passages"):
             self.database.execute(
                 f'DELETE FROM {table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]

@@ -1,6 +1,6 @@
 """Encoding: vectors of staged documents, with a commit per window.
 
-A kill loses one window or, if several processes encode, their current ones.
+A kill loses the current window or, if several processes encode, the current window of each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EncodingError(InputError):
 def encode_pending(
     commit_log: CommitLog, encoder: Encoder, given: GivenVectors | None = None, gone: Rows = NO_ROWS
 ) -> int:
-    """Encode the staged documents without vectors, or take given vectors; return the number
+    """Encode the staged documents that lack vectors, or take given vectors; return the number
     encoded.
 
     Texts of replaced documents, and of those in `gone`, keep their vectors.
@@ -114,9 +114,9 @@ class Window:
 
     Attributes
     ----------
-    texts : those to encode, and `todo`, their places in the window.
+    texts, todo : texts to encode, and their places in the window.
     empty : places of empty texts, whose vector is zero.
-    kept : places whose vectors exist, in the rows `old`.
+    kept, old : places whose vectors exist, and the rows of these vectors.
     characters : of all its texts, as counted by `_Work`.
     """
 
@@ -138,7 +138,7 @@ class Encoding:
     did: Callable[[Sequence[str]], None] | None = None
 
     def __call__(self, window: Window) -> tuple[Matrix, PartlyRead]:
-        """Vectors (n, dim) of the texts, and by place those read only in part."""
+        """Return vectors (n, dim) of the texts, and a map of those read only in part, by place."""
         out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
         partly = dict[int, tuple[int, int]]()
         for places, vectors, read in encoded_steps(self.encoder, window.texts, self.dim):
@@ -248,9 +248,8 @@ class _Work:
 def encoded_steps(
     encoder: Encoder, texts: Sequence[str], dim: int
 ) -> Iterator[tuple[list[int], Matrix, PartlyRead]]:
-    """Positions of some of the texts at a time, their vectors, and by position those read in part.
-
-    The last is by position, too.
+    """Yield positions of some of the texts, their vectors, and those read only in part, by
+    position.
     """
     for positions in steps([len(text) for text in texts], _step_characters(encoder)):
         vectors, lengths = measured(encoder, [texts[i] for i in positions], dim)
@@ -263,7 +262,7 @@ def encoded_steps(
 
 
 def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
-    """Vectors (n, dim), and tokens of texts with those read (n, 2); (0, 2) if unknown.
+    """Vectors (n, dim); and (n, 2) the tokens of each text and those read, (0, 2) if unknown.
 
     Raises `InputError` if the encoder does not return one finite vector per text.
     """

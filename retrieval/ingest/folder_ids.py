@@ -27,7 +27,7 @@ class FolderIds:
 
     Attributes
     ----------
-    key : of this in the state's origins.
+    key : its key in the state's origins.
     note : message for the user.
     """
 
@@ -37,7 +37,7 @@ class FolderIds:
 
     @classmethod
     def of(cls, source: FileSource, origins: Mapping[str, str], store: DocumentStore) -> FolderIds:
-        """Choose those of a source to add to an index."""
+        """Choose prefix and origin of a source to add to an index."""
         place, keys = PurePosixPath(source.place), {mark: key for key, mark in origins.items()}
         for around in (place, *place.parents):
             mark = place_digest(str(around))

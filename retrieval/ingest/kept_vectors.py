@@ -1,6 +1,6 @@
 """Kept vectors: texts of replaced or deleted documents need not be encoded again.
 
-So only the changed passages of a document are encoded, and none of a moved one.
+So only the changed passages of a document are encoded, and none if it was only moved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KeptVectors:
 
     @classmethod
     def of(cls, commit_log: CommitLog, gone: Rows = NO_ROWS) -> KeptVectors:
-        """Digests of the documents that staged ones replace, and of others to delete."""
+        """Digests of the documents that staged ones replace, and of the documents `gone`."""
         documents = np.union1d(commit_log.store.ids.replaced(commit_log.state.rows), gone)
         found = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):

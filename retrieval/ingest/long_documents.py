@@ -73,7 +73,7 @@ def cut_staged(
 def _long(
     commit_log: CommitLog, part: slice, tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
-    """Row -> title and text of the documents with more tokens."""
+    """Map rows to title and text of the documents with more than these tokens."""
     asked = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
     long = {r: (title, text) for r, title, text in asked if len(text) > LONGEST_UNIT * tokens}
     rest = [(r, title, text) for r, title, text in asked if r not in long]

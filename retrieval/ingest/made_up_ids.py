@@ -39,7 +39,7 @@ class MadeUpIds:
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> MadeUpIds:
-        """Choose those of sources to add to an index."""
+        """Choose the prefixes of sources to add to an index."""
         origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
         taken = set[str]()
         for source in sources:

@@ -24,7 +24,7 @@ from .encoding import encoded_steps
 
 
 def encode_lost(core: OpenIndex) -> None:
-    """Encode the documents of all blocks of vectors that are missing or damaged; then rebuild.
+    """Encode the documents whose blocks of vectors are missing or damaged; then rebuild.
 
     Raises `CorruptError` if the vectors were given.
     """

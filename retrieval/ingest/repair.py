@@ -44,8 +44,8 @@ def repair(
 
     Parameters
     ----------
-    encode : encode documents again whose vectors are missing or damaged, and no others. After an
-        interruption, the next call continues.
+    encode : encode again the documents whose vectors are missing or damaged, and no others. After
+        an interruption, the next call continues.
     model : where the encoder's model is, if it has moved; see `Collection.move_model`.
     untrusted : rebuild all that is derived from documents and vectors without reading it first. A
         FAISS file from others may contain anything, and so may its checksum in the catalog.
@@ -54,7 +54,8 @@ def repair(
     Raises
     ------
     CorruptError
-        If the catalog is damaged, or vectors are and `encode` is false; then nothing is changed.
+        If the catalog is damaged, or vectors are damaged and `encode` is false. Then nothing is
+        changed.
     InputError
         If an untrusted index has its own FAISS factory string.
     """

@@ -59,10 +59,10 @@ class Addition:
     columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
         by their values.
     vectors : one for each document; by default the encoder's.
-    source : fingerprint of where they come from, so that an interrupted addition is known again.
+    source : fingerprint of where they come from, by which an interrupted addition is recognised.
     origins : files of made-up ids, with those of these documents: see `made_up_ids`.
-    missing : given the first row of these documents, once they are staged, returns the first rows
-        of those to delete in the same commit. Then there may be no documents to add.
+    missing : called once these documents are staged, with the first row of them; returns the first
+        rows of the documents to delete in the same commit. With it, documents to add are optional.
     """
 
     documents: Iterable[Document]

@@ -1,4 +1,4 @@
-"""Changes of an index: each ends in one commit, and shows the snapshot of it to searches.
+"""Changes of an index: each ends in one commit, and then searches get its snapshot.
 
 Searches of an older snapshot are not disturbed: its arrays in memory never change, and its files
 stay readable when they are removed from the folder.
@@ -66,7 +66,7 @@ def delete(core: OpenIndex, documents: Rows) -> None:
 
 
 def add_pending(core: OpenIndex, gone: Rows) -> Added:
-    """Commit the staged documents, all encoded; delete those of the same ids, and `gone`.
+    """Commit the staged documents, all encoded; delete `gone` and older ones of the same ids.
 
     Within `core.change()`.
     """
@@ -96,7 +96,7 @@ def add_pending(core: OpenIndex, gone: Rows) -> Added:
 
 
 def refit(core: OpenIndex, settings: Settings) -> list[str]:
-    """Fit reducer, metric and codes by other settings; returns notes for the user."""
+    """Fit reducer, metric and codes with other settings; returns notes for the user."""
     with core.change():
         commit_log, snapshot = core.commit_log, core.snapshot
         if not len(snapshot):
@@ -139,7 +139,7 @@ def keep_fusion(core: OpenIndex, hybrid: str | None) -> None:
 
 
 def rebuild(core: OpenIndex, fit_anew: bool = False) -> None:
-    """Rebuild the derived files; reducer and metric only if damaged, or with `fit_anew`."""
+    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_anew`."""
     with core.change():
         if core.state.settings is not None:
             core.show(_rebuilt(core.commit_log, core.snapshot, core.state.settings, fit_anew))
@@ -169,7 +169,7 @@ def _rebuilt(
 
 
 def compact(core: OpenIndex) -> int:
-    """Replace the files by copies without the deleted rows; returns how many documents those were.
+    """Replace the files with copies without deleted rows; returns how many documents were deleted.
 
     The reducer, the metric and the codebooks are kept, and with them each row's code.
 

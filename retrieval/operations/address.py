@@ -50,7 +50,7 @@ class Addresses:
                 _write(file, {"socket": str(place / SOCKET), "process": os.getpid()})
             yield cls(str(place / SOCKET), found)
         finally:
-            for file in files:  # another service may hold the index, and tell of itself, by now
+            for file in files:  # by now another service may have published its address
                 if socket_of(file.parent) == place / SOCKET:
                     with suppress(OSError):
                         file.unlink()

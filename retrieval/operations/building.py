@@ -59,8 +59,8 @@ class Sources:
     ) -> Sources:
         """Open the sources named on a command line; `vectors` is a .npy file or a column.
 
-        Raises `InputError` if one can't be read, or none has a column that the user names a type
-        for.
+        Raises `InputError` if a source can't be read, or if the user gives a type for a column that
+        none has.
         """
         specs = [specs] if isinstance(specs, str) else specs
         given = None if vectors is None else open_vectors(vectors, specs)
@@ -96,7 +96,7 @@ class Sources:
         return hashlib.sha256(prints.encode()).hexdigest()
 
     def documents(self, readings: Sequence[Reading] = ()) -> Iterator[Document]:
-        """Yield the documents of all sources, each read by its own reading.
+        """Yield the documents of all sources, each source read by its own `Reading`.
 
         Raises `InputError` if the vectors are known to belong to other documents.
         """
@@ -187,8 +187,8 @@ def build(
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
 
-    After a failure, the folder is removed unless it has encoded documents. With these, another call
-    continues, also with other settings, and encodes only the rest. Raises `InputError` if the
+    After a failure, the folder is removed unless it has encoded documents. If it has, another call
+    continues, even with other settings, and encodes only the rest. Raises `InputError` if the
     folder exists and is not an unfinished build of the same sources.
 
     Parameters
@@ -231,7 +231,7 @@ def request(core: OpenIndex, settings: Settings) -> None:
 def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
     """Choose settings for a target, or certify the defaults; returns notes for the user.
 
-    For raw vectors of the encoder another metric than the default may be chosen, unless the user
+    If the encoder's vectors are raw, a metric other than the default may be chosen, unless the user
     chose one: see `metric_choice`. An index of few documents, or without rescoring, stays
     unchanged.
     """
@@ -243,7 +243,7 @@ def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
     if target is not None:
         try:
             return tune(core, target, apply=True).said
-        except InputError as error:  # the documents are in: they are not to be lost for that
+        except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
@@ -324,7 +324,7 @@ def _encoded_documents(core: OpenIndex) -> int:
 
 
 def _own_passages(core: OpenIndex, asked: str | int | None) -> list[str]:
-    """A note if existing texts were cut by another length of passages than requested now."""
+    """A note if existing texts were cut to another passage length than is requested now."""
     own = core.state.passages
     if passage_tokens(asked, core.encoder) == own:
         return []
@@ -350,7 +350,7 @@ def _check_resumable(core: OpenIndex, sources: Sources) -> None:
 
 @contextmanager
 def _places_told(core: OpenIndex, sources: Sources) -> Iterator[None]:
-    """Name the files of documents that could not be encoded, beside their ids."""
+    """If documents can't be encoded, raise an error that names their file beside their ids."""
     try:
         yield
     except EncodingError as error:

@@ -75,7 +75,7 @@ class AskedSources:
         from ..sources.tabular.column_names import ColumnNames
         from ..sources.tabular.duckdb_readers import checked_types
         from ..sources.text_files import FileFormat, standard_input_from
-        from .building import Sources  # with the readers of all that can be a source
+        from .building import Sources  # also imports the readers of all sources
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format)
@@ -271,7 +271,7 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Fetch a whole document by its id or, if no document has it, by a path with one document."""
+    """Fetch a whole document by its id or, if none has this id, by a path with one document."""
 
     id: str
     changes: ClassVar[bool] = False
@@ -306,7 +306,7 @@ class Health:
     changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `Collection.health`, and as "noun" what its rows are."""
+        """Return `Collection.health`, with the word for its rows as "noun"."""
         report = collection.health(sample=self.sample)
         return report | {"noun": collection.core.snapshot.noun}
 

@@ -77,7 +77,7 @@ def _changes(folders: Sequence[Path], index: Path) -> Iterator[bool]:
                 yield first or bool(changes)
                 first = False
                 if [_identity(folder) for folder in folders] != known:
-                    break  # another folder is in its place: nothing of that would be told
+                    break  # changes of the new folder would be missed
         except (OSError, RuntimeError) as error:
             named = ", ".join(map(str, folders))
             raise InputError(f"{named}: can't be watched ({error})") from error

@@ -31,7 +31,7 @@ class Measured:
 
     Attributes
     ----------
-    shares : (q,), of each query.
+    shares : (q,), the agreement of each query.
     truth, found : rows (q, 10) of exact search, and of the index.
     """
 

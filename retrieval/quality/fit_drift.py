@@ -35,10 +35,10 @@ class Drift:
     documents : live documents.
     since : documents added after the fit.
     fitted : documents that the reducer was fitted on.
-    variance_then, variance_now : share kept by its axes, at the fit and of the current documents.
+    variance_then, variance_now : share kept by the reducer's axes, at the fit and now.
     variance_best : share that axes fitted to the current documents would keep.
-    error_then, error_old, error_new : of the codes at the fit, and of current documents from before
-        and after the fit.
+    error_then, error_old, error_new : error of the codes at the fit, and now that of documents from
+        before and from after the fit.
     """
 
     documents: int

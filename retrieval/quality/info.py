@@ -64,8 +64,9 @@ def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def _passages(snapshot: Snapshot) -> dict[str, int | None]:
-    """Largest number of tokens of a passage, None if texts are not cut; numbers of documents cut,
-    and of passages of all documents."""
+    """Largest number of tokens of a passage, None if texts are not cut; the number of documents
+    cut, and that of all passages.
+    """
     rows = snapshot.document_rows
     live = without(rows.firsts, snapshot.deleted)
     return {

@@ -72,9 +72,9 @@ def kind_advice(
 
 
 def coding_seconds(index: ReducedIndex) -> float | None:
-    """Estimate the time of refitting a linear reducer, nearly all of it coding, from some rows.
+    """Estimate the time of refitting a linear reducer by coding some rows.
 
-    None for trained reducers, which can't be estimated.
+    Coding takes nearly all of that time. None for trained reducers, which can't be estimated.
     """
     rows = np.arange(min(len(index), TIMED_ROWS))
     if not isinstance(index.reducer, Linear) or not len(rows):

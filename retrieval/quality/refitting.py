@@ -62,14 +62,13 @@ class Settled:
 
 
 def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Settled:
-    """Measure what was certified again, if an addition may have changed it; refit, or advise to.
+    """Measure certified agreement again if an addition may have changed it; refit or advise it.
 
-    Within `core.change()`. The addition is already committed; a
-    refit is another commit.
+    Called within `core.change()`. The addition is already committed; a refit is another commit.
 
     Parameters
     ----------
-    seconds : what the addition took: `refit="auto"` takes less than that.
+    seconds : time that the addition took; `refit="auto"` refits only if that takes less.
     refit : one of `REFIT`.
     """
     snapshot = core.snapshot
@@ -125,7 +124,7 @@ def _alarm(
         return fit_advice(path, figures.fitted, figures.documents, index, snapshot.noun)
     if now is None or verdict(certificate, now) != "broken":
         return []
-    if not figures.is_large:  # more of the same, so that as many candidates find less
+    if not figures.is_large:  # more similar documents: the candidates find less
         return [f"{_fallen(certificate, now)}; `slimdex tune {path}` looks for other settings"]
     return [
         f"{_fallen(certificate, now)}; `slimdex reduce {path}` fits again"

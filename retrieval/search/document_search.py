@@ -34,7 +34,7 @@ def nearest_documents(
     ----------
     rows : the documents of rows.
     total : number of rows, an upper limit of k.
-    least : rows to request at first, if more than `FIRST` times k: as many are rescored anyway.
+    least : rows to request at first, if more than `FIRST` times k, as they are rescored anyway.
     """
     if rows.is_one_each:
         return search(queries, k)

@@ -124,13 +124,13 @@ def _shown(text: str, part: slice) -> str:
 
 
 def is_by_chance(score: float, chance: float | None, query: str, *texts: str) -> bool:
-    """True if a hit is no closer than the best of as many random documents.
+    """True if a hit is no closer than the best of the same number of random documents.
 
     A hit that contains the query verbatim, in its id, title or text, was not found by chance.
 
     Parameters
     ----------
-    chance : of `chance_score`.
+    chance : result of `chance_score`.
     texts : the hit's id, title and text.
 
     >>> is_by_chance(0.2, 0.3, "E4031", "d7", "", "Shows E4032."), is_by_chance(0.2, None, "", "a")

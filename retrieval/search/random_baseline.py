@@ -1,4 +1,4 @@
-"""Random baseline: the score that the best of so many unrelated documents has by chance.
+"""Random baseline: the best score that unrelated documents have by chance.
 
 An unrelated text scores about 0 with the documents, with some spread, which is estimated by the
 standard deviation of the scores of random pairs of documents. The chance score is the level that

@@ -37,7 +37,7 @@ class CrossEncoder:
     Raises
     ------
     InputError
-        If there is no such model, or it does not have exactly one score, like a classifier.
+        If there is no such model or, like a classifier, it does not have exactly one score.
     """
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:

@@ -38,7 +38,7 @@ class SnapshotReader:
     snapshot: Snapshot
 
     def opened(self) -> SnapshotReader:
-        """Open the documents' files, so that they can be read when they are gone."""
+        """Open the documents' files, so that they stay readable when deleted."""
         self.snapshot.documents()
         return self
 

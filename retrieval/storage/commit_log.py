@@ -93,7 +93,7 @@ class CommitLog:
         check_folder(path)
         if not read_only:
             with suppress(PermissionError):
-                sync(path.absolute().parent)  # its creator may have been killed before
+                sync(path.absolute().parent)  # its creator may have been killed before this
         store = DocumentStore.open(path / CATALOG, read_only=read_only)
         try:
             commit_log = cls(path, store)
@@ -118,7 +118,7 @@ class CommitLog:
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones.
 
-        Raises `CorruptError` if two documents share a committed row, or one has rows beyond.
+        Raises `CorruptError` if two documents share a committed row, or one extends beyond these.
         """
         if stop is not None:
             return self.store.passages.rows(stop)

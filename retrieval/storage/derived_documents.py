@@ -65,7 +65,7 @@ def _appended(
     first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
     try:
         file = file.append(values, commit_log.store.columns.committed)
-    except UnwritableError:  # a column of times with zones, for example: DuckDB is asked for all
+    except UnwritableError:  # such as times with zones: the catalog has all
         return replace(state, lines=None), []
     if file.rows != state.rows:
         raise CorruptError(

@@ -79,9 +79,9 @@ class DocumentFile:
     A text that is cut or has parts is stored as a list of the text, its passages and its parts.
 
     This copy of the catalog is for reading a few documents: ten lines are read faster than
-    DuckDB starts a query. They are not compressed: of abstracts, zlib halves the bytes and doubles
-    the time, and the vectors beside them are larger still. Bytes beyond the committed size, left by
-    an interrupted append, are ignored and overwritten.
+    DuckDB starts a query. Lines are not compressed: on abstracts, zlib halves the bytes but doubles
+    the time, and the vectors beside the lines are larger still. Bytes beyond the committed size,
+    left by an interrupted append, are ignored and overwritten.
 
     Attributes
     ----------

@@ -104,9 +104,9 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
 def save_codes(
     folder: Path, state: State, index: ReducedIndex, saved_rows: int
 ) -> tuple[State, int]:
-    """Rewrite the codes if too many rows are missing from the file; return the state and its rows.
+    """Rewrite the codes if too many rows are missing from their file.
 
-    Returns the state and how many rows its file of codes has.
+    Returns the state and the number of rows in its file of codes.
     """
     total = len(index)
     if total - saved_rows <= max(TAIL_ROWS, total // TAIL_SHARE):

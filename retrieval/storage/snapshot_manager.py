@@ -19,8 +19,8 @@ T = TypeVar("T")
 class SnapshotManager:
     """The newest snapshot of a commit log, shared by threads.
 
-    It resolves the outcome of a failed change, by asking the catalog, and again before the next
-    operation if that can't be read.
+    After a failed change it asks the catalog for the outcome; if the catalog can't be read, it asks
+    again before the next operation.
 
     `shown` is the snapshot for searches; each change replaces it.
     """

@@ -19,7 +19,7 @@ from .snapshot import Snapshot
 
 
 def index_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
-    """All faults; of a damaged catalog only its own, since others can't be determined.
+    """All faults; only the catalog's if it is damaged, since others can't be determined.
 
     Reads every byte: checksums of derived files, of each block of vectors and norms, and of
     DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.

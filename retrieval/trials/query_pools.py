@@ -1,9 +1,9 @@
 """Query pools: queries to measure an index's agreement with exact search in its metric.
 
 A bound of the agreement holds for real queries only if they are no harder than the pool's.
-Documents as queries are too easy (up to .29 too high), and so are whole sentences of short
-documents, and of long ones to a static encoder (.03 too high on SQuAD's paragraphs). Not too easy
-were, on the collections of `docs/tuning.md`:
+Documents as queries are too easy (up to .29 too high). So are whole sentences of short documents
+and, for a static encoder, of long ones (.03 too high on SQuAD's paragraphs). On the collections of
+`docs/tuning.md`, these were not too easy:
 
 - half of the words of a sentence, with its document, which has several sentences, held out;
 - if documents have one sentence: two of them, half of their words dropped, their vectors

@@ -284,8 +284,8 @@ def ranks_of(
     Parameters
     ----------
     own : rows of each query that are ignored.
-    drawn : (q, n), True for rows of a sample, which stand for `weight` rows each; others count only
-        if they are the query's own neighbours, and once.
+    drawn : (q, n), True for rows of a sample, which stand for `weight` rows each; others count
+        once, and only if they are the query's own neighbours.
 
     >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
     >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()

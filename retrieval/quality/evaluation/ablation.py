@@ -73,8 +73,8 @@ def losses(
 
     Parameters
     ----------
-    queries, qrels : (id, text) and the relevance of documents to them; without, `sample` queries
-        are made from the documents, each with its own held out.
+    queries, qrels : (id, text) and the relevance of documents to them. Without these, `sample`
+        queries are made from documents, which are held out of their answers.
     drop_self : remove a document with the query's own id from its answers.
 
     Returns

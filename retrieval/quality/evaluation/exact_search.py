@@ -50,9 +50,9 @@ class ExactSearch:
 
 
 class OwnMetricSearch:
-    """Exact search in the metric of the index, which differs from it only by compression.
+    """Exact search in the index's metric; the index differs from it only by compression.
 
-    For an index that rescores, cosines after whitening at full dimension; for one of codes alone,
+    If the index rescores, scores are cosines after whitening at full dimension; otherwise they are
     cosines of the reduced vectors. All vectors are read from disk for each batch of queries.
     """
 

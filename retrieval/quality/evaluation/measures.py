@@ -90,8 +90,9 @@ def evaluate(
     -------
     ``{"index": measures, "exact": measures, "queries": n, "documents": n, "own_metric": words}``;
     measures are fractions, bytes, and milliseconds for one query: of the index alone, from an
-    encoded query to rows (``p50_ms``); from there to documents (``vector_to_documents_p50_ms``),
-    and from a text to documents (``text_to_documents_p50_ms``). Missing measures are None.
+    encoded query to rows (``p50_ms``); from an encoded query to documents
+    (``vector_to_documents_p50_ms``), and from a text to documents (``text_to_documents_p50_ms``).
+    Missing measures are None.
     """
     _check_not_empty(core)
     judged, ids = labelled(core, queries, qrels)
@@ -150,7 +151,7 @@ def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[
 
 
 def explained(report: Mapping[str, Any]) -> list[str]:
-    """Explain the measures of a report, in a line each."""
+    """Explain each measure of a report in one line."""
     labels = (
         "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
     )

@@ -39,7 +39,7 @@ class Judged:
     Attributes
     ----------
     labels : first row of a document -> relevance.
-    own : first row of the document that is the query itself, and no answer; -1 for none.
+    own : first row of the document that is the query itself, which is no answer; -1 for none.
     """
 
     text: str
@@ -85,7 +85,10 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
 
 
 def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gain of each query (q,) by the fusion best for others; columns are fusions."""
+    """Gain of each judging query (q,) from the fusion that is best for the choosing queries.
+
+    Columns are fusions.
+    """
     best = int(choosing.mean(axis=0).argmax())
     return judging[:, best] - judging[:, 0]
 

@@ -67,7 +67,7 @@ def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> fl
 
 
 def keywords(texts: Sequence[str]) -> list[str]:
-    """The rarest words of each text among all of them, in its own order; "" if it has no words.
+    """The words of each text that are rarest in all texts, in the text's order; "" without words.
 
     >>> keywords(["the cat sat on the mat with the old dog", "the dog on the mat sat", "the old"])
     ['cat sat on with', 'dog on mat sat', 'the old']
@@ -148,7 +148,7 @@ def _scores(moments: Moments, cell: Cell, X: Matrix, queries: Matrix) -> Matrix:
 
 
 def _best(measured: Mapping[Cell, NDArray[np.float64]], z: float) -> tuple[Cell, float, float]:
-    """The cell of the highest mean, its mean gain over the default, less z standard errors."""
+    """The best cell by mean, its mean gain over the default, and that less z standard errors."""
     best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
     gains = measured[best] - measured[DEFAULT]
     error = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf

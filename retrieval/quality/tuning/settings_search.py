@@ -117,7 +117,7 @@ class SettingsSearch:
         return self._result(lacking=self._lacking())
 
     def options(self) -> list[Settings]:
-        """All possible settings for these rows, by bytes."""
+        """All possible settings for these rows, those of fewest bytes first."""
         trials, (beta, gamma) = self.trials, self.choice.cell
         options = dict[Settings, int]()
         grid = list(GRID)
@@ -151,10 +151,9 @@ class SettingsSearch:
         return self.late or self.proofs == len(SHARES) or self.too_large
 
     def _screened(self, option: Settings) -> tuple[int | None, float]:
-        """Fewest candidates that promise the target by a sample of the rows, or None; and the
-        agreement with the most candidates.
+        """Return the fewest candidates that promise the target by a sample of the rows, or None.
 
-        Also the agreement that the most of them promise.
+        Also returns the agreement that the most candidates promise.
         """
         kind = "pq" if option.kind == "ivf-pq" else option.kind  # lists miss a little more
         screened, most = replace(option, kind=kind), self.counts[-1]
@@ -173,7 +172,7 @@ class SettingsSearch:
         return self.counts[low] if low < len(self.counts) else None
 
     def _should_prove(self, shares: NDArray[np.float64]) -> bool:
-        """True if as many queries like these, drawn again, would prove the target."""
+        """True if the same number of such queries, drawn again, would prove the target."""
         n = len(self.proving)
         room = float(shares.std()) * sqrt(1 / len(shares) + 1 / n)
         alike = np.resize(shares, n)
@@ -307,7 +306,7 @@ def certificate_of(
     rows: int,
     target: float | None = None,
 ) -> Certificate:
-    """Certificate of settings by a pool's agreement (q,), with this probability of error."""
+    """Certificate of settings from a pool's agreement (q,), with this probability of error."""
     return Certificate(
         settings,
         float(shares.mean()),

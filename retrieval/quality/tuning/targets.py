@@ -88,7 +88,7 @@ class Tuning:
     metric : reason for (beta, gamma).
     chosen : None if nothing reaches the target.
     certificate : of the chosen settings, by queries that did not choose them.
-    lacking : what was not reached, and the nearest that was; None if all was.
+    lacking : what was not reached, and the nearest result; None if all was reached.
     applied : True if the index has these settings now.
     asked : reason why the given queries prove nothing; None if they do, or none were given.
     words : result for lexical search, and the reason; None without labels or a lexical index.

@@ -1,8 +1,8 @@
 """Tuning: the cheapest settings that reach an agreement, proved on separate queries.
 
-First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then the
-smallest memory, and with it the fewest candidates, whose agreement with exact search in that metric
-reaches the target: settings are screened on a sample of the rows, built if promising, chosen by one
+First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then come the
+smallest memory and, with it, the fewest candidates whose agreement with exact search in that metric
+reaches the target. Settings are screened on a sample of the rows, built if promising, chosen by one
 sample of the queries and proved on another. Only queries are encoded, and only temporary files of 4
 bytes per row are written.
 """
@@ -138,7 +138,7 @@ def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
 
 
 def certify(core: OpenIndex) -> Certificate:
-    """Certify the settings in force by queries made of documents; see `Collection.certify`."""
+    """Certify the settings in force with queries made of documents; see `Collection.certify`."""
 
     def certificate(view: SnapshotReader) -> Certificate:
         pool = core.pool(view.snapshot, CERTIFIED)
