@@ -81,8 +81,9 @@ def losses(
     -------
     ``{"measure", "queries", "pool", "documents", "own_metric", "steps"}``; a step has ``step``,
     ``value`` (0 to 1), ``change`` from the step before, negative for a loss, and ``margin``,
-    half of its 95% interval, paired by query. The first has no value but ``least`` and ``most``.
-    Without labels, ``of`` is the step whose ten nearest are to be found.
+    half of its 95% interval, paired by query. The first has ``least`` and
+    ``most`` instead of ``value``. Without labels, ``of`` is the step whose ten nearest are to be
+    found.
 
     Raises
     ------
