@@ -35,7 +35,7 @@ class Table:
 
     @property
     def text(self) -> list[bool]:
-        """Whether each column contains words, judged by its first row."""
+        """For each column, True if it contains words, judged by the first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
     def markdown(self) -> str:
