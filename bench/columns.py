@@ -146,7 +146,7 @@ COLUMNS = (
 def check_row(row: Mapping[str, Any]) -> None:
     """Raise `TypeError` unless every column is one of `COLUMNS` and has a value of its type.
 
-    The row's `sets` may each have a column, too: Spearman's correlation.
+    Each of the row's `sets` may also have a column, with Spearman's correlation.
 
     >>> check_row({"key": "a", "ndcg@10": 79.2, "ndcg@10_low": -0.1})
     >>> check_row({"ndgc@10": 79.2})

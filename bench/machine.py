@@ -49,7 +49,7 @@ class Resident:
 def peak_memory() -> int:
     """Maximum number of bytes that this process has had in RAM."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would also count what the process was started from
+    if status.exists():  # getrusage would also count the process that started it
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     import resource
@@ -135,7 +135,7 @@ def _checkout() -> dict[str, Any]:
 
 
 def mapped_memory(folder: Path) -> int:
-    """Bytes of a folder's files that this process has in memory by maps; 0 if unknown."""
+    """Bytes of a folder's files that this process has mapped and in memory; 0 if unknown."""
     process = psutil.Process()
     if not hasattr(process, "memory_maps"):  # macOS
         return 0

@@ -28,8 +28,9 @@ def check_groups(root: Path = GROUPS) -> None:
 def limited(process: int, most: int, root: Path = GROUPS) -> Iterator[None]:
     """Put a process, by its id, into a control group of its own that gets `most` bytes.
 
-    Pages of files count, and are dropped for others at the limit. The process's own memory can't be
-    dropped without swap, so the system may end the process. It has to end before this context does.
+    Pages of files count; at the limit they are dropped for other data. The process's own memory
+    can't be dropped without swap, so the system may end the process. The process must end before
+    this context does.
 
     Raises `InputError` if the system does not allow it.
     """

@@ -31,7 +31,7 @@ def check_system() -> None:
 
 
 def bytes_read() -> int:
-    """Bytes that all threads of this process have read from disk so far, also by maps."""
+    """Bytes that all threads of this process have read from disk so far, also through maps."""
     lines = dict(line.split(": ") for line in _COUNTS.read_text().splitlines())
     return int(lines["read_bytes"])
 

@@ -43,7 +43,7 @@ class ResultsFile:
             self.rows = {row["key"]: row for row in _parsed(path, whole)}
 
     def append(self, row: Row) -> None:
-        """Add a row with a `key` and `columns`, and the time; numbers are rounded to six digits."""
+        """Add a row, which has a `key`, with the time; numbers are rounded to six digits."""
         row = row | _moment()
         check_row(row)
         self.path.parent.mkdir(parents=True, exist_ok=True)

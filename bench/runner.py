@@ -98,7 +98,7 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
 
 
 def tell(results: ResultsFile, *lines: str) -> None:
-    """Print where the rows are, and last their result."""
+    """Print where the rows are, and then their result."""
     for line in (f"{len(results.rows)} rows in {results.path}", *lines):
         console.out.print(line, soft_wrap=True, markup=False)
 

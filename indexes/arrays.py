@@ -29,7 +29,7 @@ def as_matrix(
 ) -> Matrix:
     """Check and convert to a C-contiguous float32 matrix.
 
-    Raises `InputError` if `X` is not two-dimensional, does not have `dim` columns, or holds NaN,
+    Raises `InputError` if `X` is not two-dimensional, does not have `dim` columns, or contains NaN,
     infinity or a number whose magnitude exceeds `largest`.
 
     >>> as_matrix([[1, 2], [3, 4]]).dtype

@@ -10,7 +10,7 @@ class InputError(SlimdexError, ValueError):
 
 
 class CorruptError(SlimdexError):
-    """Damaged or incomplete file, or not of the kind its name says."""
+    """File that is damaged, incomplete, or not of the kind that its name says."""
 
 
 class InUseError(SlimdexError):
@@ -18,7 +18,7 @@ class InUseError(SlimdexError):
 
 
 class UnreadableError(SlimdexError, OSError):
-    """Catalog unreadable at the moment: disk or memory failed, the content may be intact."""
+    """Catalog unreadable at the moment: disk or memory failed, but the content may be intact."""
 
 
 def shortened(text: str, length: int = 200) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 from .errors import shortened
 
 DEEPEST = 200
-"""Nesting depth of JSON written: Python 3.11 can't read a depth of 1000, and recursive code takes
-several calls per level."""
+"""Largest nesting depth of JSON that is written: Python 3.11 can't read a depth of 1000, and
+recursive code takes several calls per level."""
 READABLE = 900
-"""Nesting depth of values that are read and contain such values."""
+"""Largest nesting depth of values that are read, which may contain written ones."""
 
 
 class TooDeepError(ValueError):

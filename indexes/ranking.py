@@ -95,7 +95,7 @@ def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
 
 
 def stacked(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Rows]:
-    """Scores and rows (q, k) of single queries' (1, k or fewer), padded with -inf and -1."""
+    """Stack single queries' scores and rows (1, k or fewer) to (q, k), padded with -inf and -1."""
     if len(results) == 1 and results[0][1].shape[1] == k:
         return results[0]
     scores = np.full((len(results), k), -np.inf, dtype=np.float32)

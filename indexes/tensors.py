@@ -59,7 +59,7 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
 def load_fitted(path: Path, cls: Any, names: set[str] | None = None) -> tuple[Any, Arrays]:
     """Construct a reducer with its saved parameters; return it and its arrays.
 
-    Raises `CorruptError` if the file holds another class, other arrays than `names`, or unknown
+    Raises `CorruptError` if the file contains another class, other arrays than `names`, or unknown
     parameters.
     """
     kind, params, arrays = load_tensors(path)

@@ -17,10 +17,10 @@ from slimdex.retrieval.quality.evaluation.measures import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 DOCSTRINGS = "docstrings"
-"""Set available everywhere: the first paragraphs of Python's docstrings find the rest of them."""
+"""Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
-"""Minimum characters left of a docstring."""
+"""Minimum number of characters in the rest of a docstring."""
 SENTENCE_QUERIES, FEWEST_WORDS = 1000, 8
 """Queries made of a table's sentences, and their minimum number of words."""
 
@@ -33,7 +33,8 @@ class Dataset:
     ----------
     ids, texts : of the documents, in the order of their rows.
     query_ids, query_texts : of the queries that have labels.
-    own_rows : (queries,) row of the document that is the query itself and no answer; -1 if none is.
+    own_rows : (queries,) row of the document that is the query itself, which does not count as an
+        answer; -1 if there is none.
     """
 
     name: str

@@ -15,8 +15,8 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
 PROTOCOLS = ("", " mean", " wmean")
-"""Suffix of a column -> correlation over all pairs of a set, or its mean over subtasks, weighted by
-pairs or not.
+"""Suffixes of columns, for the correlation over all pairs of a set, its mean over subtasks, and its
+mean weighted by pairs.
 
 MTEB and Reimers & Gurevych (2019) report the first, the code of Huang et al. (2021) the mean, and
 those of Li et al. (2020) and Su et al. (2021) the weighted mean.

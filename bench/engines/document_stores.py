@@ -158,7 +158,7 @@ class Chroma(_Peer):
 
     def set_effort(self, effort: int) -> None:
         self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
-        self._clients.clear_system_cache()  # one that is open does not take notice
+        self._clients.clear_system_cache()  # an open client does not notice the change
         self.open(self._folder)
 
     def nearest(self, vector: Matrix, k: int) -> Any:

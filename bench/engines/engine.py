@@ -32,7 +32,7 @@ class Footprint:
 
     Attributes
     ----------
-    ram_row, ram_fixed : in memory, for each vector and in total besides.
+    ram_row, ram_fixed : in memory, for each vector, and independent of their number.
     disk_row : on disk, for each vector.
     read_query : of rows on disk that a query reads.
     read_pages_query : of the pages with these rows, which a cold disk has to read.
@@ -116,8 +116,8 @@ class SlimdexEngine:
         self._index.metric = self._metric if effort else None
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Search as `ReducedIndex.search`, but never rescore more than the candidates for a large
-        k."""
+        """Search like `ReducedIndex.search`, but rescore no more than the candidates even for a
+        large k."""
         index = self._index
         depth = min(k, index.candidates) if index.metric else k
         scores, rows = index.search(queries, depth)

@@ -26,7 +26,7 @@ from .stores import STORES
 ENGINE_WARM_UP, WARM_UP = 10, 5
 """Queries to warm up an engine, or a store."""
 SAME = 0.9
-"""Share of an answer's documents that a caller among many must get, too: rounding may differ with
+"""Share of an answer's documents that one of many callers must also get: rounding may differ with
 the number of threads."""
 Times = dict[str, list[float]]
 """Part of a search -> seconds of each query."""

@@ -57,7 +57,7 @@ class Chroma(Database):
             start += len(chunk)
 
     def set_effort(self, effort: int) -> None:
-        if effort != self.effort:  # a collection that is open does not take notice: open it again
+        if effort != self.effort:  # an open collection does not notice: open it again
             self.effort = effort
             self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
             self._clients.clear_system_cache()

@@ -177,7 +177,7 @@ class SentenceTransformers(PeerEngine):
     def search(self, queries: Matrix, k: int) -> Answer:
         queries, lists = normalize_rows(queries), []
         sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
-        for part in batches(len(queries), 64):  # it holds 8 bytes a candidate's dimension
+        for part in batches(len(queries), 64):  # it takes 8 bytes for each dimension of a candidate
             options = self._options(k) | {"corpus_index": self._index}
             found, _ = self._search(queries[part], **options)
             for hits in found:

@@ -34,7 +34,7 @@ from .retrieval_study import ANSWERS, Task
 
 CACHED, DROPPED, ANEW = "cached", "dropped", "dropped, opened anew"
 WAYS = (CACHED, DROPPED, ANEW)
-"""Files in memory; dropped before each query; dropped, and the collection opened for each."""
+"""Files are in memory; dropped before each query; or dropped, and the collection opened again."""
 QUERIES, TURNS, WARM_UP = 100, 4, 5
 BLOCK = 1 << 22
 
@@ -71,7 +71,7 @@ def measure_cold(
     ----------
     open_encoder : makes the encoder of the task, in another process.
     folder : on a disk, for the collection; empty again afterwards.
-    limit : bytes of memory for a second process, whose ways get rows of their own.
+    limit : bytes of memory for a second process, whose ways get separate rows.
 
     Raises `InputError` if files can't be dropped from memory here, or memory can't be limited.
     """
@@ -82,7 +82,7 @@ def measure_cold(
         with store_process(SLIMDEX, open_encoder, Path(made), task.dataset.query_texts[:1]) as new:
             new.remote.build(task.documents)
         path = Path(made) / SLIMDEX_FOLDER
-        page_cache.drop(_files(path))  # or say at once that it can't be done
+        page_cache.drop(_files(path))  # fail at once if it can't be done
         for most in dict.fromkeys((None, limit)):
             facts = task.facts() | {"limit_bytes": most}
             try:

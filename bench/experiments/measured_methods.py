@@ -15,7 +15,7 @@ from ..engines.engine_specs import Method
 
 RESCORED = CANDIDATES
 DEFAULTS = Settings(kind="pq", candidates=RESCORED)
-"""Defaults of an index of up to 60,000 documents; for larger sets too, so that rows compare."""
+"""Defaults of an index of up to 60,000 documents, used for larger sets too so that rows compare."""
 UNCOMPRESSED = "float32"
 GRID_PEERS = ("ST int8", "ST binary")
 """Baselines of the grid: sentence-transformers' quantisers. Other peers have their own bench."""
@@ -65,7 +65,8 @@ def baselines(dim: int) -> Iterator[Method]:
 
 
 def sizes(dim: int, rows: int) -> Iterator[Method]:
-    """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32, by candidates; one is 1% of the rows."""
+    """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32; one number of candidates is 1% of the
+    rows."""
     efforts = tuple(sorted({RESCORED, max(rows // 100, 10)}))
     for of in (2, 3, 4, 6):
         yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), (0, *efforts))
@@ -81,7 +82,7 @@ def k_curve(dim: int) -> Iterator[Method]:
     """Quality against k, without quantising and rescoring."""
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
-            if name != "rotation":  # PCA's twin but for the mean
+            if name != "rotation":  # it differs from PCA by the mean only
                 yield _reduced(name, settings, part(dim, of, share), "flat")
 
 
@@ -125,7 +126,7 @@ def optimised(dim: int) -> Iterator[Method]:
 
 
 def part(dim: int, of: int, share: int = 1) -> int:
-    """Return share / of the dimensions, as a multiple of 4, which `pq` requires.
+    """Return the fraction share/of of the dimensions, as a multiple of 4, which `pq` requires.
 
     >>> part(384, 2), part(384, 3, share=2), part(312, 8)
     (192, 256, 36)

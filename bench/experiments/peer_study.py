@@ -95,7 +95,7 @@ def measure_peers(
 
 
 def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, seed: int) -> str:
-    names = sorted(m.name for m in methods)  # figures of other company are another measurement
+    names = sorted(m.name for m in methods)  # figures beside other methods are not comparable
     return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": seed})
 
 

@@ -47,7 +47,7 @@ THREADS = {"one": 1, "all": None}
 
 @dataclass
 class _Asked(Contender[MeasuredStore]):
-    """A store at one effort; its process is its own, unless only one may have the store open.
+    """A store at one effort, in a separate process unless only one may have the store open.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ def _built(
     least.attempt(lambda: _find_effort(least, store.efforts, judges))
     if least.effort == usual.effort and not least.error:
         return [usual]
-    if store.processes:  # one that holds no more than this effort takes
+    if store.processes:  # in a new process, with the memory of this effort only
         looking.close()
         least.process = started()
     least.attempt(lambda: _quality(least, judges))

@@ -92,7 +92,7 @@ def measure_model(
     language : of the sets, as in rows.
     folders : for rows, and for encoded vectors.
     """
-    static = is_static(model)  # it has no layers, and no length
+    static = is_static(model)  # word vectors have no layers and no maximum length
     length = None if static else max_length
     encoder = open_encoder(model, precision="fp32", max_length=length)
     facts: Row = {

@@ -130,7 +130,7 @@ def judged(dataset: Dataset, asked: Rows, rows: Rows) -> NDArray[np.float64]:
 
 
 def answers(index: ReducedIndex, pool: Pool) -> Rows:
-    """Find ten rows (q, 10) of each query by the search that users get, without own rows."""
+    """Find ten rows (q, 10) of each query, without its own, by the search that users get."""
     rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
     for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
         _, found = index.search(query[None], NEAREST, exclude=own[own >= 0])

@@ -23,7 +23,7 @@ def _digits(value: float) -> str:
 
 
 def title(plan: Plan) -> str:
-    """The workload and the machines."""
+    """Describe the workload and the machines."""
     whole = plan.workload
     lists = f" ({whole.lists:,} lists)" if whole.lists else ""
     return (

@@ -18,8 +18,8 @@ SHORTER = np.float32(0.5)
 """Length at which rows compared by distance are stored; a power of two avoids rounding.
 
 For a unit query q, ``5/4 - |q - x/2|^2`` is ``q.x + (1 - |x|^2) / 4``: a correction for rows that
-codes shorten. At length 1 the factor would be 1/2, which suits best scores near 1; 1/4 suits best
-scores near 1/2, which questions and their answers have.
+codes shorten. At length 1 the factor would be 1/2, which suits highest scores near 1; 1/4 suits
+highest scores near 1/2, as between questions and their answers.
 """
 TINY = np.finfo(np.float32).tiny
 
@@ -28,7 +28,7 @@ TINY = np.finfo(np.float32).tiny
 def limited_threads(rows: int) -> Iterator[None]:
     """Use one OpenMP thread for work on few rows.
 
-    That is faster than waking the others, and concurrent callers don't wait for each other's.
+    That is faster than waking other threads, and concurrent callers don't wait for each other's.
     """
     threads = faiss.omp_get_max_threads()
     if rows > PQ_MOST_ROWS or threads == 1:

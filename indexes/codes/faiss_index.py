@@ -38,10 +38,10 @@ PROBE_ONE_IN = 4
 ALONG = 3.0
 """Weight of the parallel error in kinds that compare by distance.
 
-1 and 8 have lower recall, averaged over five data sets and two models.
+Weights of 1 and 8 give lower recall, averaged over five data sets and two models.
 """
 COPY_ONE_ROW_IN = 32
-"""Below one row in 32, decoding and re-encoding the rows is faster than ranking all codes."""
+"""For fewer than one row in 32, decoding and re-encoding rows is faster than ranking all codes."""
 
 
 class FaissIndex:
@@ -358,7 +358,7 @@ class FaissIndex:
 
     @property
     def row_nbytes(self) -> float:
-        """Resident bytes per row: its code, and its id or graph links, by kind."""
+        """Resident bytes per row: its code and, depending on the kind, its id or graph links."""
         index = self._core()
         if isinstance(index, faiss.IndexFlatCodes | faiss.IndexFastScan):
             return float(index.sa_code_size())

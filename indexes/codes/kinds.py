@@ -113,7 +113,7 @@ KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, I
 LISTS_FROM = 2_000_000
 """Rows from which `auto` chooses inverted lists.
 
-Below, scanning all codes takes little longer than scanning the half of them that finds as many
+Below that, scanning all codes takes little longer than scanning the half that finds equally many
 neighbours: for 1.18 million rows of 24 bytes, 2.9 ms on one thread instead of 2.3 ms.
 """
 

@@ -25,7 +25,7 @@ class SharedLock:
         self._writing = False
 
     def shared(self) -> SharedLock:
-        """Hold it together with others who share it, in a `with`: the lock itself does that."""
+        """Return the lock itself, which a `with` holds together with other readers."""
         return self
 
     def __enter__(self) -> None:

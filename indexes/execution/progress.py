@@ -16,9 +16,9 @@ _NOTE: ContextVar[Note | None] = ContextVar("note", default=None)
 
 @contextmanager
 def listening(progress: Progress | None = None, note: Note | None = None) -> Iterator[None]:
-    """Have this thread's long work report while the statement lasts; None keeps who listens.
+    """Report this thread's long work to listeners within a `with`; None keeps the current one.
 
-    An exception that a listener raises ends the work, as one from anywhere else does.
+    An exception raised by a listener ends the work, like any other.
 
     >>> with listening(print, print):
     ...     progress("encoding", 64, 128)

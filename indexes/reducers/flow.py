@@ -52,7 +52,7 @@ class Flow(TrainedReducer):
     noise. Without noise, rows that span fewer than d dimensions could be stretched without limit
     and become likelier with every step. Deterministic for a given seed on one machine.
 
-    A flow keeps all d dimensions. For fewer, PCA of its outputs follows: nearly all of them have
+    A flow keeps all d dimensions. For fewer, PCA of its outputs follows. Nearly all outputs have
     variance 1, but they are not independent, as couplings only shift; the first axes are what
     dimensions still share. Their variances are not equalised, which would change nothing for a
     true standard Gaussian.
@@ -223,7 +223,7 @@ class Flow(TrainedReducer):
         if self.n_components < d:
             outputs = (self._forward(X[part]) for part in batches(n))
             self.cut_ = Pca(self.n_components).fit_moments(Moments.of(outputs, d))
-            # The memory order of a loaded array, since BLAS rounds differently for each order.
+            # Use the memory order of a loaded array, since BLAS rounds differently for each order.
             self.cut_.components_ = np.ascontiguousarray(self.cut_.components_)
         return self
 

@@ -214,8 +214,8 @@ class AllButTheTop(Linear):
     """Removal of the mean and the first components, which encode word frequency, not meaning.
 
     Mu and Viswanath (2018, "All-but-the-Top", algorithm 1) keep all d dimensions of the rest. Here
-    the ``n_components`` strongest principal components of the rest are kept; cosines are the
-    paper's if all of them are.
+    the ``n_components`` strongest principal components of the rest are kept; if that is all of
+    them, cosines are the paper's.
 
     Parameters
     ----------

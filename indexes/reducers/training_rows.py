@@ -63,7 +63,7 @@ def sample_of(X: Matrix, seed: int) -> Matrix:
 
 
 def sample_of_file(vectors: RowFile, seed: int) -> Matrix:
-    """Sample rows of a file, the same as `sample_of` does of a matrix."""
+    """Sample the same rows from a file that `sample_of` takes from a matrix."""
     rows = _sample(len(vectors), seed)
     return np.concatenate([vectors.take(rows[part]) for part in batches(len(rows))])
 

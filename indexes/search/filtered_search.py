@@ -30,7 +30,7 @@ DEVIATIONS = 7.0
 LEAST_SAMPLE = 100
 """Smallest sample for estimating the error."""
 AHEAD = 4
-"""Growth of successive batches of codes; size of the first batch, in samples."""
+"""Factor by which successive batches of codes grow; size of the first batch, in samples."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
 USUAL_K = 10

@@ -1,7 +1,7 @@
 """Blockwise int8 rows: one byte per number, and a scale for each 32 neighbours.
 
 This is blockwise quantisation (Dettmers et al. 2022, "8-bit optimizers via block-wise
-quantization"; llama.cpp's Q8_0 also has blocks of 32). One scale per row would leave few steps to
+quantization"; llama.cpp's Q8_0 also has blocks of 32). One scale per row would leave few steps for
 most numbers when some dimensions are much larger: outlier dimensions of transformers, or the first
 dimensions after PCA.
 

@@ -21,9 +21,9 @@ from .int8_rows import packed, packed_width, unpacked
 BLOCK_BYTES = 1 << 22
 """Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
 COLD_ROW_S = 3e-6
-"""Seconds per row above which rows came from disk; a cached row takes a tenth of that."""
+"""Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
 FEW_ROWS = 32
-"""Smallest number of rows for that estimate; the call itself outweighs fewer."""
+"""Smallest number of rows for that estimate; with fewer, the call itself takes longer."""
 
 
 STORED: dict[str, DTypeLike] = {"fp16": np.float16, "int8": np.int8}
@@ -126,7 +126,7 @@ class VectorFile:
         return VectorFile(path, self.dim, len(rows), self.dtype)
 
     def reopened(self) -> VectorFile:
-        """Return a copy of this object that appends to this one do not change."""
+        """Return a copy of this object, unaffected by later appends to this one."""
         return VectorFile(self.path, self.dim, self.rows, self.dtype)
 
     def take(self, rows: Rows) -> Matrix:

@@ -73,7 +73,7 @@ def by_chance(
     Parameters
     ----------
     names : the queries.
-    score : the best score of as many random documents; None if unknown.
+    score : the best score of random documents, as many as there are; None if unknown.
 
     >>> by_chance(["tea"], [[Hit("7", 0.2, "")]], 0.31)
     ['the best hit is no nearer than a random document would be (0.200; random ones reach 0.310)']
@@ -142,7 +142,7 @@ def _is_short(word: str) -> bool:
 
 
 def _place(hit: Hit, file: Path | None) -> Text:
-    """Place of a passage: its file, unless the id is the file, headings, and page or line."""
+    """Return a passage's place: its file (unless the id names it), headings, and page or line."""
     headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:

@@ -69,7 +69,7 @@ def progress() -> Iterator[None]:
 
     def report(stage: str, done: int, total: int) -> None:
         bars.start()  # only now: without progress, nothing is drawn
-        if stage not in tasks:  # an earlier run's part is done, but not in the rate
+        if stage not in tasks:  # an earlier run's part counts as done, not in the rate
             tasks[stage] = bars.add_task(stage, total=total, completed=done)
         elif done < last[stage]:  # the stage starts again, for something else
             bars.reset(tasks[stage])
@@ -182,7 +182,7 @@ def _number(measure: str, value: float | None) -> str:
 def show_index(facts: dict[str, Any], as_json: bool) -> None:
     """Print contents and costs of an index after a change.
 
-    `facts` are those of `Collection.info`, or after an addition of `commands.with_addition`.
+    `facts` come from `Collection.info` or, after an addition, from `commands.with_addition`.
     """
     if as_json:
         print_json(facts)

@@ -1,6 +1,6 @@
 """Run a command line: errors that the user can fix are one line on stderr and exit code 2.
 
-A bug is a traceback.
+A bug gives a traceback.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOPPED = "stopped; run the same command again to continue"
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Run a command line; import nothing heavy unless something goes wrong."""
-    # Threads that spin while they wait for work take the processor from the other libraries'.
+    # Threads that spin while they wait for work take processor time from other libraries.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:

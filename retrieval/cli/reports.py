@@ -104,7 +104,7 @@ def loss_heads(report: Mapping[str, Any]) -> list[str]:
 
 
 def loss_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Rows for the steps of `losses`: the value, the search compared with, and the change."""
+    """Rows for the steps of `losses`: the value, the search it is compared with, and the change."""
     rows = []
     for step in report["steps"]:
         if step["value"] is None:

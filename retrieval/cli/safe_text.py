@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""Escape the same characters in JSON, which has them only in strings.
+    r"""Escape the same characters in JSON, where they occur only in strings.
 
     >>> print(json_escaped('{"a": "\u202e\x9b\U000e0041é"}'))
     {"a": "\u202e\u009b\udb40\udc41é"}

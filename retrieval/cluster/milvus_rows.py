@@ -112,7 +112,7 @@ class RowSource:
         return len(self.live.rows)
 
     def entities(self, known: dict[int, int]) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
-        """Keys in batches, each with the rows that are missing or different in Milvus.
+        """Yield keys in batches, each with the rows that are missing or different in Milvus.
 
         `known` maps keys to digests of the rows in Milvus.
         """
@@ -123,7 +123,7 @@ class RowSource:
             yield keys, self._with_vectors([bare[i] for i in new], rows[new])
 
     def digests(self) -> Iterator[tuple[Rows, Rows]]:
-        """Keys in batches, and their digests."""
+        """Yield keys in batches, with their digests."""
         for part in batches(len(self), AT_ONCE):
             rows, keys = self.live.rows[part], self.live.keys[part]
             bare = self._without_vectors(rows, keys)

@@ -25,9 +25,9 @@ POINTS_PER_LIST = 39
 """FAISS, which Milvus uses to train lists, warns below this number of rows per list."""
 PROBED_SHARE = 0.75
 """Share of the lists probed by a search: with 60,523 rows, it finds 0.999 of the nearest ten, and
-half the lists find 0.991..."""
+half the lists find 0.991."""
 MOST_PROBED = 256
-"""...and all lists, up to this number."""
+"""Largest number of lists that are all probed."""
 GRAPH = {"M": 16, "efConstruction": 200}
 """Parameters of HNSW: neighbours per row and layer, and candidates considered on insertion."""
 LISTS = ("IVF_FLAT", "IVF_SQ8", "IVF_PQ", "SCANN", "IVF_RABITQ")

@@ -38,7 +38,7 @@ from .milvus_server import MOST_HITS, RefusedError, Server
 from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
 
 MOST_IDS = 10_000
-"""Documents that match an untranslatable condition, at most: their keys are sent instead."""
+"""Most documents that may match an untranslatable condition: their keys are sent instead."""
 MORE = 4
 """Factor by which more rows are requested if they belong to too few documents."""
 

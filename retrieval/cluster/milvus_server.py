@@ -35,7 +35,7 @@ _MORE_KINDS = {(2, 5): ("HNSW_SQ",), (2, 6): ("IVF_RABITQ",)}
 _EVER = ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "HNSW", "SCANN")
 _OF_LITE = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
 BOUNDED, STRONG = "Bounded", "Strong"
-"""Consistency of searches: rows up to five seconds old, at once; or all, after up to 0.2 s."""
+"""Consistency of searches: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
 """Error code of the client."""
 _EMBEDDED = Counter[str]()

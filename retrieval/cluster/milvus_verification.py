@@ -24,7 +24,7 @@ QUERIES = 50
 """Number of documents that are searched by their own vectors."""
 LIMIT = 10
 AGREED = 0.9
-"""Required share of the index's own answers, given Milvus' different codes."""
+"""Required agreement with the index's own answers; Milvus' codes are different."""
 SHOWN = 3
 """Ids listed per fault."""
 
@@ -32,7 +32,7 @@ SHOWN = 3
 def pushed_faults(
     folder: Path, uri: str, name: str | None = None, token: str = "", *, insecure: bool = False
 ) -> list[str]:
-    """Differences between an index and its copy in Milvus, one line each.
+    """Return the differences between an index and its copy in Milvus, one line each.
 
     Raises `InputError` if the server does not answer, or has no such index.
     """

@@ -151,8 +151,8 @@ def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
 
     Parameters
     ----------
-    asked : "auto", as many as the encoder reads, if it has a limit and counts them; a number; "off"
-        or None.
+    asked : "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
+        number; "off" or None.
 
     Raises
     ------

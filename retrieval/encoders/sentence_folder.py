@@ -29,7 +29,7 @@ OLD_POOLING_KEYS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 NO_LIMIT = 1 << 30
-"""Tokens, if the folder states no maximum length; the model's own limit applies then."""
+"""Maximum length for a folder that states none; the model's own limit then applies."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 

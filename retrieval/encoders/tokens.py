@@ -15,7 +15,7 @@ Ids = NDArray[np.int64]
 DEFAULT_LENGTH = 256
 """Default maximum length of a text in tokens."""
 SHORTEST_LENGTH = 3
-"""One token between two special ones."""
+"""Shortest maximum length: one token between two special ones."""
 GROUP_TEXTS = 4096
 """Texts tokenised at a time..."""
 GROUP_CHARACTERS = 4 << 20

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "settings.json"
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "vectors"
 OPSET = 18
-"""ONNX operator set; onnxruntime supports it since 2023."""
+"""ONNX operator set, which onnxruntime has supported since 2023."""
 MOST_BYTES = (1 << 31) - (1 << 24)
 """Limit of the weights, below the size limit of a protocol buffer file."""
 PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))

@@ -63,7 +63,7 @@ class SlimdexDocumentStore:
         return len(self.collection)
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """Documents that match filters; all without filters."""
+        """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
         found = self.collection.documents_where(self._where(filters) or "true")

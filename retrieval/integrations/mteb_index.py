@@ -41,9 +41,9 @@ STEP = 1e-6
 class SlimdexIndex:
     """An index backend for mteb, with codes in memory and the full vectors on disk.
 
-    mteb requests 1,000 documents, and an index would rescore as many. Users request ten. So the
-    first of each answer are those that a user gets, as `slimdex eval` measures them; the others
-    follow, ranked by their codes.
+    mteb requests 1,000 documents, and an index would rescore all of them; users request ten. The
+    first of each answer are therefore those that a user gets, as `slimdex eval` measures them. The
+    others follow, ranked by their codes.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SlimdexIndex:
 
     Attributes
     ----------
-    sizes : of the index built last; None before, and without documents.
+    sizes : those of the index built last; None if there is none, or it has no documents.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Sizes of indexes, stored beside mteb's results, which are a separate experiment.
+"""Sizes of indexes, stored beside mteb's results of a separate experiment.
 
 mteb stores results under the model's name and revision, and those of a modified model under
 ``experiments/``, in a folder named by `ModelMeta.experiment_kwargs`, which contain the settings.
-Results have no field for sizes, which differ by task. So these are lines of a file in the same
-folder, like mteb's own ``run_settings.jsonl``, which is not read as a result.
+Results have no field for sizes, which differ by task. Sizes are therefore lines of a file in the
+same folder; like mteb's own ``run_settings.jsonl``, it is not read as a result.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ def _answers(
     top_k: int,
     top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
-    """Documents closest to queries (q, d), or with `top_ranked` those of a query's own list."""
+    """Return the documents closest to queries (q, d), with `top_ranked` from each query's list."""
     ids = core.store.ids.by_row(core.state.rows)
     if top_ranked is not None:
         lists = [top_ranked.get(name) or [] for name in names]

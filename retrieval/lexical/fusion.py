@@ -54,7 +54,7 @@ class Fusion:
 
         Parameters
         ----------
-        meaning : cosines; must have every row of `words`, except for reciprocal rank fusion.
+        meaning : cosines; except for reciprocal rank fusion, must include every row of `words`.
         words : BM25 scores, above 0.
         """
         rows = np.union1d(meaning.rows, words.rows)

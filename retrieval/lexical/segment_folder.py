@@ -69,7 +69,7 @@ def work_folder(path: Path) -> Iterator[Path]:
 
 
 def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
-    """Move an index durably from the folder that tantivy wrote to its final folder.
+    """Move an index durably to its final folder from the one that tantivy wrote.
 
     `durable` names files that are already synced to disk.
     """

@@ -63,7 +63,7 @@ def name_words(id: str) -> list[str]:
 
 
 def name_forms(query: str) -> list[str]:
-    """Names that equal a query: the query itself, and without surrounding punctuation.
+    """Names that equal a query: the query itself, and the query without surrounding punctuation.
 
     >>> name_forms(" os.path.join() "), name_forms("C++"), name_forms("My  usage.md")
     (['os.path.join()', 'os.path.join'], ['c++', 'c'], ['my usage.md'])

@@ -40,7 +40,7 @@ HEAP_BYTES = 50_000_000
 AMONG = 4096
 """Largest row filter passed to tantivy; results are filtered afterwards for more rows."""
 MOST_WORDS = 1024
-"""Words used of a query; tantivy has no limit of its own."""
+"""Largest number of words used of a query; tantivy itself has no limit."""
 MANUAL = "manual"
 """Reload policy without a background thread."""
 ROW, NAME, WORDS = "row", "name", "words"

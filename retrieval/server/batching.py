@@ -55,7 +55,7 @@ class Batcher(Generic[Asked, Answer]):
         self.size = 0
 
     async def ask(self, asked: Asked, size: int = 1) -> Answer:
-        """Return the answer once its batch has run; skip it if the caller is cancelled.
+        """Return the answer once its batch has run; a cancelled request is skipped.
 
         `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """

@@ -1,6 +1,6 @@
 """Commands from this machine's command line, at a socket that only its user can access.
 
-Progress and notes of a command are sent as lines of JSON, finally its result or error. If the
+A command's progress and notes are sent as lines of JSON, followed by its result or error. If the
 caller disconnects, the command stops, as after Ctrl-C.
 """
 

@@ -20,7 +20,7 @@ QUICK, SLOW = 4, 2
 QUICK_S = 1.0
 """Seconds after which a condition is slow."""
 GRACE_S = 0.1
-"""Seconds between the answer to the caller, that the time is over, and the interruption."""
+"""Seconds between telling the caller that the time is over and interrupting the work."""
 
 
 class Conditional:

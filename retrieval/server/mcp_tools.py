@@ -148,9 +148,9 @@ async def _done(names: Sequence[str], do: Do, name: str | None, command: Command
 
 
 def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
-    """Routes of the tools at /mcp; the application must check hosts and tokens.
+    """Create the routes of the tools at /mcp; the application must check hosts and tokens.
 
-    The server's `session_manager` has to run meanwhile.
+    The server's `session_manager` must be running while they are used.
     """
     own = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(

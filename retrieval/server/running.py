@@ -97,8 +97,8 @@ class Listening:
                 f"{self.host}, port {self.port}: {error.strerror or error}; expected an address of "
                 "this machine and a free port"
             ) from error
-        # Connections inherit it. asyncio sets it only if a socket states its protocol, unlike
-        # this one; without it, each answer waits 40 ms for an acknowledgement.
+        # Connections inherit this option. asyncio sets it only for a socket that states its
+        # protocol, unlike this one. Without it, each answer waits 40 ms for an acknowledgement.
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
 

@@ -159,10 +159,10 @@ class ServedIndex:
         return found
 
     async def chance_score(self, request: SearchRequest) -> float | None:
-        """As `Collection.chance_score`; may be outdated just after a change.
+        """Return `Collection.chance_score`, which may be outdated just after a change.
 
-        None with a condition, since it would take as long as the search, and for other kinds of
-        scores.
+        None for other kinds of scores, and with a condition, since it would take as long as the
+        search.
         """
         has_some = request.where is None and request.has_chance_score(self.collection.hybrid)
         return await self._chance.about_now() if has_some else None
@@ -214,9 +214,9 @@ class ServedIndex:
         return await self._columns.now()
 
     async def put(self, document: Document) -> Added:
-        """Add or replace a document; concurrent calls share a commit, and its result.
+        """Add or replace a document; concurrent calls share a commit.
 
-        What is told of the addition is of all of them.
+        Each call returns the result for all documents of its commit.
         """
         added: Added = await self._puts.ask(document)
         return added
@@ -283,11 +283,11 @@ class _Fact(Generic[T]):
         self._known = list[T]()
 
     async def now(self) -> T:
-        """The fact for the current state."""
+        """Return the fact for the current state."""
         return await asyncio.shield(self._begun())
 
     async def about_now(self) -> T:
-        """The fact for the current state; while it is computed, an earlier one if known."""
+        """Return the fact for the current state; until it is computed, an earlier one if known."""
         task = self._begun()
         if self._known and not task.done():
             return self._known[0]

@@ -140,7 +140,7 @@ class Service:
 
 
 def named_places(words: Sequence[str]) -> dict[str, Path]:
-    """Map names to folders, given as NAME=DIR, or as DIR, named like the folder.
+    """Map names to folders; a word is NAME=DIR, or DIR for an index named after its folder.
 
     Raises `InputError` if a name is not valid in a URL, or occurs twice.
 

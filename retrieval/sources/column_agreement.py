@@ -57,7 +57,7 @@ def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
 def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]:
     """Make tables read columns as the index's types where possible; return notes.
 
-    Raises `InputError` if the index's column would lose information; names the value and its place.
+    Raises `InputError`, with the value and its place, if the index's column would lose information.
     """
     held = {name.lower(): type_ for name, type_ in index.items()}
     return [

@@ -270,7 +270,7 @@ def _heat_map(cells: Sequence[Row], title: str) -> Chart:
         tooltip=[alt.Tooltip("beta:O"), alt.Tooltip("gamma:O"), *ROW_TIP],
     )
     most = max(abs(cell["delta"]) for cell in cells) or 1.0
-    pale = ["#f4a582", "#f7f7f7", "#92c5de"]  # worse, as float32, better; figures are read on it
+    pale = ["#f4a582", "#f7f7f7", "#92c5de"]  # worse, equal, better; figures on it are legible
     scale = alt.Scale(domain=[-most, 0, most], range=pale)
     colour = alt.Color("delta:Q", scale=scale, legend=None)
     rects = base.mark_rect().encode(color=colour)

@@ -91,7 +91,7 @@ def _heat_map(rows: Sequence[Row]) -> Chart | None:
         if row["fit"] and (row["name"] != "(1, 1)" or row["k"] != row["width"]):
             continue
         a, b = layers[0], layers[-1]
-        # Above the diagonal what is whitened, below it what is not.
+        # Whitened cells are above the diagonal, the others below it.
         x, y = (b, a) if row["fit"] else (a, b)
         if a != b or not row["fit"]:
             cells.append({"x": x, "y": y, **row})

@@ -99,7 +99,7 @@ def our_row(system: System, rows: Mapping[str, Sequence[Row]]) -> Row | None:
     experiment = wanted.pop("experiment", "sts")
     if not wanted:
         return None
-    if wanted.get("k") == 0:  # TOML has no word for nothing
+    if wanted.get("k") == 0:  # TOML has no null
         wanted["k"] = None
     own = rows.get(experiment, ())
     return next((r for r in own if all(r.get(name) == v for name, v in wanted.items())), None)

@@ -25,7 +25,7 @@ from .table import (
 )
 
 HELD, DEEPEST = 0.99, 400
-"""Share of the exact ten among the candidates of codes, and the maximum candidates tried."""
+"""Share of the exact ten among the codes' candidates, and the most candidates tried."""
 COSINE = 0.5
 """Threshold of the papers' entailment."""
 BUILDS = (

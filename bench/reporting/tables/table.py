@@ -35,7 +35,7 @@ class Table:
 
     @property
     def text(self) -> list[bool]:
-        """For each column, whether it holds words, by its first row."""
+        """For each column, True if it contains words, judged by the first row."""
         return [isinstance(cell.value, str) and cell.value != "" for cell in self.rows[0]]
 
     def markdown(self) -> str:
@@ -85,7 +85,7 @@ def columns_named(form: str, *names: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class Declared:
-    """A table, or one for each group of rows; called with rows, makes those that have lines.
+    """A table, or one for each group of rows; a call with rows makes the tables that have lines.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
 
 
 def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
-    """Difference of a measure from its reference, and its interval."""
+    """Return a function for the difference of a measure from its reference, and its interval."""
 
     def cell(row: Row) -> Cell:
         delta, low, high = (row[f"{name}_{part}"] for part in ("delta", "low", "high"))
@@ -159,7 +159,7 @@ def failures(rows: Iterable[Row], name: str) -> str:
 
 
 def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
-    """Row of one way of each set and model, with those of all ways in its column `ways`."""
+    """Return the row of one way for each set and model; its column `ways` has the rows of all."""
 
     def lines(rows: Rows) -> list[Row]:
         groups = grouped(measured(rows), "set", "model", *also).values()
@@ -170,7 +170,7 @@ def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
 
 
 def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """Column or function of another way's row than the line's own."""
+    """Take a column, or a function, of another way's row instead of the line's own row."""
     return partial(_of_way, way=way, value=value)
 
 

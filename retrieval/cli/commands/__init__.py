@@ -1,4 +1,4 @@
-"""Commands of `slimdex`: each is a function, whose dataclasses of options Typer sees flat.
+"""Commands of `slimdex`: functions whose dataclasses of options Typer sees as separate options.
 
 Files and folders import only what is above them: documents, index, publishing.
 """

@@ -33,7 +33,7 @@ class TargetOptions:
 
     @property
     def is_given(self) -> bool:
-        """True if the user gave any of them."""
+        """True if the user gave any of the options."""
         return self != TargetOptions()
 
     def target(self) -> Target:

@@ -14,7 +14,7 @@ def openvino_library() -> Any:
     """Import the module `openvino`, which takes a tenth of a second.
 
     OpenVINO would report each conversion to its makers, from processes forked by several threads at
-    once. That violates users' privacy, and OpenBLAS loses its threads by such forks and then waits
+    once. That violates users' privacy, and OpenBLAS loses its threads in such forks and then waits
     forever, for example in `numpy.linalg.eigh`. OpenVINO works without the telemetry package, which
     is therefore hidden during the import only. A program that imported OpenVINO before keeps its
     own choice.

@@ -266,7 +266,7 @@ def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
 def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
     """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
 
-    Raises `InputError` for int8, which requires OpenVINO, if it can't convert the network.
+    Raises `InputError` for int8, which requires OpenVINO, if OpenVINO can't convert the network.
     """
     if torch.cuda.is_available() and precision != "int8":
         return None

@@ -39,7 +39,7 @@ class StaticEncoder:
     """Encoder that averages word vectors, pretrained or distilled; it runs no network.
 
     Unknown words are omitted. A text without known words has the zero vector, as in model2vec and
-    sentence-transformers, and so equal similarity to all texts.
+    sentence-transformers, and therefore the same similarity to all texts.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ would lose the answer if the connection were closed at once."""
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with time limits outside of bodies."""
+    """uvicorn's HTTP/1.1 protocol, with time limits on everything but bodies."""
 
     _timer: TimerHandle | None = None
 

@@ -1,8 +1,8 @@
 """Hosts: names by which the service may be called, and pages that may call it.
 
-A page of another site can make its own name resolve to this machine (DNS rebinding); its browser
-then treats this service as part of that site. The Host header has the name: requests to an address
-or to one of the service's names are legitimate.
+A page of another site can make its own name resolve to this machine (DNS rebinding). Its browser
+then treats this service as part of that site, but states that name in the Host header: only
+requests to an address or to one of the service's names are legitimate.
 """
 
 from __future__ import annotations

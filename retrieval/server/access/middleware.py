@@ -29,7 +29,7 @@ BELOW = ("/page/", "/docs/")
 """Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 UNKNOWN = "unknown"
-"""Label in metrics of unknown paths and methods, of which callers may invent any number."""
+"""Label of all unknown paths and methods in metrics: callers may invent any number of them."""
 
 
 class Refusal(Exception):

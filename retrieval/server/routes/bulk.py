@@ -83,7 +83,7 @@ async def commit(index: ServedIndex, body: Any) -> Durable:
 
 
 def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
-    """Documents, only the last of each id, as if added one after the other."""
+    """Return the last document of each id, as if documents were added one after the other."""
     documents = {}
     for number, value in found:
         if not isinstance(value, dict) or "id" not in value or "text" not in value:

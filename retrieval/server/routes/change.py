@@ -35,7 +35,7 @@ from .search import Index, service_of
 
 JSON = "application/json"
 CORPUS = "corpus.jsonl"
-"""File that is read of a folder that contains it."""
+"""Name of the only file that is read in a folder that contains it."""
 routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
 
 

@@ -20,7 +20,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def told_of(error: Exception, service: Service) -> tuple[int, str]:
-    """HTTP status, and one line without paths of the server.
+    """Return the HTTP status, and one line without the server's paths.
 
     Errors that the caller can't fix are logged, internal errors with their traceback.
     """

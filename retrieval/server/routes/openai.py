@@ -2,7 +2,7 @@
 
 `/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
 `dimensions` is that of the index, reduced like its vectors. `/v1/vector_stores/NAME/search`
-searches it.
+searches the index NAME.
 """
 
 from __future__ import annotations

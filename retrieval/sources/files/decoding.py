@@ -27,7 +27,7 @@ OTHERS = {"Turkish": "cp1254", "Hungarian": "cp1250"}
 AS_GOOD = 0.1
 """Tolerance of charset-normalizer's measure of disorder: Portuguese differed by 0.07."""
 FEW = 0.02
-"""Share of such bytes tolerated in a text, such as form feeds."""
+"""Share of `UNTYPED` bytes tolerated in a text."""
 
 
 def decoded(data: bytes, encoding: str | None = None) -> str:

@@ -42,7 +42,7 @@ NAMED = 10
 class FileSource:
     """Source with a document for each file below a folder, or for each message of a mailbox.
 
-    Ids are paths relative to the folder; a message's is its mailbox's, ``#`` and its message id.
+    Ids are paths relative to the folder; for a message, ``#`` and its message id follow the path.
     Unreadable files are skipped and reported by `left_out`.
 
     Attributes

@@ -36,7 +36,7 @@ LARGEST_WORKBOOK = 1 << 30
 """Largest size of an unpacked Excel file."""
 LARGEST_ROWS = 1 << 30
 ROWS_PER_BYTE = 64
-"""Limit of characters of the rows as JSON: absolute, or per byte of the file if that is more."""
+"""Limits of characters of rows as JSON, absolute and per byte of the file; the larger counts."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 

@@ -33,7 +33,7 @@ def delete(
 
 
 def still_there(index: Path, gone: int) -> str:
-    """A note for an index with more deleted rows than live ones."""
+    """Return a note for an index with more deleted rows than live ones."""
     return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
 
 

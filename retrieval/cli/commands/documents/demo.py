@@ -70,7 +70,7 @@ def _is_complete(path: Path) -> bool:
 def comparison(collection: Collection) -> dict[str, dict[str, float]]:
     """Measure bytes per vector, and agreement of the first ten hits with exact search.
 
-    Which is faster depends on the processor at so few documents, and is left to `slimdex eval`.
+    Speed is left to `slimdex eval`: with so few documents, the processor decides which is faster.
     Whitening changes the order on purpose, so there are two agreements: with exact search over
     the encoder's vectors, and over the same vectors whitened, where only compression differs.
     """

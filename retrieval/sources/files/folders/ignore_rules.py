@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 LONGEST = 4096
-"""Limit of a pattern in bytes, that of Linux paths."""
+"""Longest pattern in bytes, the limit of Linux paths."""
 TOGETHER = 500
 """Patterns per regular expression; larger ones compile slowly."""
 CLASSES = {
@@ -43,8 +43,8 @@ Part = list[bytes]
 class IgnoreRules:
     """Rules of a `.gitignore`; the last matching rule decides.
 
-    The matched string is name, NUL, path, NUL, so that one expression can hold patterns of names
-    and of paths in order.
+    The matched string is name, NUL, path, NUL, so that one expression can contain patterns
+    of names and of paths in order.
 
     `data` is the content of the file; as in git, ``?`` matches one byte.
     """
