@@ -65,8 +65,8 @@ FIGURES = [
         lambda: [usual()["compression"], small()["compression"]],
     ),
     Figure(
-        "*1/64* is slimdex's default: 24 bytes a vector for 384 dimensions, 48 for 768, and the "
-        "vectors of 200 candidates",
+        "*1/64* is slimdex's default: 24 bytes a vector for 384 dimensions and 48 for 768. For a "
+        "query, the vectors of 200 candidates",
         lambda: [usual()["compression"], *sizes()],
     ),
     Figure("*1/128* has", lambda: [small()["compression"]]),
@@ -76,7 +76,7 @@ FIGURES = [
     ),
     Figure("reaches an agreement of 0.99", lambda: [FASTEST_AT]),
     Figure(
-        "at agreement 0.99 with exact search on debian-desc: slimdex holds 29 bytes, hnswlib 1,684",
+        "at agreement 0.99 with exact search on debian-desc: slimdex takes 29 bytes, hnswlib 1,684",
         lambda: held(),
     ),
     Figure(

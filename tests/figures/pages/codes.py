@@ -62,14 +62,14 @@ FIGURES = [
         lambda: beside_pq(48, DIM),
     ),
     Figure(
-        "At 24 bytes, with the default k, it loses 4.0 and 3.8 points, 6.4 and 5.9",
+        "At 24 bytes, with the default k, loses 4.0 and 3.8 points, and loses 6.4 and 5.9",
         lambda: beside_pq(24, DIM // 2),
     ),
     Figure(
         "At 24 bytes even that loses 2.8 points with all-MiniLM-L6-v2 and 2.5 with",
         lambda: [24, *lost("ideal", 24, DIM)],
     ),
-    Figure("holds 0.99 of the ten nearest", lambda: [HELD]),
+    Figure("contain 0.99 of the ten nearest", lambda: [HELD]),
     Figure("of 10, 20, 50, 100, 200 and 400", lambda: [10, *depths(), DEEPEST]),
     Figure("with at 24 bytes, measured alternately", lambda: [4 * DIM / 64]),
     Figure("At most 2,000 queries of each set", lambda: [asked()]),

@@ -30,14 +30,15 @@ def search(model: str) -> float:
 FIGURES = [
     Figure(
         "at least 1.1 times as fast here, the cosine of a text's two vectors is 0.999 or more, and "
-        "95% of its ten nearest neighbours are the same, on the mean of the first 64 sentences",
+        "95% of its ten nearest neighbours are the same. The last two are means over the first 64 "
+        "sentences",
         lambda: [LEAST_GAIN, LEAST_COSINE, 100 * LEAST_AGREEMENT, TEXTS],
     ),
     Figure("with a = 0.001", lambda: [SIF_A]),
     Figure("PCA keeps 256 dimensions", lambda: [DIMENSIONS]),
     Figure(
         "keeps 67.59 of its 78.88 points of [similarity], and a default index of SciFact with it "
-        "46.6 of 65.0 points",
+        "keeps 46.6 of 65.0 points",
         lambda: [
             *(similarity(SMALL, "own"), similarity(LARGE, "mean@-1")),
             *(search(SMALL), search(LARGE)),
