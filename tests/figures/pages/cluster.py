@@ -25,7 +25,7 @@ def whole_digits() -> int:
 
 
 FIGURES = [
-    Figure("Texts go out, 1,024 at a time", lambda: [WINDOW]),
+    Figure("sends texts to the workers, 1,024 at a time", lambda: [WINDOW]),
     Figure("chunks of 8,192 vectors", lambda: [SCAN_ROWS]),
     Figure("the keys of up to 10,000 passages", lambda: [MOST_IDS]),
     Figure("unsigned ones up to 32 bits", lambda: [BITS["INT32"]]),
@@ -37,5 +37,5 @@ FIGURES = [
     Figure("65,535 bytes at most", lambda: [LONGEST_TEXT]),
     Figure("does not answer for 30 seconds", lambda: [USUAL_SECONDS]),
     Figure("the answers to 50 queries", lambda: [QUERIES]),
-    Figure("16,384 rows at most", lambda: [MOST_HITS]),
+    Figure("at most 16,384 rows", lambda: [MOST_HITS]),
 ]

@@ -16,10 +16,10 @@ MIB, GIB = 1 << 20, 1 << 30
 
 FIGURES = [
     Figure(
-        "A text file may have 64 MiB, a PDF or office file 256 MiB, a compressed file 64 MiB when "
-        "unpacked. - The text of a PDF or an archive may have 10,485,760 characters. - Files are "
-        "read in a separate process with 2 GiB of address space (not on Windows; macOS does not "
-        "enforce it) and 60 s for each file",
+        "A text file may be up to 64 MiB, a PDF or office file up to 256 MiB, and a compressed "
+        "file up to 64 MiB when unpacked. - The text of a PDF or an archive is limited to "
+        "10,485,760 characters. - Files are read in a separate process, which gets 2 GiB of "
+        "address space (not on Windows; macOS does not enforce it) and 60 s for each file",
         lambda: [
             *(limits.LARGEST_FILE / MIB, limits.LARGEST_BOOK / MIB),
             *(limits.LARGEST_UNPACKED / MIB, limits.LARGEST_PACKED_TEXT),
@@ -31,12 +31,13 @@ FIGURES = [
         lambda: [limits.SECONDS, limits.SECONDS, limits.LARGEST_FILE / MIB],
     ),
     Figure(
-        "An .xlsx file may have 1 GiB when unpacked, and the rows of Excel and SQLite as JSON "
-        "1 GiB or 64 times the file. - A may have 256 KiB",
+        "An .xlsx file may be up to 1 GiB when unpacked. The rows of an Excel or SQLite file, as "
+        "JSON, may be up to 1 GiB or 64 times the file, whichever is larger. - A may be up to 256 "
+        "KiB",
         lambda: [
             *(LARGEST_WORKBOOK / GIB, LARGEST_ROWS / GIB, ROWS_PER_BYTE),
             limits.LARGEST_RULES / 1024,
         ],
     ),
-    Figure("may have 33,554,432 characters", lambda: [LARGEST_OBJECT]),
+    Figure("limited to 33,554,432 characters", lambda: [LARGEST_OBJECT]),
 ]

@@ -15,14 +15,14 @@ FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),
     Figure("for at most 30 seconds", lambda: [LIMITS.seconds]),
     Figure(
-        "may have 262,144 characters, refer to columns 500 times and call functions 200 times",
+        "262,144 characters, 500 references to columns and 200 calls of functions",
         lambda: [LONGEST, MENTIONS, CALLS],
     ),
-    Figure("may have 8 MiB", lambda: [LIMITS.body / MIB]),
+    Figure("may be up to 8 MiB", lambda: [LIMITS.body / MIB]),
     Figure("requests together 512 MiB", lambda: [LIMITS.bodies / MIB]),
     Figure(
-        "A search may have 256 queries of 100,000 characters and 1,000 hits; when 2,048 queries "
-        "wait",
+        "A search is limited to 256 queries of 100,000 characters each, and to 1,000 hits. When "
+        "2,048 queries wait",
         lambda: [LIMITS.queries, LIMITS.text, LIMITS.hits, LIMITS.waiting],
     ),
     Figure("36,824 questions of Quora", lambda: [*{row["documents"] for row in rows("serve")}]),
