@@ -6,7 +6,6 @@ module does not import torch.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from threading import Lock
@@ -70,7 +69,7 @@ class OpenVinoRuntime:
         self.model, self.key, self.precision = model, key, precision
         self._network = _with_compressed_weights(model) if precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
-        self._lock, self._process = Lock(), os.getpid()
+        self._lock = Lock()
         self._streams = Streams(
             lambda: self._compiled("THROUGHPUT"),
             key and f"{key}-{processor_key()}-{precision}-streams",
@@ -82,12 +81,15 @@ class OpenVinoRuntime:
         return 1 if self._streams.faster is False else cores()
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
-        """Yield the network's output for each batch of ids and mask (n, seq), in order."""
+        """Yield the network's output for each batch of ids and mask (n, seq), in order.
+
+        Raises `InputError` in a fork of the process that compiled the model.
+        """
+        openvino_core()
         batches = iter(batches)
         first = list(islice(batches, 2))
         batches = chain(first, batches)
-        # A forked process lacks the threads of the streams.
-        if len(first) < 2 or os.getpid() != self._process:
+        if len(first) < 2:
             return self._one_by_one(batches)
         return self._streams.run(batches, self._one_by_one)
 

@@ -9,19 +9,35 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from slimdex.indexes.errors import InputError
+
 from .openvino_library import openvino_library
 
 OWN_CODE = ("openvino_runtime.py", "streams.py", "precision_choice.py")
-"""Environment variables that affect measurements."""
+"""Files whose changes may affect measurements."""
 
 HALVES = {"bf16": "BF16", "fp16": "FP16"}
 """16-bit precisions -> OpenVINO's name of the capability."""
 
 
 @cache
+def _core_and_process() -> tuple[Any, int]:
+    return openvino_library().Core(), os.getpid()
+
+
 def openvino_core() -> Any:
-    """Return this process's single `openvino.Core`."""
-    return openvino_library().Core()
+    """Return this process's single `openvino.Core`.
+
+    Raises `InputError` in a fork of a process that has one: the fork lacks its threads, and would
+    wait forever if one of them held a lock at that moment.
+    """
+    core, process = _core_and_process()
+    if os.getpid() != process:
+        raise InputError(
+            f"encoder: already used by process {process}, of which this is a fork; expected a "
+            'process that is started with "spawn" or "forkserver"'
+        )
+    return core
 
 
 @cache
