@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,23 @@ def load_tensors(path: Path) -> tuple[str, dict[str, Any], Arrays]:
     return header["kind"], params, arrays
 
 
+def parameters(fitted: Any) -> dict[str, Any]:
+    """Constructor arguments of a reducer, which keeps them as attributes of the same names.
+
+    >>> from slimdex.indexes.reducers.linear import Whitening
+    >>> parameters(Whitening(128, gamma=0.5))
+    {'n_components': 128, 'beta': 0.0, 'gamma': 0.5}
+    """
+    return {name: getattr(fitted, name) for name in signature(type(fitted)).parameters}
+
+
+def save_fitted(path: Path, fitted: Any, arrays: Arrays) -> None:
+    """Write a fitted reducer's name, parameters and arrays."""
+    save_tensors(path, fitted.name, parameters(fitted), arrays)
+
+
 def load_fitted(path: Path, cls: Any, names: set[str] | None = None) -> tuple[Any, Arrays]:
-    """Construct a reducer with its saved parameters; return it and its arrays.
+    """Construct a reducer written by `save_fitted`; return it and its arrays.
 
     Raises `CorruptError` if the file contains another class, other arrays than `names`, or unknown
     parameters.

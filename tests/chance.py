@@ -90,7 +90,7 @@ def spread(everything: Sequence[T], most: int) -> list[T]:
 
 
 def sweep(test: Callable[..., None]) -> Callable[..., None]:
-    """Marks a test that `make check` samples, `make sweep` does whole and `make explore` anew."""
+    """Mark a test that is sampled by `make check` and whole in `make sweep` and `make explore`."""
     marked: Callable[..., None] = pytest.mark.slow(pytest.mark.sweep(test))
     return marked
 

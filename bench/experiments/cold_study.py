@@ -32,9 +32,9 @@ from ..memory_limit import limited
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import ANSWERS, Task
 
-CACHED, DROPPED, ANEW = "cached", "dropped", "dropped, opened anew"
-WAYS = (CACHED, DROPPED, ANEW)
-"""Files are in memory; dropped before each query; or dropped, and the collection opened again."""
+CACHED, DROPPED, REOPENED = "cached", "dropped", "dropped, reopened"
+WAYS = (CACHED, DROPPED, REOPENED)
+"""Files are in memory; dropped before each query; or dropped, and the collection reopened."""
 QUERIES, TURNS, WARM_UP = 100, 4, 5
 BLOCK = 1 << 22
 
@@ -154,7 +154,7 @@ class _Reader:
         start = perf_counter()
         encode_queries(self._encoder, [text])
         encode_s = perf_counter() - start
-        if way == ANEW:
+        if way == REOPENED:
             self._collection.close()
             self._collection = self._opened()
         if way != CACHED:

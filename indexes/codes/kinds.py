@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..options import AUTO
 
@@ -77,13 +77,10 @@ PQ = Kind(
     multiple=4,
     max_rows=PQ_MOST_ROWS,
 )
-PQ_L2 = Kind(
-    "pq-l2",
-    "pq optimised for scores: the same bytes, better order without rescoring",
-    PQ.factory,
-    min_rows=PQ.min_rows,
-    multiple=PQ.multiple,
-    max_rows=PQ.max_rows,
+PQ_L2 = replace(
+    PQ,
+    name="pq-l2",
+    summary="pq optimised for scores: the same bytes, better order without rescoring",
     by_distance=True,
 )
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products

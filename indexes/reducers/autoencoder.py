@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from ..arrays import Matrix, as_matrix, batches, normalize_rows
 from ..errors import InputError
 from ..execution.progress import progress
-from ..tensors import check_tensor, load_fitted, save_tensors
+from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments
 from .training_rows import TrainedReducer, held_out, shuffled
@@ -103,15 +103,10 @@ class TiedAutoencoder(TrainedReducer):
             out[part] = normalize_rows(values)
         return out
 
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        names = ("n_components", "hidden", "epochs", "batch", "learning_rate", "patience")
-        return {name: getattr(self, name) for name in (*names, "random_state")}
-
     def save(self, path: Path) -> None:
         """Write as safetensors."""
         arrays = {f"weights{i}": weights for i, weights in enumerate(self.weights_)}
-        save_tensors(path, self.name, self.params(), arrays)
+        save_fitted(path, self, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:

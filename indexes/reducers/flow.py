@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from ..arrays import Matrix, as_matrix, batches
 from ..errors import CorruptError, InputError
 from ..execution.progress import progress
-from ..tensors import check_tensor, load_fitted, save_tensors
+from ..tensors import check_tensor, load_fitted, save_fitted
 from .flow_steps import (
     NOISE,
     Step,
@@ -124,11 +124,6 @@ class Flow(TrainedReducer):
             out[part] = self.cut_.transform(z) if self.cut_ else z
         return out
 
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        names = ("n_components", "levels", "depth", "width", "epochs", "batch", "learning_rate")
-        return {name: getattr(self, name) for name in (*names, "patience", "random_state")}
-
     def save(self, path: Path) -> None:
         """Write as safetensors."""
         arrays = {
@@ -138,7 +133,7 @@ class Flow(TrainedReducer):
         }
         if self.cut_:
             arrays |= {"cut.shift": self.cut_.shift_, "cut.components": self.cut_.components_}
-        save_tensors(path, self.name, self.params(), arrays)
+        save_fitted(path, self, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:

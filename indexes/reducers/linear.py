@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from ..errors import InputError
-from ..tensors import check_tensor, load_fitted, save_tensors
+from ..tensors import check_tensor, load_fitted, save_fitted
 from .moments import Moments
 from .reducer import RowFile
 
@@ -105,14 +105,10 @@ class Linear:
         X = as_matrix(X, dim=len(self.shift_))
         return np.ascontiguousarray((X - self.shift_) @ self.components_)
 
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        return {"n_components": self.n_components}
-
     def save(self, path: Path) -> None:
         """Write as safetensors."""
         arrays = {"shift": self.shift_, "components": self.components_}
-        save_tensors(path, self.name, self.params(), arrays)
+        save_fitted(path, self, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -187,10 +183,6 @@ class Whitening(Linear):
         self.components_ = np.ascontiguousarray(self.components_[:, order.T.ravel()])
         return self
 
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        return {"n_components": self.n_components, "beta": self.beta, "gamma": self.gamma}
-
 
 class Pca(Whitening):
     """Principal component analysis: ``Whitening(k, beta=1, gamma=0)``."""
@@ -204,10 +196,6 @@ class Pca(Whitening):
     def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
         """Create ``Pca(n_components)``; its beta and gamma are fixed."""
         return cls(n_components)
-
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        return {"n_components": self.n_components}
 
 
 class AllButTheTop(Linear):
@@ -251,10 +239,6 @@ class AllButTheTop(Linear):
         self.shift_ = moments.mean.astype(np.float32)
         self.components_ = np.ascontiguousarray(axes[:, top : top + k], dtype=np.float32)
         return self
-
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        return {"n_components": self.n_components, "removed": self.removed}
 
 
 class Truncate(Linear):
@@ -311,10 +295,6 @@ class RandomProjection(Linear):
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = (basis * signs).astype(np.float32)
         return self
-
-    def params(self) -> dict[str, Any]:
-        """Constructor arguments, JSON-serialisable."""
-        return {"n_components": self.n_components, "random_state": self.random_state}
 
 
 class Identity(Linear):

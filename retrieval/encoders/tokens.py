@@ -149,3 +149,12 @@ def checked_length(given: int | None, own: int | None, longest: int) -> int:
     if not SHORTEST_LENGTH <= length <= longest:
         raise InputError(f"max_length={given}; expected {SHORTEST_LENGTH} to the model's {longest}")
     return length
+
+
+def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
+    """Random token ids and a mask with padding (n, seq), to compare networks."""
+    ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
+    mask = np.ones(shape, dtype=np.int64)
+    for i in range(1, len(mask)):
+        mask[i, -i:] = 0
+    return ids, mask

@@ -12,7 +12,7 @@ import numpy as np
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
-from ..encoders.tokens import Ids
+from ..encoders.tokens import random_batch
 from ..encoders.transformer import TransformerEncoder
 from .libraries import require
 from .reduced_model import ReducedModel
@@ -153,7 +153,7 @@ def _check_vectors(network: nn.Module, path: Path, vocabulary: int, longest: int
 
     session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for texts, tokens in PROBES:
-        ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
+        ids, mask = random_batch((texts, min(tokens, longest)), vocabulary)
         (found,) = session.run(None, dict(zip(INPUTS, (ids, mask), strict=True)))
         with torch.inference_mode():
             exact = network(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
@@ -163,12 +163,3 @@ def _check_vectors(network: nn.Module, path: Path, vocabulary: int, longest: int
                 f"to='onnx': vectors of {texts} texts differ by {error:.1e} from torch's; expected "
                 "a network that can be traced"
             )
-
-
-def _probe(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
-    """Random ids, and a mask with padding, (n, seq)."""
-    ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
-    mask = np.ones(shape, dtype=np.int64)
-    for i in range(1, len(mask)):
-        mask[i, -i:] = 0
-    return ids, mask

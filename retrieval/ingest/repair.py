@@ -94,6 +94,6 @@ def _replaced(core: OpenIndex) -> list[str]:
         )
     if state.settings is None:
         return []
-    writer.rebuild(core, fit_anew=True)
+    writer.rebuild(core, fit_again=True)
     names = sorted(state.file_names - {state.vectors})
     return [f"{core.path / name}: untrusted" for name in names]

@@ -138,15 +138,15 @@ def keep_fusion(core: OpenIndex, hybrid: str | None) -> None:
         core.show(replace(core.snapshot, state=core.state))
 
 
-def rebuild(core: OpenIndex, fit_anew: bool = False) -> None:
-    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_anew`."""
+def rebuild(core: OpenIndex, fit_again: bool = False) -> None:
+    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`."""
     with core.change():
         if core.state.settings is not None:
-            core.show(_rebuilt(core.commit_log, core.snapshot, core.state.settings, fit_anew))
+            core.show(_rebuilt(core.commit_log, core.snapshot, core.state.settings, fit_again))
 
 
 def _rebuilt(
-    commit_log: CommitLog, snapshot: Snapshot, settings: Settings, fit_anew: bool
+    commit_log: CommitLog, snapshot: Snapshot, settings: Settings, fit_again: bool
 ) -> Snapshot:
     if not commit_log.state.rows:  # nothing to fit on: the next addition does it
         state = replace(commit_log.next_state(), settings=None, norms=None, lines=None, files={})
@@ -158,9 +158,9 @@ def _rebuilt(
     state = commit_log.with_moments(commit_log.next_state(), moments)
     state, grown = with_new_documents(commit_log, state)
     state = with_new_words(commit_log, state)
-    if fit_anew or not _fitted_files_are_whole(commit_log):
+    if fit_again or not _fitted_files_are_whole(commit_log):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
-        if fit_anew:
+        if fit_again:
             settings = fitted
         elif fitted != settings or not moments.n:  # keep what the old fit was based on
             moments = commit_log.moments_from(0, commit_log.vectors())

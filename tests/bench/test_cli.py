@@ -172,7 +172,7 @@ def test_a_quick_run_with_a_cold_disk(beir: Path, tiny_bert: Path, tmp_path: Pat
     (tmp_path / "README.md").write_text("<!-- cold: begin --><!-- cold: end -->\n")
     results = ("--results", "bench-results")
     assert "README.md: cold changed" in bench("tables", *results, folder=tmp_path)
-    assert "| dropped, opened anew |" in (tmp_path / "README.md").read_text()
+    assert "| dropped, reopened |" in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.slow

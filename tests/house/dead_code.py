@@ -101,7 +101,7 @@ def _unused_of_module(path: Path, tree: ast.Module, uses: Uses) -> Iterator[tupl
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    """What a statement of a module defines, for someone to use."""
+    """Names that a statement of a module defines for others."""
     if isinstance(node, Function | ast.ClassDef):
         return [] if _is_called_by_others(node) else [node.name]
     if not isinstance(node, ast.Assign | ast.AnnAssign):

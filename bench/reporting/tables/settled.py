@@ -149,10 +149,10 @@ chance = Declared(
     (
         *SET_AND_MODEL,
         Column("rows", "rows", ",d"),
-        Column("random ones reach", "chance_score", ".3f"),
-        Column("noted of its own queries", "own_noted", ".1%"),
-        Column("of other sets'", "others_noted", ".1%"),
-        Column("of made-up words", "made_up_noted", ".1%"),
+        Column("score of random rows", "chance_score", ".3f"),
+        Column("its own queries with a note", "own_noted", ".1%"),
+        Column("other sets' queries", "others_noted", ".1%"),
+        Column("made-up words", "made_up_noted", ".1%"),
     ),
     "shares of queries",
 )
@@ -182,12 +182,17 @@ reduction = Declared(
 )
 
 
+def _files(row: Row) -> str:
+    """State of the files; older rows have another text for the third one."""
+    return "dropped, reopened" if row["way"].startswith("dropped,") else row["way"]
+
+
 def _cold_columns(rows: Rows) -> Sequence[Column]:
     told = measured(rows)
     names = dict.fromkeys(n for row in told for n in row if n.startswith("cached_"))
     held = [name for name in names if any(row.get(name) for row in told[1:])]
     return (
-        Column("index's files", "way"),
+        Column("index's files", _files),
         Column("memory limit, MB", "limit_bytes", ",.0f", 1e6),
         Column("encoding, p50 ms", "p50_ms_encode", ",.2f"),
         Column("text to documents, p50 ms", "p50_ms_total", ",.2f"),

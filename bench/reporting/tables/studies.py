@@ -112,7 +112,7 @@ BASE = WAYS[0]
 AUTO_IS = Column("auto is", of_way("auto", "fusion"))
 hybrid = together(
     Declared(
-        "Words beside meaning",
+        "Lexical beside semantic search",
         (
             *SET_AND_MODEL,
             *columns_named(",d", "documents", "queries"),
@@ -202,7 +202,7 @@ def _enough_at_first(rows: Rows) -> list[list[Row]]:
 def _growth_note(rows: Rows) -> str:
     note = "fitted on a twentieth, of one topic"
     few = len(grouped(rows, *BY_TASK)) - len(_enough_at_first(rows))
-    others = f"; {few} others had too few documents at first, and are fitted anew in any case"
+    others = f"; {few} other sets began with too few documents, and are always refitted"
     return note + (others if few else "")
 
 
@@ -261,11 +261,11 @@ tuning = together(
         "Growth",
         (
             *SET_AND_MODEL,
-            Column("refit", "way"),
-            Column("fitted anew", lambda row: "yes" if row["refitted"] else "no"),
-            Column("agreement of its own", "recall@10_total", ".4f"),
-            Column("lost, measured", "loss", ".4f"),
-            Column("lost, by health", "loss_said", ".4f"),
+            Column("refit setting", "way"),
+            Column("refitted", lambda row: "yes" if row["refitted"] else "no"),
+            Column("agreement with own metric", "recall@10_total", ".4f"),
+            Column("loss, measured", "loss", ".4f"),
+            Column("loss, reported", "loss_said", ".4f"),
             Column("nDCG@10", "ndcg@10", ".2f"),
             Column("difference from fresh", DIFFERENCE),
         ),

@@ -25,7 +25,7 @@ from ..folder_checks import check_model_folder
 from ..hub import ModelFiles
 from ..pooling import POOLER, Pooling, pool
 from ..sentence_folder import Dense, Normalize
-from ..tokens import Ids, padding_id
+from ..tokens import Ids, padding_id, random_batch
 from .cache import Facts
 from .openvino_library import openvino_library
 from .openvino_runtime import CPU_TOKENS
@@ -290,7 +290,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
         openvino = openvino_library()
     except ImportError as error:
         raise ConversionError(str(error)) from error
-    example = tuple(map(torch.from_numpy, _probe((2, 5), vocabulary)))
+    example = tuple(map(torch.from_numpy, random_batch((2, 5), vocabulary)))
     try:
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")  # tracing warns about every shape
@@ -303,7 +303,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
             .create_infer_request()
         )
         for texts, tokens in PROBES:  # tracing may have frozen a branch
-            ids, mask = _probe((texts, min(tokens, longest)), vocabulary)
+            ids, mask = random_batch((texts, min(tokens, longest)), vocabulary)
             request.infer([ids, mask])
             (exact,) = TorchRuntime(network, "fp32").run([(ids, mask)])
             error_size = np.linalg.norm(request.get_output_tensor().data - exact)
@@ -314,15 +314,6 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
     except Exception as error:  # traced model code may raise anything
         raise ConversionError(" ".join(str(error).split())[:200]) from error
     return model
-
-
-def _probe(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
-    """Random ids and a mask with padding (n, seq)."""
-    ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
-    mask = np.ones(shape, dtype=np.int64)
-    for i in range(1, len(mask)):
-        mask[i, -i:] = 0
-    return ids, mask
 
 
 def _linear(part: Dense, width: int) -> nn.Linear:

@@ -8,7 +8,7 @@ import pytest
 
 from slimdex.bench.columns import check_row
 from slimdex.bench.experiments import cold_study
-from slimdex.bench.experiments.cold_study import ANEW, CACHED, DROPPED, measure_cold
+from slimdex.bench.experiments.cold_study import CACHED, DROPPED, REOPENED, measure_cold
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.memory_limit import check_groups
 from slimdex.bench.reporting.tables.settled import cold
@@ -59,24 +59,24 @@ def all_rows(
 def test_what_was_dropped_is_read_again(all_rows: list[Row]) -> None:
     rows = [row for row in all_rows if row["limit_bytes"] is None]
     by_way = {row["way"]: row for row in rows}
-    assert list(by_way) == [CACHED, DROPPED, ANEW]
-    cached, dropped, anew = by_way.values()
+    assert list(by_way) == [CACHED, DROPPED, REOPENED]
+    cached, dropped, reopened = by_way.values()
     # A system that needs the memory may take some of it meanwhile.
     assert cached["cached_vectors_bytes"] == pytest.approx(800 * 48 * 2, rel=0.1)
     assert cached["read_query_bytes"] < 0.1 * dropped["read_query_bytes"]
     # Whatever is in memory after a query that found nothing there was read by it.
-    for row in (dropped, anew):
+    for row in (dropped, reopened):
         held = sum(size for name, size in row.items() if name.startswith("cached_"))
         assert 0 < held <= row["read_query_bytes"] + 7 * 4096  # files end within a page
         assert 0 < row["cached_vectors_bytes"] <= cached["cached_vectors_bytes"]
     assert "cached_documents_bytes" in dropped  # the catalog has no part in it
-    assert anew["read_query_bytes"] == pytest.approx(dropped["read_query_bytes"], rel=0.1)
+    assert reopened["read_query_bytes"] == pytest.approx(dropped["read_query_bytes"], rel=0.1)
     for row in rows:
         check_row(row)
         assert 0 < row["p50_ms_encode"] < row["p50_ms_total"] <= row["p95_ms_total"]
         assert row["memory_bytes"] > 0
     (table,) = cold(rows)
-    assert [line[0].shown for line in table.rows] == [CACHED, DROPPED, ANEW]
+    assert [line[0].shown for line in table.rows] == [CACHED, DROPPED, REOPENED]
 
 
 def test_with_a_limit_there_are_rows_of_both(

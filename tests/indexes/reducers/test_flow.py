@@ -20,7 +20,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.tensors import load_tensors, save_tensors
+from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 
@@ -38,7 +38,7 @@ def banana(rng: np.random.Generator, n: int) -> Matrix:
 
 
 def by_torch(flow: Flow, x: torch.Tensor) -> torch.Tensor:
-    """The same map, written anew from the paper's code: actnorm, reversal, coupling, split."""
+    """The same map, rewritten from the paper's code: actnorm, reversal, coupling, split."""
     done = list[torch.Tensor]()
     for i, step in enumerate(flow.steps_):
         w = {name: torch.from_numpy(a).to(x.dtype) for name, a in vars(step).items()}
@@ -131,7 +131,7 @@ def test_fewer_dimensions_are_pca_of_its_outputs(X: Matrix) -> None:
     z = whole.transform(X)
     pca = Pca(4).fit(z)
     np.testing.assert_allclose(cut.transform(X), pca.transform(z), atol=1e-4)
-    assert Flow.configured(4, 0.3, 0.7).params() == Flow(4).params()
+    assert parameters(Flow.configured(4, 0.3, 0.7)) == parameters(Flow(4))
 
 
 @pytest.mark.parametrize("k", [9, 4])
@@ -140,7 +140,7 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path, k: int) -> None:
     fitted.save(tmp_path / "a")
     loaded = load_reducer(tmp_path / "a")
     assert isinstance(loaded, Flow)
-    assert loaded.params() == fitted.params()
+    assert parameters(loaded) == parameters(fitted)
     assert loaded.transform(X).tobytes() == fitted.transform(X).tobytes()
     assert (loaded.n_features, loaded.nbytes) == (9, fitted.nbytes)
 

@@ -20,6 +20,7 @@ from slimdex.indexes.reducers.linear import (
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
+from slimdex.indexes.tensors import parameters
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_pca_is_scikit_learn_s(X: Matrix) -> None:
     ours = Pca(5).fit(X).transform(X)
     signs = np.sign((ours * theirs).sum(axis=0))
     np.testing.assert_allclose(ours * signs, theirs, atol=1e-3)
-    assert Pca.configured(5, 0.3, 0.7).params() == {"n_components": 5}
+    assert parameters(Pca.configured(5, 0.3, 0.7)) == {"n_components": 5}
 
 
 def test_all_but_the_top_removes_the_mean_and_the_first_components(X: Matrix) -> None:

@@ -134,7 +134,7 @@ def test_a_compacted_index_is_the_same(empty: Server, index: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_index_that_is_reduced_anew_gets_a_new_collection(empty: Server, index: Path) -> None:
+def test_an_index_that_is_reduced_again_gets_a_new_collection(empty: Server, index: Path) -> None:
     first = pushed(index, empty)
     with (
         MilvusCollection(empty.uri, index=index, encoder=ReadingEncoder()) as old,

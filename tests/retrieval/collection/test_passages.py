@@ -193,7 +193,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
         had = {passage.content(other.text) for passage in then}
         new = [passage.content(other.text) for passage in now]
         expected = ["short now", *(text for text in new if text not in had)]
-        assert 1 < len(expected) < 1 + len(new)  # of what changed only that is encoded anew
+        assert 1 < len(expected) < 1 + len(new)  # of what changed only that is encoded again
         assert sorted(encoder.encoded[before:]) == sorted(expected)
         documents |= {each.id: each for each in (changed, other, Document("d10", "short now"))}
         documents["d10"] = Document("d10", "short now", metadata={"n": 10})
@@ -209,7 +209,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
             elif change == "reduce":
                 collection.reduce(PLAIN)
             elif change == "rebuild":
-                writer.rebuild(collection.core, fit_anew=True)
+                writer.rebuild(collection.core, fit_again=True)
             assert collection.verify() == []
             assert len(collection) == collection.count("true") == 59
             assert {d.id: (d.text, d.title) for d in collection} == {

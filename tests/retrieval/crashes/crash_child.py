@@ -27,7 +27,7 @@ from tests.encoders import ReadingEncoder, WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
 MORE = [Document(f"new{i}", f"other{i} text of {i % 5}") for i in range(12)]
-"""Too few for other settings, so that the addition alone fits nothing anew."""
+"""Too few for other settings, so that the addition alone refits nothing."""
 
 
 LONG = [

@@ -136,7 +136,7 @@ def test_a_build_of_passages_killed_at_every_step_goes_on(tmp_path: Path) -> Non
 
 @sweep
 def test_a_fit_after_an_addition_that_is_killed_costs_no_document(tmp_path: Path) -> None:
-    """The index is as before, with the documents, or fitted anew: each is a commit of its own."""
+    """The index is as before, with the documents, or refitted: each is a commit of its own."""
     base = tmp_path / "base"
     with Collection.create(base, WordEncoder(8), SMALL) as collection:
         collection.add(crash_child.BASE)

@@ -287,7 +287,7 @@ def test_a_full_disk_leaves_nothing(collection: Collection, tmp_path: Path, to: 
 
 
 @pytest.mark.parametrize("to", ["parquet", "npz"])
-def test_rows_that_are_numbered_anew_meanwhile(
+def test_rows_that_are_renumbered_meanwhile(
     tmp_path: Path, docstrings: list[Document], to: str
 ) -> None:
     """What is written is of one state, before a compaction or after it."""

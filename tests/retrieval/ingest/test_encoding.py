@@ -43,7 +43,7 @@ def test_an_index_built_elsewhere_is_the_one_built_here(
     workers = ThroughPickle()
     here = built(tmp_path / "here", docstrings, None)
     elsewhere = built(tmp_path / "elsewhere", docstrings, workers)
-    assert workers.computed == 2 * 2 + 1  # windows, chunks for moments and codes; no codes anew
+    assert workers.computed == 2 * 2 + 1  # windows, chunks for moments and codes; no codes again
     assert sorted(elsewhere) == sorted(here)
     assert [name for name in here if here[name] != elsewhere[name]] == []
 

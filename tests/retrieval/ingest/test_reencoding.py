@@ -1,4 +1,4 @@
-"""Vectors that are lost: as long as the texts are there, they are encoded anew."""
+"""Vectors that are lost: as long as the texts are there, they are encoded again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Syncing: whatever happened to the files, the index ends as one built anew of what is there."""
+"""Syncing: whatever happened to the files, the index ends as a fresh build of the same files."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_it_is_seen_at_once_and_later(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         index = collection.core.reduced_index
         certificate = certify(collection)
-        assert collection.core.reduced_index is index  # nothing is loaded anew
+        assert collection.core.reduced_index is index  # nothing is loaded again
         assert collection.info()["certificate"]["pool"] == "a log"
         assert State.from_json(collection.core.state.to_json()).certificate == certificate
     assert "measured on all 200 documents" in (said(path) or "")
@@ -74,7 +74,7 @@ def test_it_is_seen_at_once_and_later(path: Path) -> None:
         (lambda c: c.delete(next(iter(c)).id), "200 documents, of which 199 are left"),
         (lambda c: c.compact(), "measured on all 200 documents"),
         (lambda c: writer.rebuild(c.core), "measured on all 200 documents"),
-        (lambda c: writer.rebuild(c.core, fit_anew=True), None),
+        (lambda c: writer.rebuild(c.core, fit_again=True), None),
         (lambda c: c.reduce(replace(SETTINGS, candidates=60)), None),
         (lambda c: c.reduce(SETTINGS), None),
         (_emptied_and_rebuilt, "of which 0 are left"),
@@ -103,7 +103,7 @@ def test_none_is_shown_of_other_settings(path: Path) -> None:
     assert said(path) is None
 
 
-def test_a_repair_keeps_it_unless_it_fits_anew(path: Path) -> None:
+def test_a_repair_keeps_it_unless_it_refits(path: Path) -> None:
     (codes,) = path.glob("codes-*")
     os.truncate(codes, 10)
     assert repair(path)

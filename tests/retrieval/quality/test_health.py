@@ -274,7 +274,7 @@ def test_more_of_the_same_may_break_a_promise_that_no_fit_restores(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_searches_go_on_while_it_is_fitted_anew(tmp_path: Path, docstrings: list[Document]) -> None:
+def test_searches_go_on_while_it_is_refitted(tmp_path: Path, docstrings: list[Document]) -> None:
     with old_fit(tmp_path / "i", docstrings, 1000) as collection:
         end, faults, asked = threading.Event(), list[str](), [0]
 

@@ -189,7 +189,7 @@ def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> 
 
 
 @pytest.mark.slow
-def test_repair_makes_words_anew(collection: Collection) -> None:
+def test_repair_rebuilds_words(collection: Collection) -> None:
     expected = collection.search("blue libfoo2", 9, hybrid=0.5)
     collection.close()
     (words,) = (path for path in collection.path.iterdir() if "words" in path.name)

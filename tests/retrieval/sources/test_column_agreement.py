@@ -268,3 +268,21 @@ def test_the_fingerprint_knows_the_types() -> None:
     prints = [opened("a.csv", types=t).fingerprint() for t in ("", "v=VARCHAR", "v=DOUBLE", "")]
     assert prints[0] == prints[3]
     assert len(set(prints)) == 3
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([0, -1], "BIGINT"),
+        ([-(2**63), 2**63 - 1], "BIGINT"),
+        ([0, 2**63], "HUGEINT"),
+        ([[0, -1], [7]], "BIGINT[]"),
+        ([[0], [2**63]], "HUGEINT[]"),
+    ],
+)
+def test_whole_numbers_of_json_are_wide_only_if_they_must_be(
+    numbers: list[Any], expected: str
+) -> None:
+    index = build(Path("i"), opened(jsonl("a.jsonl", *numbers)), WordEncoder, Settings())[0]
+    assert index.info()["columns"] == {"v": expected}
+    assert [*held(index).values()] == numbers

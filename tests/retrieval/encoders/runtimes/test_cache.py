@@ -55,7 +55,7 @@ def test_what_decides_the_vectors_is_in_the_name(tiny_bert: Path, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.bin", "facts.json", "tokenizer.json", "model.xml"])
-def test_a_damaged_cache_is_made_anew(tiny_bert: Path, cache: Path, name: str) -> None:
+def test_a_damaged_cache_is_rebuilt(tiny_bert: Path, cache: Path, name: str) -> None:
     vectors = TransformerEncoder(str(tiny_bert), precision="fp32").encode(TEXTS)
     (folder,) = kept(cache)
     data = bytearray((folder / name).read_bytes())

@@ -177,7 +177,7 @@ def test_memory_is_that_of_the_words(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_parsed_once_and_anew_when_it_changes(
+def test_parsed_once_and_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "v.txt"
@@ -194,7 +194,7 @@ def test_parsed_once_and_anew_when_it_changes(
 
 
 @pytest.mark.parametrize("name", ["facts.json", "words.txt", "vectors.f32"])
-def test_a_cut_cache_is_made_anew(tmp_path: Path, name: str) -> None:
+def test_a_cut_cache_is_rebuilt(tmp_path: Path, name: str) -> None:
     path = tmp_path / "v.txt"
     path.write_bytes(GLOVE)
     first = read_word_vectors(path)

@@ -93,7 +93,7 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
     collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
     known = collection.hybrid
     assert known != "off"
-    collection.index_words()  # made anew, which changes nothing of it
+    collection.index_words()  # rebuilt, which changes nothing of it
     tuned = collection.tune(EASY, queries=asked[:50], labels=labels, apply=True)
     assert (tuned.hybrid, collection.hybrid) == (known, known)
     collection.index_words(False)

@@ -274,7 +274,7 @@ def test_a_reader_that_hangs_is_ended(tmp_path: Path) -> None:
         assert worker.read("a.txt", "text", b"still there")[1].text == "still there"
 
 
-def test_a_reader_that_dies_is_started_anew() -> None:
+def test_a_reader_that_dies_is_restarted() -> None:
     with worker_process.Worker() as worker:
         assert worker.read("a.txt", "text", b"a")[1].text == "a"
         assert worker._process is not None
