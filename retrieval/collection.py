@@ -19,7 +19,7 @@ from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
 from .ingest import repair, writer
 from .ingest.writer import Added
-from .lexical.fusion import OFF
+from .lexical.fusion import DEFAULT, OFF
 from .open_index import OpenIndex
 from .quality import health
 from .quality.info import facts
@@ -71,6 +71,7 @@ class Collection(Searchable):
         *,
         stored: str = "fp16",
         passages: str | int | None = AUTO,
+        words: bool = True,
     ) -> Collection:
         """Create an empty collection in a new folder.
 
@@ -85,13 +86,16 @@ class Collection(Searchable):
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.
+        words : index the documents' words too, so that searches also find exact words and names.
 
         Raises
         ------
         InputError
             If the folder exists, or the encoder does not allow the settings or the passages.
         """
-        return cls(OpenIndex.create(path, encoder, settings, stored=stored, passages=passages))
+        return cls(
+            OpenIndex.create(path, encoder, settings, stored=stored, passages=passages, words=words)
+        )
 
     @classmethod
     def open(
@@ -143,13 +147,14 @@ class Collection(Searchable):
         *,
         stored: str = "fp16",
         passages: str | int | None = AUTO,
+        words: bool = True,
     ) -> Collection:
         """Open the collection of a folder for changes, or create it if there is no folder.
 
         Parameters
         ----------
         encoder : as for `create`; by default an existing collection's own.
-        settings, stored, passages : as for `create`; an existing collection keeps its own.
+        settings, stored, passages, words : as for `create`; an existing collection keeps its own.
 
         Raises
         ------
@@ -158,7 +163,7 @@ class Collection(Searchable):
         """
         if Path(path).exists():
             return cls.open(path, encoder)
-        return cls.create(path, encoder, settings, stored=stored, passages=passages)
+        return cls.create(path, encoder, settings, stored=stored, passages=passages, words=words)
 
     def close(self) -> None:
         """Release the catalog for other processes."""
@@ -308,7 +313,8 @@ class Collection(Searchable):
     @property
     def hybrid(self) -> str:
         """Fusion of a search with `hybrid="auto"`: "off", "rrf", or the weight of words."""
-        return self.core.state.hybrid or OFF
+        state = self.core.state
+        return OFF if state.words is None else state.hybrid or str(DEFAULT)
 
     def index_words(self, wanted: bool = True) -> None:
         """Index the documents' words for `hybrid` searches, or (`wanted=False`) drop that index.

@@ -75,6 +75,7 @@ class OpenIndex:
         *,
         stored: str = "fp16",
         passages: str | int | None = AUTO,
+        words: bool = True,
     ) -> OpenIndex:
         """Create an empty index; see `Collection.create`."""
         if stored not in STORED_ENDINGS:
@@ -86,8 +87,14 @@ class OpenIndex:
         requested = (settings or Settings()).checked(made.dim)
         made = for_new_documents(made)
         tokens = passage_tokens(passages, made)
-        vectors = file_name("vectors", 1, STORED_ENDINGS[stored])
-        state = State(_plain(made.spec()), made.dim, requested, vectors=vectors, passages=tokens)
+        state = State(
+            _plain(made.spec()),
+            made.dim,
+            requested,
+            vectors=file_name("vectors", 1, STORED_ENDINGS[stored]),
+            passages=tokens,
+            words=file_name("words", 1) if words else None,
+        )
         return cls(CommitLog.create(path, state), made)
 
     @classmethod

@@ -24,6 +24,7 @@ from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
+from ..lexical.fusion import AUTO
 from ..open_index import OpenIndex
 from ..search.document_search import nearest_documents
 from ..search.request import PASSAGE, Hits, SearchRequest
@@ -167,7 +168,7 @@ class MilvusCollection(Searchable):
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
         if request.candidates is not None and request.candidates > MOST_HITS:
             raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
-        if request.fusion(auto=None) is not None:
+        if request.hybrid != AUTO and request.fusion(None) is not None:
             raise InputError(f"hybrid={request.hybrid!r}: not supported in Milvus; expected off")
         request = request.encoded(lambda: self.encoder)
         dim = self.pushed.dim

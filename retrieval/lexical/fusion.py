@@ -70,6 +70,10 @@ class Fusion:
         return Found(scores[order].astype(np.float32), rows[order])
 
 
+DEFAULT = Fusion(0.1)
+"""Fusion of an index that was not tuned with labels."""
+
+
 def fusion_of(asked: str | float) -> Fusion | None:
     """Parse `--hybrid`: "rrf" or a weight; None for "off" and for weight 0.
 

@@ -183,6 +183,7 @@ def build(
     wait: float = 0.0,
     stored: str = "fp16",
     passages: str | int | None = AUTO,
+    words: bool = True,
     workers: Workers = HERE,
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
@@ -194,7 +195,7 @@ def build(
     Parameters
     ----------
     wait : seconds to wait for another process that has the index open.
-    stored, passages : as for `Collection.create`; an interrupted build keeps its own.
+    stored, passages, words : as for `Collection.create`; an interrupted build keeps its own.
     workers : processes that encode and code parts of the documents.
     """
     if path.exists():
@@ -211,7 +212,9 @@ def build(
             notes = [*_own_precision(core, encoder), *_own_storage(core, stored)]
             notes += _own_passages(core, passages)
             return Collection(core), replace(added, notes=[*notes, *added.notes])
-    core = OpenIndex.create(path, make_encoder(), settings, stored=stored, passages=passages)
+    core = OpenIndex.create(
+        path, make_encoder(), settings, stored=stored, passages=passages, words=words
+    )
     core.commit_log.workers = workers
     with _closed_on_error(core, remove=True):
         return Collection(core), add(core, sources)

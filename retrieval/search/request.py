@@ -14,7 +14,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
+from ..lexical.fusion import AUTO, DEFAULT, OFF, Fusion, fusion_of
 from .reranking import CrossEncoder
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
@@ -40,8 +40,9 @@ class SearchRequest:
     candidates : int, optional
         Rows to rescore instead of the index's own number; 0: none.
     per : {"document", "passage"}
-    hybrid : {"off", "auto", "rrf"} or float, default "off"
-        How lexical search counts beside semantic search; a float is its weight, 0 to 1.
+    hybrid : {"auto", "off", "rrf"} or float, default "auto"
+        How lexical search counts beside semantic search; a float is its weight, 0 to 1. "auto" is
+        the index's own choice; for vectors, and without a lexical index, it is "off".
     min_score : float, optional
         Leave out hits below this cosine, -1 to 1.
     rerank : CrossEncoder, optional
@@ -66,7 +67,7 @@ class SearchRequest:
     where: str | None = None
     candidates: int | None = None
     per: str = DOCUMENT
-    hybrid: str | float = OFF
+    hybrid: str | float = AUTO
     min_score: float | None = None
     rerank: CrossEncoder | None = None
     rerank_depth: int = 50
@@ -154,11 +155,13 @@ class SearchRequest:
     def fusion(self, auto: str | None) -> Fusion | None:
         """The fusion with lexical search; None without it.
 
-        `auto` is the index's own choice for `hybrid="auto"`.
+        `auto` is the fusion that `tune` chose for the index; None if it has not chosen.
         """
         if self.hybrid != AUTO:
             return fusion_of(self.hybrid)
-        return None if self.texts is None else fusion_of(auto or OFF)
+        if self.texts is None:
+            return None
+        return DEFAULT if auto is None else fusion_of(auto)
 
     def has_chance_score(self, auto: str | None) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""

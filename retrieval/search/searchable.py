@@ -12,7 +12,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 from ..documents import Hit
-from ..lexical.fusion import OFF
+from ..lexical.fusion import AUTO
 from .request import DOCUMENT, Hits, SearchRequest, shown
 
 
@@ -41,7 +41,7 @@ class Searchable(ABC):
         *,
         candidates: int | None = None,
         per: str = DOCUMENT,
-        hybrid: str | float = OFF,
+        hybrid: str | float = AUTO,
     ) -> list[Hit]:
         """Search the documents closest in meaning to a query, best first.
 
@@ -55,9 +55,8 @@ class Searchable(ABC):
             match.
         candidates : rows to rescore, by default the index's setting; 0 ranks by codes alone.
         per : "document", or "passage": `limit` passages, of which several may be of one document.
-        hybrid : lexical search beside semantic search, if the index has a lexical index
-            (`index_words`): "off"; its weight, 0 to 1; "rrf", fusion by ranks; or "auto", the best
-            according to `tune` with labels. Fused scores are not cosines.
+        hybrid : how lexical search counts beside semantic search: "auto", as `tune` found best, or
+            by default; "off"; its weight, 0 to 1; or "rrf", fusion by ranks.
 
         Raises
         ------
@@ -77,7 +76,7 @@ class Searchable(ABC):
         *,
         candidates: int | None = None,
         per: str = DOCUMENT,
-        hybrid: str | float = OFF,
+        hybrid: str | float = AUTO,
     ) -> Hits:
         """Search with many queries, which are encoded and searched together.
 

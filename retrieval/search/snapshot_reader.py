@@ -15,7 +15,7 @@ from slimdex.indexes.ranking import stacked
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
-from ..lexical.fusion import Fusion
+from ..lexical.fusion import AUTO, Fusion
 from ..storage.snapshot import Snapshot
 from .dense import DenseSearch
 from .document_search import Search, hit_of, nearest_documents
@@ -45,10 +45,12 @@ class SnapshotReader:
     def fusion(self, request: SearchRequest) -> Fusion | None:
         """The fusion with lexical search for a request; None without it.
 
-        Raises `InputError` if it is requested and there is no lexical index.
+        Raises `InputError` if one is named and there is no lexical index.
         """
         fusion = request.fusion(self.snapshot.state.hybrid)
         if fusion is not None and self.snapshot.state.words is None:
+            if request.hybrid == AUTO:
+                return None
             path = self.snapshot.path
             raise InputError(
                 f"hybrid={request.hybrid!r}: {path} has no lexical index; expected one "

@@ -28,6 +28,7 @@ from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, remove, sy
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
+from ..lexical.word_index import WordIndex
 
 
 class BlockFile(Protocol):
@@ -68,7 +69,10 @@ class CommitLog:
 
     @classmethod
     def create(cls, path: Path, state: State) -> CommitLog:
-        """Create a folder with an empty catalog, under a temporary name, then rename it."""
+        """Create a folder with an empty catalog, under a temporary name, then rename it.
+
+        If the state names a lexical index, an empty one is created.
+        """
         if path.exists():
             raise InputError(f"{path} exists; expected a new folder")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +81,8 @@ class CommitLog:
         new.mkdir()
         try:
             DocumentStore.create(new / CATALOG, state).database.close()
+            if state.words is not None:
+                WordIndex.create(new / state.words)
             sync(new)
             os.rename(new, path)
         except BaseException:

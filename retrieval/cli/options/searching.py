@@ -93,10 +93,10 @@ class SearchOptions:
     ] = None
     hybrid: Annotated[
         str,
-        "off|auto|rrf|WEIGHT",
-        "Combine with lexical search (`slimdex words`): rrf, by ranks; by a lexical "
-        "weight from 0 to 1; or auto, as `tune` chose.",
-    ] = "off"
+        "auto|off|rrf|WEIGHT",
+        "Combine with lexical search: auto, as `tune` chose or by default; off; rrf, by ranks; "
+        "or by a lexical weight from 0 to 1.",
+    ] = "auto"
     rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
     rerank_depth: Annotated[int, "N", "Hits to rerank; more if -n asks for more."] = 50
 

@@ -88,6 +88,7 @@ class StorageOptions:
         "as many as the encoder reads, if it has a limit; off: only the beginning of a longer "
         "text is found.",
     ] = "auto"
+    no_words: Annotated[bool, "Leave out the lexical index: searches are by meaning alone."] = False
 
     @property
     def passage_tokens(self) -> int | str:

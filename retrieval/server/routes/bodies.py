@@ -52,10 +52,10 @@ class SearchBody(Body):
         ge=0,
         description="Rows to rescore, by default the index's setting; 0: rank by codes alone.",
     )
-    hybrid: Literal["off", "auto", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
-        "off",
-        description="Lexical search beside semantic search: fused by a weight, by ranks, or as "
-        "`slimdex tune` found to help. Requires a lexical index.",
+    hybrid: Literal["auto", "off", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
+        "auto",
+        description="Lexical search beside semantic search: as `slimdex tune` chose or by default, "
+        "not at all, by ranks, or by a weight.",
     )
     min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
 

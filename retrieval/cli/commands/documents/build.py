@@ -58,6 +58,7 @@ def build(
             wait=wait,
             stored=storage.stored,
             passages=storage.passage_tokens,
+            words=not storage.no_words,
             workers=workers,
         )
     with collection:

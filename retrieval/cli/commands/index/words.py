@@ -11,11 +11,11 @@ from ...options.opening import Dir, Json, Wait
 
 def words(
     index: Dir,
-    off: Annotated[bool, "Remove it; searches are semantic only."] = False,
+    off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
-    """Build a lexical index (BM25) for `search --hybrid`; changes keep it up to date."""
+    """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
     from ....operations.commands import IndexWords
 
     found = do(IndexWords(not off), index, wait)
