@@ -148,6 +148,7 @@ class WordIndex:
         words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
+        k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
         names_all = rows is not None and len(rows) <= AMONG
         names = self._names(text)
         query, ask = self._query(words, names, rows if names_all else None), k

@@ -37,7 +37,7 @@ INDEX = "x.index"
 INT8 = "int8"
 """The operation on an index whose vectors are stored so."""
 WORDS = "words"
-"""The operation on an index that has its documents' words, too."""
+"""The operation that also rebuilds the lexical index."""
 QUERIES = ["word3 text", "other40", "word17"]
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
 """Three passages."""
@@ -117,8 +117,6 @@ OPERATIONS: dict[str, list[list[Change]]] = {
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
 FROM_NOTHING = ("build", INT8)
 """Those that make the index, too."""
-BASES: dict[str, list[list[Change]]] = {"words": [[put(BASE), index_words()]]}
-"""What makes the index that an operation is for, where `build` does not."""
 
 
 def changes(operation: str) -> list[Change]:
@@ -132,8 +130,8 @@ class Job:
     Attributes
     ----------
     operation, folder : what is done, and the folder that holds the index.
-    task : "run" the operation with a fault, "make" the index that it is for, only "open" the index
-        with a fault, "look" at what is there, or look and "redo" what is missing of the operation.
+    task : "run" the operation with a fault, only "open" the index with a fault, "look" at what is
+        there, or look and "redo" what is missing of the operation.
     go_on : after a run, see what the same process can do once the fault is gone.
     states : for "redo", a file with what is seen before and after each change.
     action, kinds, at, forever, error, share, trace : as `faults_arm` has them.
@@ -181,7 +179,6 @@ class Child:
         )
         {
             "run": self.run,
-            "make": self.run,
             "open": self.open,
             "look": self.look,
             "redo": self.redo,
@@ -202,8 +199,7 @@ class Child:
         """The operation; if it fails in the middle, the collection as it then is."""
         collection, done = None, 0
         try:
-            sittings = OPERATIONS if self.job.task != "make" else BASES
-            for sitting in sittings[self.job.operation]:
+            for sitting in OPERATIONS[self.job.operation]:
                 collection = opened(self.path, self.job.operation)
                 for change in sitting:
                     change.make(collection)
@@ -259,10 +255,11 @@ class Child:
             say(seen=observed(collection))
 
 
-def opened(path: Path, operation: str) -> Collection:
+def opened(path: Path, operation: str, *, words: bool = True) -> Collection:
     if path.exists():
         return Collection.open(path, ReadingEncoder())
-    return Collection.create(path, ReadingEncoder(), stored="int8" if operation == INT8 else "fp16")
+    stored = "int8" if operation == INT8 else "fp16"
+    return Collection.create(path, ReadingEncoder(), stored=stored, words=words)
 
 
 def observed(collection: Collection) -> Seen:
@@ -288,10 +285,13 @@ def say(**what: Any) -> None:
 
 
 def warm_up() -> None:
-    """Everything that is loaded or computed once, once; it must leave no thread behind."""
+    """Everything that is loaded or computed once, once; it must leave no thread behind.
+
+    Writing words starts threads of tantivy's, so that is left to the children.
+    """
     with TemporaryDirectory() as folder:
         for sitting in OPERATIONS["build"] + OPERATIONS["add"] + OPERATIONS["reduce"]:
-            with opened(Path(folder) / INDEX, "build") as collection:
+            with opened(Path(folder) / INDEX, "build", words=False) as collection:
                 for change in sitting:
                     change.make(collection)
                 observed(collection)

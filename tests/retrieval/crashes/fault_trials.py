@@ -15,7 +15,6 @@ from slimdex.retrieval.documents import Document
 
 from .fault_child import (
     BASE,
-    BASES,
     FROM_NOTHING,
     INDEX,
     LAST,
@@ -67,8 +66,7 @@ class Trial:
         self.lab, self.operation = lab, operation
         self.base = lab.new()
         if operation not in FROM_NOTHING:
-            made = Job(operation, str(self.base), task="make")
-            lab.do(made if operation in BASES else Job("build", str(self.base)))
+            lab.do(Job("build", str(self.base)))
         done, trace = lab.new(self.base), lab.folder / f"{operation}.trace"
         lab.do(Job(operation, str(done), trace=str(trace)))
         self.trace, self.traced = read_trace(trace), str(done)

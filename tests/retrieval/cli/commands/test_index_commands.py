@@ -112,11 +112,11 @@ def test_verify_and_repair(pets: Runner) -> None:
 
 
 def test_all_that_is_derived_is_rebuilt_of_an_untrusted_index(notes: Runner) -> None:
-    before = {path.name: path.read_bytes() for path in Path("i").iterdir()}
+    before = {path.name for path in Path("i").iterdir()}
     code, out, err = notes("repair", "i", "--untrusted")
     assert (code, err, out.splitlines()[-1]) == (0, "", "i: rebuilt")
     replaced = {name for name in before if name not in ("catalog.duckdb", "vectors-000001.f16")}
-    assert len(replaced) == 7
+    assert len(replaced) == 8
     assert {
         Path(line.removesuffix(": untrusted")).name for line in out.splitlines()[:-1]
     } == replaced
