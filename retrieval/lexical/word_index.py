@@ -148,18 +148,19 @@ class WordIndex:
         words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
-        names_all = rows is not None and len(rows) <= AMONG
+        is_among = rows is not None and len(rows) <= AMONG
         names = self._names(text)
-        query, ask = self._query(words, names, rows if names_all else None), k
+        named, ask = self._named(names), k
+        query = self._query(words, names if len(named) else [], rows if is_among else None)
         while True:
             found = self._asked(query, ask)
             kept = np.ones(len(found.rows), dtype=bool)
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
-            if rows is not None and not names_all:
+            if rows is not None and not is_among:
                 kept &= contains(rows, found.rows)
             if kept.sum() >= k or len(found.rows) < ask:
-                best, named = found.rows[kept][:k], self._named(names)
+                best = found.rows[kept][:k]
                 return Found(found.scores[kept][:k], best, best[np.isin(best, named)])
             ask = min(8 * ask, len(self) + 1)
 
@@ -214,12 +215,12 @@ class WordIndex:
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
-        if any(row is None or row >= len(self) for row in rows):
-            raise CorruptError(f"{self.path}: damaged: words of a missing row")
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        found = np.array(rows, dtype=np.int64)
+        found = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
+        if len(found) and found.max() >= len(self):
+            raise CorruptError(f"{self.path}: damaged: words of a missing row")
         order = np.lexsort((found, -scores))  # ties by row, independent of segments
-        return Found(scores[order], found[order])
+        return Found(scores[order], found[order].astype(np.int64))
 
 
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
-from slimdex.retrieval.lexical.fusion import Fusion
+from slimdex.retrieval.lexical.fusion import Candidates, Fusion
 from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from tests.chance import CHANCE
@@ -148,11 +148,11 @@ def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
     assert spaced.search("my  Notes.md", 5).named.tolist() == [0]
     assert spaced.search("my  Notes.md", 5).rows[0] == 0
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
-    meaning = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
+    near = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
+    words = made.search("os.path.join", 1, rows=np.array([3, 20]))
+    found = Candidates.joined(near, Found(near.scores[:0], near.rows[:0]), words)
     for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
-        fused = fusion.fused(meaning, made.search("os.path.join", 1, rows=np.array([3, 20])))
-        assert fused.rows[0] == 20
-        assert fused.scores[0] > 1
+        assert found.rows[found.order(fusion.scores(found))].tolist() == [20, 3]
 
 
 def test_documents_are_found_by_their_names(index: WordIndex) -> None:
