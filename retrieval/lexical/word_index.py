@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError
 
+from ..atomic_files import size
 from .segment_folder import (
     file_faults,
+    has_memory,
     link_files,
     link_or_copy,
     publish,
@@ -35,6 +38,8 @@ from .segment_folder import (
 )
 from .tokens import name_forms, name_words, names_of, words_of
 
+FEW = 1000
+"""Number of documents below which a folder in memory is used to add them."""
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
 AMONG = 4096
@@ -123,11 +128,15 @@ class WordIndex:
 
     def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
         """Create an index in a new folder with further rows; see `create`."""
-        tantivy = _tantivy()
-        with work_folder(path) as work:
-            link_files(self.path, work, link_or_copy)
+        documents = iter(documents)
+        few = list(islice(documents, FEW))
+        nbytes = size(self.path) + sum(len(id) + len(text) for id, text in few)
+        in_memory = len(few) < FEW and has_memory(4 * nbytes)
+        with work_folder(path, in_memory=in_memory) as work:
+            link_files(self.path.absolute(), work, Path.symlink_to if in_memory else link_or_copy)
             there = {file.name for file in work.iterdir()}
-            _write(tantivy.Index.open(str(work)), documents, len(self))
+            index = _tantivy().Index.open(str(work))
+            _write(index, chain(few, documents), len(self))
             publish(work, path, there)
         return WordIndex.open(path)
 

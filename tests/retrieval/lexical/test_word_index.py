@@ -83,7 +83,11 @@ def test_a_search_is_among_what_it_is_told(
     assert not len(index.search("cat", 5, np.empty(0, np.int64)).rows)
 
 
-def test_a_folder_stays_as_it_is_when_more_comes(index: WordIndex, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, word_index.FEW])
+def test_a_folder_stays_as_it_is_when_more_comes(
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(word_index, "FEW", few)
     before = {file.name: file.read_bytes() for file in index.path.iterdir()}
     more = index
     for i in range(20):  # so that segments are merged on the way
@@ -122,9 +126,12 @@ def test_what_an_interruption_left_is_in_nobodys_way(index: WordIndex, tmp_path:
     assert not (tmp_path / "more.tmp").exists()
 
 
+@pytest.mark.parametrize("few", [0, word_index.FEW])
 def test_a_disk_without_links_has_copies(
-    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
+    monkeypatch.setattr(word_index, "FEW", few)
+
     def refuse(*args: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
@@ -134,6 +141,24 @@ def test_a_disk_without_links_has_copies(
     more = index.extended(tmp_path / "more", [("", "yak")])
     assert more.faults(61) == []
     assert {str(path) for path in more.path.iterdir()} <= synced
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_temporary_folders_are_removed(
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    memory = tmp_path / "memory"
+    killed, new = memory / "slimdex-words-killed", memory / "slimdex-words-new"
+    for folder in (killed, new):
+        folder.mkdir(parents=True)
+    os.utime(killed, (0, 0))
+    monkeypatch.setattr(segment_folder, "MEMORY", memory)
+    monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
+    monkeypatch.setattr(segment_folder, "gettempdir", lambda: str(memory))
+    more = index.extended(tmp_path / "more", [("", "yak")])
+    assert more.search("yak", 5).rows.tolist() == [60]
+    assert list(memory.iterdir()) == [new]
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
@@ -218,8 +243,12 @@ def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | 
 
 
 def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
-    index: WordIndex, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    index: WordIndex,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(word_index, "FEW", 0)
     gone = tmp_path_factory.mktemp("gone") / "more.tmp"
 
     def fail() -> Iterator[tuple[str, str]]:
