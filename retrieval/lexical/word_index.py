@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,12 @@ MOST_WORDS = 1024
 MANUAL = "manual"
 """Reload policy without a background thread."""
 ROW, NAME, WORDS = "row", "name", "words"
+COSTLY = 200_000
+"""Rows with a query's words, counted per word, above which rare words are searched first."""
+SEEK = 4
+"""Time to find a row among those of a common word, in times to read the next one; measured."""
+MOST_IDFS = 2.2
+"""Limit of a word's score, in units of its inverse document frequency: ``k1 + 1``."""
 NAMED = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
@@ -162,7 +169,8 @@ class WordIndex:
         named, ask = self._named(names), k
         query = self._query(words, names if len(named) else [], rows if is_among else None)
         while True:
-            found = self._asked(query, ask)
+            rare_first = self._rare_first(words, ask) if not (is_among or len(named)) else None
+            found = self._asked(query, ask) if rare_first is None else rare_first
             kept = np.ones(len(found.rows), dtype=bool)
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
@@ -210,7 +218,7 @@ class WordIndex:
     def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
         tantivy, schema = _tantivy(), self._index.schema
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
-        terms = [(should, tantivy.Query.term_query(schema, WORDS, w, "freq")) for w in words]
+        terms = [(should, self._word(word)) for word in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         query = tantivy.Query.boolean_query(terms)
         if rows is None:
@@ -219,6 +227,39 @@ class WordIndex:
         return tantivy.Query.boolean_query(
             [(must, query), (must, tantivy.Query.const_score_query(among, 0.0))]
         )
+
+    def _rare_first(self, words: list[str], k: int) -> Found | None:
+        """The k best rows, scoring only rows with rare words; None if others may be among them.
+
+        This is MaxScore (Turtle and Flood 1995): a row that has only common words scores no more
+        than the sum of their limits. If the k-th best row scores more, no such row is missing.
+        """
+        counts = {word: int(self._searcher.doc_freq(WORDS, word)) for word in words}
+        words = sorted(filter(counts.get, words), key=lambda word: counts[word])
+        rows = np.cumsum([0, *(counts[word] for word in words)])
+        if rows[-1] < COSTLY:
+            return None
+        idfs = np.array([_idf(counts[word], len(self)) for word in words])
+        limits = MOST_IDFS * np.append(np.cumsum(idfs[::-1])[::-1], 0.0)  # of the words from here
+        rare = int(np.searchsorted(rows, k))
+        while SEEK * rows[rare] * (len(words) - rare) < rows[-1] - rows[rare]:
+            query = self._query(words[:rare], [], None)
+            for word in words[rare:]:
+                query = self._with_score_of(query, word)
+            found = self._asked(query, k)
+            least = found.scores[-1] if len(found.rows) == k else 0.0
+            if limits[rare] < least:
+                return found
+            rare = int(np.argmax(limits < least)) if least > 0 else len(words)
+        return None
+
+    def _with_score_of(self, query: Any, word: str) -> Any:
+        """The same rows, with the scores of another word."""
+        occur, term = _tantivy().Occur, self._word(word)
+        return _tantivy().Query.boolean_query([(occur.Must, query), (occur.Should, term)])
+
+    def _word(self, word: str) -> Any:
+        return _tantivy().Query.term_query(self._index.schema, WORDS, word, "freq")
 
     def _asked(self, query: Any, k: int) -> Found:
         with tantivy_errors(self.path):
@@ -248,6 +289,11 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
     finally:
         with suppress(ValueError):  # the writer failed, which was raised above
             writer.wait_merging_threads()
+
+
+def _idf(rows: int, total: int) -> float:
+    """Inverse document frequency of a word that occurs in `rows` of all rows, as in Lucene."""
+    return log(1 + (total - rows + 0.5) / (rows + 0.5))
 
 
 def _tantivy() -> Any:

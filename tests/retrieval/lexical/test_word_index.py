@@ -83,6 +83,35 @@ def test_a_search_is_among_what_it_is_told(
     assert not len(index.search("cat", 5, np.empty(0, np.int64)).rows)
 
 
+def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, found = np.random.default_rng(0), 0
+    words = rng.zipf(1.3, (3000, 25)).clip(max=5000)
+    index = WordIndex.create(
+        tmp_path / "1", (("", " ".join(f"w{w}" for w in row)) for row in words)
+    )
+    index = index.extended(tmp_path / "2", [("w1", "w1 w2 w3"), ("", "w1 " * 30)])
+    monkeypatch.setattr(word_index, "COSTLY", 0)
+    hidden = np.arange(0, 3000, 7)
+    for seek in (4, 0):
+        monkeypatch.setattr(word_index, "SEEK", seek)
+        for query in (" ".join(f"w{w}" for w in row[:8]) for row in words[:100]):
+            for k in (1, 5, 50):
+                asked = list(dict.fromkeys(words_of(query)))
+                expected = index._asked(index._query(asked, [], None), k)
+                first = index._rare_first(asked, k)
+                found += first is not None
+                for own in [index.search(query, k), *([] if first is None else [first])]:
+                    np.testing.assert_allclose(own.scores, expected.scores, rtol=1e-5)
+                    apart = expected.scores > expected.scores[-1] * (1 + 1e-5)
+                    assert {*expected.rows[apart]} <= {*own.rows}
+            every = index.search(query, 3002).rows
+            visible = every[~np.isin(every, hidden)]
+            best = index.search(query, 5, hidden=hidden)
+            assert len(best.rows) == 5
+            assert {*best.rows} <= {*visible}
+    assert found > 100
+
+
 @pytest.mark.parametrize("few", [0, word_index.FEW])
 def test_a_folder_stays_as_it_is_when_more_comes(
     index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
