@@ -130,7 +130,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     for i, query in enumerate(judging.judged):
         near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)
         for number, order in enumerate([near, words, *fused]):
-            documents = [row for row in order.rows.tolist() if row != query.own]
+            documents = [row for row in order.tolist() if row != query.own]
             found[number, 0, i] = 100 * judged_ndcg(documents, query.labels)
             found[number, 1, i] = query.labels.get(documents[0], 0) > 0 if documents else 0
         progress("judging", i + 1, len(judging.judged))

@@ -163,9 +163,10 @@ class SearchRequest:
             return None
         return DEFAULT if auto is None else fusion_of(auto)
 
-    def has_chance_score(self, auto: str | None) -> bool:
+    @property
+    def has_chance_score(self) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
-        return self.candidates != 0 and self.fusion(auto) is None
+        return self.candidates != 0
 
     def kept(self, found: Hits) -> Hits:
         """Remove hits below `min_score`."""

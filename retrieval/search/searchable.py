@@ -56,7 +56,7 @@ class Searchable(ABC):
         candidates : rows to rescore, by default the index's setting; 0 ranks by codes alone.
         per : "document", or "passage": `limit` passages, of which several may be of one document.
         hybrid : how lexical search counts beside semantic search: "auto", as `tune` found best, or
-            by default; "off"; its weight, 0 to 1; or "rrf", fusion by ranks.
+            by default; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.
 
         Raises
         ------
