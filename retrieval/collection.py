@@ -317,9 +317,9 @@ class Collection(Searchable):
         return OFF if state.words is None else state.hybrid or str(DEFAULT)
 
     def index_words(self, wanted: bool = True) -> None:
-        """Index the documents' words for `hybrid` searches, or (`wanted=False`) drop that index.
+        """Index the documents' words, or (`wanted=False`) drop that index.
 
-        Every later change updates it. Raises `InputError` if there are no documents yet.
+        Needed only for a collection created with `words=False`. Later changes update the index.
         """
         writer.index_words(self.core, wanted)
 

@@ -233,9 +233,9 @@ class OpenIndex:
         def read(view: SnapshotReader) -> Hits:
             nonlocal request
             _ = view.snapshot.index  # a damaged folder is reported before a model is loaded
-            fusion = view.fusion(request)
+            view.fusion(request)  # so is a fusion that is impossible
             request = request.encoded(lambda: self.encoder)  # once, even if it reads again
-            return view.shown(*view.nearest(request, fusion))
+            return view.shown(*view.nearest(request))
 
         return self.read(read)
 
@@ -246,6 +246,18 @@ class OpenIndex:
         `SnapshotReader.nearest_documents`."""
         request = SearchRequest(None, queries, k, where)
         return self.read(lambda view: view.nearest_documents(request))
+
+    def ranked(
+        self, text: str, vector: Matrix, k: int, where: str | None = None
+    ) -> tuple[Matrix, Rows]:
+        """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
+
+        If words are fused, the order is not that of the cosines.
+        """
+        request = SearchRequest([text], vector, k, where)
+        _, rows = self.read(lambda view: view.nearest_documents(request))
+        places = np.arange(rows.shape[1], dtype=np.float32)[None]
+        return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
 
     def pool(self, snapshot: Snapshot, count: int) -> Pool:
         """Queries made of a snapshot's documents, the same ones in every call."""

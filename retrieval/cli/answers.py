@@ -110,7 +110,7 @@ def _named(hit: Hit, file: Path | None) -> Text:
     title = on_one_line(hit.title)
     if title and not _says_title(hit.id, hit.title):
         named.append("  " + visible(shortened(title)), style="default")
-    if hit.found_by != "meaning":
+    if hit.found_by in ("words", "name"):
         named.append(f"  ({hit.found_by})", style="dim")
     return named
 

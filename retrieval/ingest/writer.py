@@ -120,8 +120,6 @@ def keep_certificate(core: OpenIndex, certificate: Certificate) -> None:
 def index_words(core: OpenIndex, wanted: bool) -> None:
     """Index the words of all documents, or drop that index, and with it the choice of `auto`."""
     with core.change():
-        if core.is_empty:
-            raise InputError(f"{core.path} holds no documents; expected some to index words of")
         commit_log, state = core.commit_log, core.commit_log.next_state()
         if wanted:
             state = with_new_words(commit_log, replace(state, words=state.new_name("words")))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches, normalize_rows
+from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
@@ -21,7 +21,6 @@ from slimdex.indexes.settings import Settings
 from ..atomic_files import STORED_ENDINGS, file_name
 from ..catalog.state import State
 from ..quality.evaluation.measures import DEPTH
-from ..search.document_search import Search
 from ..sources.given_vectors import as_given, check_vectors
 from ..storage.index_files import encode_rows, fit
 from .mteb_records import Sizes, folder_bytes
@@ -124,9 +123,12 @@ class SlimdexIndex:
             lists = [top_ranked.get(query_idx_to_id[i]) or [] for i in range(len(queries))]
             return self._among(index, queries, top_k, lists)
 
-        codes = None if index.metric is None else partial(index.search, candidates=0)
         head = max(DEPTH, index.candidates)
-        found = [deep(index.search, codes, query[None], top_k, head) for query in queries]
+        found = []
+        for query in queries:
+            search = partial(index.search, query[None])
+            codes = None if index.metric is None else partial(search, candidates=0)
+            found.append(deep(search, codes, top_k, head))
         return [scores for scores, _ in found], [rows for _, rows in found]
 
     def build(self) -> ReducedIndex | None:
@@ -182,22 +184,26 @@ class SlimdexIndex:
         return scores, places
 
 
+Ranking = Callable[[int], tuple[Matrix, Rows]]
+"""Number of results -> scores and rows (1, k), best first, padded with -inf and -1."""
+
+
 def deep(
-    search: Search, codes: Search | None, query: Matrix, top_k: int, head: int
+    search: Ranking, codes: Ranking | None, top_k: int, head: int
 ) -> tuple[list[float], list[int]]:
-    """Scores and rows of the top_k nearest to a query (1, d).
+    """Scores and rows of the top_k results for one query.
 
     The first `head` are the results of a search for that many; the others follow, ranked by
     their codes, with lower scores.
 
     `codes` is the search without rescoring; None if `search` does not rescore.
     """
-    scores, rows = search(query, top_k if codes is None else min(top_k, head))
+    scores, rows = search(top_k if codes is None else min(top_k, head))
     there = rows[0] >= 0
     values, found = scores[0][there].tolist(), rows[0][there].tolist()
     if codes is None or top_k <= head or len(found) < head:
         return values, found
-    coded, others = codes(query, top_k)
+    coded, others = codes(top_k)
     is_new = (others[0] >= 0) & ~np.isin(others[0], found)
     below = coded[0][is_new].astype(np.float64)
     if len(below):

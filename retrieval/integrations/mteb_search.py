@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
 from ..quality.evaluation.measures import DEPTH
+from ..quality.info import word_bytes
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
 from .mteb_index import SlimdexIndex, deep
@@ -82,12 +84,12 @@ class SlimdexSearch:
     """slimdex as a whole, from texts to documents, as mteb's `SearchProtocol`.
 
     Each corpus becomes an index, as by `slimdex build`, and answers are those that `slimdex eval`
-    measures; those beyond the hundredth follow, ranked by their codes.
+    measures by default; those beyond the hundredth follow, ranked by their codes.
 
     Parameters
     ----------
     encoder : as for `Collection.create`, or the folder or name of a model.
-    settings, stored, passages : as for `Collection.create`.
+    settings, stored, passages, words : as for `Collection.create`.
     folder : where to keep the indexes, one per task, split and subset; by default temporary.
     cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
     meta : metadata for the results; by default derived from the encoder.
@@ -100,17 +102,18 @@ class SlimdexSearch:
         *,
         stored: str = "fp16",
         passages: str | int | None = AUTO,
+        words: bool = True,
         folder: str | Path | None = None,
         cache: ResultCache | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
         self.encoder = _opened(encoder)
         self.settings = (settings or Settings()).checked(self.encoder.dim)
-        self.stored, self.passages = stored, passages
+        self.stored, self.passages, self.words = stored, passages, words
         self._kept = None if folder is None else Path(folder)
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
-        more = {"passages": OFF if tokens is None else tokens}
+        more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "words": words}
         if precision := self.encoder.spec().get("precision"):
             more["precision"] = precision
         self.mteb_model_meta = as_experiment(base, self.settings, stored, more)
@@ -138,7 +141,8 @@ class SlimdexSearch:
         added = collection.add(_documents(corpus), refit="never")
         snapshot, info = collection.core.snapshot, collection.info()
         assert snapshot.state.settings is not None
-        disk = round(info["memory"]["disk_bytes_per_vector"] * snapshot.state.rows)
+        each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
+        disk = round(each * snapshot.state.rows)
         sizes = Sizes.of(
             snapshot.index,
             snapshot.state.settings,
@@ -167,8 +171,9 @@ class SlimdexSearch:
         if not len(self._collection) or not names:
             found = {name: {} for name in names}
         else:
-            vectors = encoded(self.encoder, _texts(queries))
-            found = _answers(self._collection.core, names, vectors, top_k, top_ranked)
+            texts = _texts(queries)
+            asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
+            found = _answers(self._collection.core, names, asked, top_k, top_ranked)
         self.clear()
         return found
 
@@ -186,7 +191,12 @@ class SlimdexSearch:
             self._closed = weakref.finalize(self, shutil.rmtree, parent, True)
         path = (self._kept or parent) / f"{'-'.join(place)}.index"
         return Collection.create(
-            path, self.encoder, self.settings, stored=self.stored, passages=self.passages
+            path,
+            self.encoder,
+            self.settings,
+            stored=self.stored,
+            passages=self.passages,
+            words=self.words,
         )
 
 
@@ -241,29 +251,34 @@ def _texts(queries: Any) -> list[str]:
 def _answers(
     core: OpenIndex,
     names: Sequence[str],
-    vectors: Matrix,
+    asked: Sequence[tuple[str, Matrix]],
     top_k: int,
     top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
-    """Return the documents closest to queries (q, d), with `top_ranked` from each query's list."""
+    """Return the documents that a default search finds for texts and their vectors (1, d).
+
+    With `top_ranked`, those of each query's list.
+    """
     ids = core.store.ids.by_row(core.state.rows)
     if top_ranked is not None:
         lists = [top_ranked.get(name) or [] for name in names]
         answers = [
-            _of_list(core, vector[None], listed, top_k)
-            for vector, listed in zip(vectors, lists, strict=True)
+            _of_list(partial(core.ranked, *query), listed, top_k)
+            for query, listed in zip(asked, lists, strict=True)
         ]
     else:
         index, rows = core.reduced_index, core.snapshot.document_rows
         asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
         head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
-        def coded(query: Matrix, k: int) -> tuple[Matrix, Rows]:
-            request = SearchRequest(vectors=query, limit=k, candidates=0)
+        def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+            request = SearchRequest(vectors=vector, limit=k, candidates=0)
             return core.read(lambda view: view.nearest_documents(request))
 
-        search, codes = core.nearest, None if index.metric is None else coded
-        answers = [deep(search, codes, vector[None], top_k, head) for vector in vectors]
+        answers = []
+        for text, vector in asked:
+            codes = None if index.metric is None else partial(coded, vector)
+            answers.append(deep(partial(core.ranked, text, vector), codes, top_k, head))
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
         for name, answer in zip(names, answers, strict=True)
@@ -271,12 +286,12 @@ def _answers(
 
 
 def _of_list(
-    core: OpenIndex, query: Matrix, listed: list[str], top_k: int
+    search: Callable[..., tuple[Matrix, Rows]], listed: list[str], top_k: int
 ) -> tuple[list[float], list[int]]:
-    """Scores and rows of the best of the listed documents for a query (1, d)."""
+    """Scores and rows of the best of the listed documents by a search of them."""
     if not listed:
         return [], []
     where = as_sql(Compare("id", "IN", listed))
-    scores, rows = core.nearest(query, len(listed), where)
+    scores, rows = search(len(listed), where)
     found = rows[0] >= 0
     return scores[0][found][:top_k].tolist(), rows[0][found][:top_k].tolist()

@@ -98,13 +98,20 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     }
 
 
-def _words(snapshot: Snapshot) -> dict[str, Any] | None:
-    """Disk size of the lexical index, if any, and the fusion for `auto`.
+def word_bytes(snapshot: Snapshot) -> float | None:
+    """Bytes per vector of the lexical index on disk, None without one.
 
     In memory, it consists of file pages that the system can evict.
     """
     state = snapshot.state
     if state.words is None:
         return None
-    disk = size(snapshot.path / state.words)
-    return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.hybrid}
+    return size(snapshot.path / state.words) / max(state.rows, 1)
+
+
+def _words(snapshot: Snapshot) -> dict[str, Any] | None:
+    """Disk size of the lexical index, if any, and the fusion that `tune` chose for `auto`."""
+    disk = word_bytes(snapshot)
+    if disk is None:
+        return None
+    return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.hybrid}

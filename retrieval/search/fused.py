@@ -53,7 +53,8 @@ class FusedSearch:
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
         """How the ranked rows (q, k) of all queries were found, as places in `FOUND_BY`."""
-        return np.stack([self._found[number].found_by(own) for number, own in enumerate(rows)])
+        found = [self._found[number].found_by(own) for number, own in enumerate(rows)]
+        return np.array(found, dtype=np.int64).reshape(rows.shape)
 
 
 def candidates(

@@ -73,11 +73,12 @@ class SnapshotReader:
             )
         return fusion
 
-    def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> Nearest:
+    def nearest(self, request: SearchRequest) -> Nearest:
         """Return the nearest rows (q, k) to encoded queries, padded with -inf and -1.
 
-        Raises `InputError` if `where` is invalid.
+        Raises `InputError` if `where` is invalid, or there are no words to fuse with.
         """
+        fusion = self.fusion(request)
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
         dense = DenseSearch(
             snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates

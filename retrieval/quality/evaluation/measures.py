@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -26,12 +27,13 @@ from slimdex.indexes.ranking import agreement, compacted
 
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
+from ...lexical.fusion import AUTO, OFF
 from ...open_index import OpenIndex
 from ...search.document_search import best_of_documents
 from ...search.request import SearchRequest
 from ...trials.query_pools import document_pool, encoded
 from ..certified_recall import ERROR
-from ..info import memory
+from ..info import memory, word_bytes
 from .exact_search import ExactSearch, OwnMetricSearch
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -41,6 +43,8 @@ DEPTH = 100
 """Documents retrieved for each query, for recall@100."""
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
+COLUMNS = ("default", "index", "exact")
+"""Searches that are compared."""
 LABELS = {
     "agreement@10": "agreement@10 with exact search",
     "encoder_agreement@10": "agreement@10 with the encoder's order",
@@ -48,6 +52,7 @@ LABELS = {
     "ram_bytes_fixed": "fixed bytes in RAM",
     "disk_bytes_per_vector": "bytes a vector on disk",
 }
+FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}
 LABELS |= {f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in (50, 95, 99)}
 LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in (50, 95, 99)}
@@ -88,11 +93,12 @@ def evaluate(
 
     Returns
     -------
-    ``{"index": measures, "exact": measures, "queries": n, "documents": n, "own_metric": words}``;
-    measures are fractions, bytes, and milliseconds for one query: of the index alone, from an
-    encoded query to rows (``p50_ms``); from an encoded query to documents
-    (``vector_to_documents_p50_ms``), and from a text to documents (``text_to_documents_p50_ms``).
-    Missing measures are None.
+    ``{"default": measures, "index": measures, "exact": measures, "queries": n, "documents": n,
+    "own_metric": words}``; of a search with default options, which fuses lexical with semantic
+    search (left out for an index without words); of the index by meaning alone; and of exact
+    search. Measures are fractions, bytes, and milliseconds for one query: from an encoded query to
+    rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
+    documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
     _check_not_empty(core)
     judged, ids = labelled(core, queries, qrels)
@@ -103,6 +109,14 @@ def evaluate(
     texts = [text for _, text in judged]
     vectors = encoded(core.encoder, texts)
     report, answers, _ = _side_by_side(core, texts, vectors, own[:, None], DEPTH)
+    if core.state.words is not None:
+        searches = [
+            partial(core.ranked, text, vector[None], DEPTH + 1)
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        fused = _without_own(_timed(searches), own[:, None])
+        answers = {"default": fused} | answers
+        report = {"default": _fused_report(core, fused, texts, report["index"])} | report
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -161,6 +175,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
         f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
         "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
         "Whitening changes that order on purpose; only labels show whether for the better.",
+        *([FUSED] if "default" in report else []),
         "Column exact: exact search over the encoder's vectors, uncompressed.",
         *(_said(report["proved"], report["queries"]) if "proved" in report else []),
     ]
@@ -262,31 +277,51 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
 
 def timed(search: Searcher, queries: Matrix, k: int) -> Results:
     """Search one query at a time, after three to warm up."""
-    for query in queries[:3]:
-        search(query[None], k)
-    scores, rows, seconds = [], [], []
-    for query in queries:
+    return _timed([partial(search, query[None], k) for query in queries])
+
+
+def _timed(searches: Sequence[Callable[[], tuple[Matrix, Rows]]]) -> Results:
+    """Call one search at a time, after three to warm up."""
+    for search in searches[:3]:
+        search()
+    found, seconds = [], []
+    for search in searches:
         start = perf_counter()
-        found_scores, found = search(query[None], k)
+        found.append(search())
         seconds.append(perf_counter() - start)
-        scores.append(found_scores)
-        rows.append(found)
+    scores, rows = zip(*found, strict=True)
     return Results(np.concatenate(scores), np.concatenate(rows), seconds)
 
 
+def _fused_report(
+    core: OpenIndex, results: Results, texts: Sequence[str], index: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Measures of the default search without labels, by the names of the index's."""
+    words = core.read(lambda view: word_bytes(view.snapshot)) or 0.0
+    return {
+        **dict.fromkeys(index),
+        **latency(results.seconds),
+        **times_to_documents(core, texts),
+        **{name: value for name, value in index.items() if name.startswith("ram_")},
+        "disk_bytes_per_vector": index["disk_bytes_per_vector"] + words,
+    }
+
+
 def times_to_documents(
-    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix
+    core: OpenIndex, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
-    """Times from a vector, and from a text if there are texts, to ten documents."""
-    chosen = np.unique(np.linspace(0, len(vectors) - 1, SEARCHED).astype(int)).tolist()
-    asked = [lambda i=i: core.found(SearchRequest(vectors=vectors[i][None])) for i in chosen]
-    found = {f"vector_to_documents_{name}": ms for name, ms in latency(seconds_of(asked)).items()}
-    report: dict[str, float | None] = {**found}
-    if texts is None:
-        return report | dict.fromkeys(name.replace("vector", "text", 1) for name in found)
-    asked = [lambda i=i: core.found(SearchRequest(texts[i])) for i in chosen]
-    by_text = latency(seconds_of(asked))
-    return report | {f"text_to_documents_{name}": ms for name, ms in by_text.items()}
+    """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
+    if queries is None:
+        return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
+    chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
+    is_vector = isinstance(queries, np.ndarray)
+    requests = [
+        SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(queries[i])
+        for i in chosen
+    ]
+    found = latency(seconds_of([partial(core.found, replace(r, hybrid=hybrid)) for r in requests]))
+    start = "vector" if is_vector else "text"
+    return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
 
 def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
@@ -313,7 +348,7 @@ def _side_by_side(
     for side, search in (("index", core.nearest), ("exact", exact_search)):
         answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
     own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
-    whole = times_to_documents(core, texts, vectors)
+    whole = times_to_documents(core, vectors, OFF) | times_to_documents(core, texts, OFF)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {
         "index": core.read(lambda view: memory(view.snapshot)),

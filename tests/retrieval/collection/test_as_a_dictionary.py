@@ -346,11 +346,6 @@ class PassagesMachine(CollectionMachine):
 class WordsMachine(PassagesMachine):
     """The same with an index of words, which is asked for what has some of a query's words."""
 
-    @initialize(documents=DOCUMENTS, asked=SETTINGS)
-    def build(self, documents: Model, asked: Settings) -> None:
-        super().build(documents, asked)
-        self.collection.index_words()
-
     @rule(on=st.booleans())
     def index_words(self, on: bool) -> None:
         self.collection.index_words(on)

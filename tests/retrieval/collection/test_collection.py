@@ -66,7 +66,7 @@ def test_scores_are_the_cosines_of_the_definition(
         normalize_rows(whitening.transform(encoded))
         @ normalize_rows(whitening.transform(vectors)).T
     )
-    for row, hits in zip(cosines, large.search_many(queries, limit=10), strict=True):
+    for row, hits in zip(cosines, large.search_many(queries, limit=10, hybrid="off"), strict=True):
         found = {docstrings[i].id: row[i] for i in range(len(row))}
         np.testing.assert_allclose([h.score for h in hits], [found[h.id] for h in hits], atol=1e-5)
         best = set(np.argsort(-row)[:10].tolist())
@@ -131,18 +131,18 @@ def test_a_small_collection_grows_into_what_was_asked_for(
     assert collection.core.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
     assert collection.core.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    assert len(ours(path)) == 8
+    assert len(ours(path)) == 9
 
 
 def test_filters_are_exact(path: Path, docstrings: list[Document]) -> None:
     collection = Collection.create(path, WordEncoder())
     collection.add(docstrings)
-    everything = collection.search_many("read a file", limit=1200)[0]
+    everything = collection.search_many("read a file", limit=1200, hybrid="off")[0]
     where = "kind = 'class' AND length(text) > 40"
     allowed = {d.id for d in docstrings if d.metadata["kind"] == "class" and len(d.text) > 40}
     assert 0 < len(allowed) < 1200
     expected = [hit for hit in everything if hit.id in allowed]
-    found = collection.search_many("read a file", limit=1200, where=where)[0]
+    found = collection.search_many("read a file", 1200, where, hybrid="off")[0]
     assert {h.id for h in found} == allowed
     np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
     assert collection.search_many("read a file", where="false") == [[]]

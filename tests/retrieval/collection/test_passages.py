@@ -112,7 +112,9 @@ def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None
                 ("n % 2 = 1", [d for d in live if d.metadata["n"] % 2]),
             ):
                 for candidates in (None, 500, 0):
-                    hits = collection.search(query, limit, where, per=per, candidates=candidates)
+                    hits = collection.search(
+                        query, limit, where, per=per, candidates=candidates, hybrid="off"
+                    )
                     expected = oracle(kept, query, per)[:limit]
                     if candidates != 0 or limit == 500:
                         check(hits, expected)
@@ -216,7 +218,9 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
                 id: (d.text, d.title) for id, d in documents.items()
             }
             for query in ("n5 does w3", "y 3", "short now"):
-                check(collection.search(query, 70), oracle([*documents.values()], query))
+                check(
+                    collection.search(query, 70, hybrid="off"), oracle([*documents.values()], query)
+                )
     assert verify(path) == []
 
 
@@ -238,7 +242,7 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
         added = adding.resume(collection.core)
         assert added.documents == len(collection) == 61
         assert len(encoder.encoded) == collection.core.state.rows - 16
-        check(collection.search("n5 does w3", 70), oracle(some(), "n5 does w3"))
+        check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
     assert verify(tmp_path / "x") == []
 
 
@@ -252,7 +256,7 @@ def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
         encode_lost(collection.core)
         assert collection.verify() == []
-        check(collection.search("n5 does w3", 70), oracle(some(), "n5 does w3"))
+        check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
     assert repair(path) == []
 
 

@@ -39,7 +39,7 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     rows = model.encode_document(TEXTS)
     scores = found[:9] @ rows.T
-    hits = collection.search_many(TEXTS[:9], 3, candidates=0)
+    hits = collection.search_many(TEXTS[:9], 3, candidates=0, hybrid="off")
     for own, best in zip(scores, hits, strict=True):
         np.testing.assert_allclose(
             np.sort(own)[::-1][:3], [hit.score for hit in best], atol=2 * TOLERANCE + 1e-3

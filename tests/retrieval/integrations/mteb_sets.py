@@ -100,11 +100,9 @@ def write_lines(path: Path, rows: Iterable[dict[str, str]]) -> None:
 
 
 def measured(collection: Collection, folder: Path, *, drop_self: bool = False) -> dict[str, float]:
-    """What `slimdex eval` says of an index."""
+    """What `slimdex eval` says of a default search of an index."""
     queries, qrels = read_pairs(str(folder)), read_qrels(folder / "qrels" / "test.tsv")
-    report: dict[str, float] = evaluate(collection.core, queries, qrels, drop_self=drop_self)[
-        "index"
-    ]
+    report = evaluate(collection.core, queries, qrels, drop_self=drop_self)["default"]
     return {name: report[name] for name in MEASURES}
 
 

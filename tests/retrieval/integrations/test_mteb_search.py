@@ -165,7 +165,10 @@ def test_one_search_takes_many_tasks_and_leaves_nothing(
 @pytest.mark.slow
 def test_lists_are_put_in_order(own_set: Path, tmp_path: Path) -> None:
     """mteb's reranking: among ten documents both order as one search of all would."""
-    for search in (SlimdexSearchWrapper(WordModel()), SlimdexSearch(WordEncoder())):
+    for search in (
+        SlimdexSearchWrapper(WordModel()),
+        SlimdexSearch(WordEncoder(), words=False),
+    ):
         task = folder_task(own_set)
         whole = evaluated(search, task, prediction_folder=tmp_path / type(search).__name__)
         task = folder_task(own_set)

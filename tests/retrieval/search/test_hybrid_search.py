@@ -35,7 +35,6 @@ QUERIES = ["a red cat", "libfoo7", "pkg-13", "blue libfoo2 dog", "nothing of it"
 def collection(tmp_path: Path) -> Iterator[Collection]:
     with Collection.create(tmp_path / "x.index", WordEncoder(), EXACT) as made:
         made.add(DOCUMENTS)
-        made.index_words()
         yield made
 
 
@@ -52,7 +51,7 @@ def brute_force(
 ) -> dict[str, Expected]:
     """Fuse the scores of every document by id, with BM25 of an index made just for it."""
     every = [document for document in collection if where is None or where(document)]
-    cosines = collection.search_many(query, limit=1000)[0]
+    cosines = collection.search_many(query, limit=1000, hybrid="off")[0]
     near = {hit.id: hit.score for hit in cosines}
     all_of_them = list(collection)
     index = WordIndex.create(path, [(d.id, d.content) for d in all_of_them])
@@ -197,7 +196,6 @@ def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
     long = " ".join(f"Sentence {i} of chapter{i} here." for i in range(12))
     with Collection.create(tmp_path / "x", ReadingEncoder(), EXACT) as collection:
         collection.add([Document("long", long), Document("short", "a chapter of its own")])
-        collection.index_words()
         for i in (2, 9):
             hit, *rest = collection.search(f"chapter{i}", hybrid=0.5)
             assert f"chapter{i}" in hit.text
@@ -208,9 +206,7 @@ def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
 
 
 def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder(), EXACT) as collection:
-        with pytest.raises(InputError, match="holds no documents; expected some to index words"):
-            collection.index_words()
+    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, words=False) as collection:
         collection.add(DOCUMENTS)
         with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex words"):
             collection.search("cat", hybrid=0.5)
@@ -222,6 +218,14 @@ def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
         assert collection.info()["words"]["disk_bytes_per_vector"] > 0
         collection.index_words(False)
         assert not [path for path in collection.path.iterdir() if "words" in path.name]
+
+
+def test_words_can_be_turned_on_before_there_are_documents(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, words=False) as collection:
+        collection.index_words()
+        collection.add(DOCUMENTS)
+        assert collection.search("pkg-13", 1)[0].found_by == "name"
+        assert collection.verify() == []
 
 
 def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> None:
@@ -258,7 +262,7 @@ def test_words_of_other_documents_are_refused(collection: Collection, tmp_path: 
             again.search("cat", hybrid=0.5)
         with pytest.raises(CorruptError, match="expected 48"):
             again.add([Document("new", "cat")])
-        assert again.search("cat", 1)
+        assert again.search("cat", 1, hybrid="off")
     repair(collection.path)
     assert verify(collection.path) == []
 

@@ -14,14 +14,8 @@ from .asking import asking, made
 WAYS: list[str | float] = ["off", "auto", "rrf", 0.3, 1.0]
 
 
-def with_words(path: Path) -> Path:
-    with Collection.open(made(path), WordEncoder()) as collection:
-        collection.index_words()
-    return path
-
-
 async def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
-    path = with_words(tmp_path / "notes.index")
+    path = made(tmp_path / "notes.index")
     texts = ["the cat on a rug", "monday stocks"]
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
         expected = [
@@ -52,7 +46,7 @@ async def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
 
 
 async def test_what_is_put_is_found_by_its_words(tmp_path: Path) -> None:
-    path = with_words(tmp_path / "notes.index")
+    path = made(tmp_path / "notes.index")
 
     async with asking({"notes": path}) as (client, service):
         await service.indexes["notes"].put(Document("new", "an okapi"))
@@ -62,7 +56,11 @@ async def test_what_is_put_is_found_by_its_words(tmp_path: Path) -> None:
 
 
 async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None:
-    async with asking({"notes": made(tmp_path / "notes.index")}) as (client, _):
+    path = made(tmp_path / "notes.index")
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.index_words(False)
+    async with asking({"notes": path}) as (client, _):
+        assert (await client.post("/indexes/notes/search", json={"query": "cat"})).json()
         body = {"query": "cat", "hybrid": 0.5}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 400

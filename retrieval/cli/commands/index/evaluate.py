@@ -41,11 +41,11 @@ def evaluate(
 
 
 def _show(report: dict[str, Any]) -> None:
-    from ....quality.evaluation.measures import LABELS, explained
+    from ....quality.evaluation.measures import COLUMNS, LABELS, explained
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.out.print()
-    console.show_measures({name: report[name] for name in ("index", "exact")}, LABELS)
+    console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
     console.out.print()
     for text in explained(report):
         console.prose(text)

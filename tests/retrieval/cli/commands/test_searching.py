@@ -161,21 +161,22 @@ def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) 
 
 def test_hybrid_search(pets: Runner) -> None:
     asked = ("search", "pets", "rain", "--hybrid")
-    assert "no lexical index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
     assert pets.refuses(*asked, "on").startswith("error: hybrid='on'")
+    assert pets("words", "pets", "--off", "--json").json == {"documents": 3, "words": None}
+    assert "no lexical index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
     made = pets("words", "pets")
     assert re.fullmatch(r"words of 3 documents, \d+ bytes a vector\n", made.out)
     found = pets("search", "pets", "chased", "--hybrid", "1", "-n", "1", "--json").json
     assert found["queries"][0]["hits"][0]["id"] == "dog"
-    assert found["chance_score"] is None  # which is of cosines
     for way in ("0.9", "rrf", "auto"):
         assert "rain fell on the roof" in pets(*asked, way, "-n", "1").out
     write("more.jsonl", [{"id": "x", "text": "a zebra"}])
     pets("add", "pets", "more.jsonl")
     assert pets.found("pets", "zebra", "--hybrid", "1", "-n", "1")[0]["id"] == "x"
     assert pets("verify", "pets").code == 0
-    assert pets("words", "pets", "--off", "--json").json == {"documents": 4, "words": None}
     assert pets("words", "pets", "--off").out == "lexical index removed\n"
+    pets("build", "more.jsonl", "--out", "bare", "--no-words")
+    assert pets("info", "bare", "--json").json["words"] is None
 
 
 @pytest.mark.slow

@@ -121,6 +121,41 @@ def test_an_uncompressed_index_measures_as_exact(
     assert list(report["index"]) == list(report["exact"])
 
 
+def test_the_default_search_is_measured_as_it_answers(
+    tmp_path: Path, copied: Copies, docstrings: list[Document]
+) -> None:
+    collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
+    asked = docstrings[100:900:40]
+    queries = [(d.id, " ".join(d.text.split()[3:6])) for d in asked]
+    report = evaluate(collection.core, queries, {d.id: {d.id: 1} for d in asked})
+    assert list(report["default"]) == list(report["index"]) == list(report["exact"])
+    for column, hybrid in (("default", "auto"), ("index", "off")):
+        found = collection.search_many([text for _, text in queries], 10, hybrid=hybrid)
+        ranks = [
+            [hit.id for hit in hits].index(d.id)
+            for hits, d in zip(found, asked, strict=True)
+            if d.id in {hit.id for hit in hits}
+        ]
+        assert report[column]["recall@10"] == len(ranks) / len(asked)
+        assert report[column]["mrr@10"] == pytest.approx(
+            sum(1 / (r + 1) for r in ranks) / len(asked)
+        )
+        assert report[column]["ndcg@10"] == pytest.approx(
+            sum(1 / np.log2(r + 2) for r in ranks) / len(asked)
+        )
+    assert report["default"]["ndcg@10"] > report["index"]["ndcg@10"]
+    words = collection.info()["words"]["disk_bytes_per_vector"]
+    assert report["default"]["disk_bytes_per_vector"] == pytest.approx(
+        report["index"]["disk_bytes_per_vector"] + words
+    )
+    assert report["default"]["agreement@10"] is None
+    assert report["default"]["text_to_documents_p50_ms"] > 0
+    collection.index_words(False)
+    without = evaluate(collection.core, queries, {d.id: {d.id: 1} for d in asked})
+    assert "default" not in without
+    assert without["index"]["ndcg@10"] == report["index"]["ndcg@10"]
+
+
 def test_dropping_the_query_itself(
     tmp_path: Path, copied: Copies, docstrings: list[Document]
 ) -> None:

@@ -54,7 +54,8 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
         expected = {
             where: [
-                [hit_json(hit) for hit in hits] for hits in collection.search_many(texts, 5, where)
+                [hit_json(hit) for hit in hits]
+                for hits in collection.search_many(texts, 5, where, hybrid="off")
             ]
             for where in (None, "id < 'json'")
         }
@@ -63,7 +64,7 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
     async with asking({"i": path}) as (client, _):
         bodies: list[dict[str, Any]] = []
         for where in expected:
-            bodies += [{"query": text, "where": where} for text in texts]
+            bodies += [{"query": text, "where": where, "hybrid": "off"} for text in texts]
             bodies += [{"vector": row.tolist(), "where": where} for row in vectors]
         answers = await asyncio.gather(
             *(client.post("/indexes/i/search", json=body | {"limit": 5}) for body in bodies)
@@ -75,7 +76,7 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
             assert_same(found["queries"][0]["hits"], expected[body["where"]][number])
             assert found["queries"][0]["query"] == body.get("query", "vector 1")
             assert found["milliseconds"]["scan"] >= 0
-        several = {"queries": texts, "limit": 5}
+        several = {"queries": texts, "limit": 5, "hybrid": "off"}
         found = (await client.post("/indexes/i/search", json=several)).json()
         for one, hits in zip(found["queries"], expected[None], strict=True):
             assert_same(one["hits"], hits)
