@@ -5,8 +5,8 @@ immutable: adding rows creates another folder that shares files by hard links, a
 one of them: see `segment_folder`.
 
 Rows have the numbers of the vector index. As in Lucene, words of deleted rows count in BM25's
-frequencies until `compact`. BM25 has k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009), with
-lengths stored in one byte.
+frequencies until the index is rebuilt, with blank rows in their place. BM25 has k1 = 1.2 and
+b = 0.75 (Robertson and Zaragoza 2009), with lengths stored in one byte.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ SEEK = 4
 """Time to find a row among those of a common word, in times to read the next one; measured."""
 MOST_IDFS = 2.2
 """Limit of a word's score, in units of its inverse document frequency: ``k1 + 1``."""
+BLANK = " "
+"""Name of rows without id and text; names of documents have no spaces at their ends."""
 NAMED = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
@@ -132,6 +134,11 @@ class WordIndex:
     def __len__(self) -> int:
         """Number of rows, including deleted ones."""
         return int(self._searcher.num_docs)
+
+    @property
+    def blank_count(self) -> int:
+        """Number of rows without id and text."""
+        return int(self._searcher.doc_freq(NAME, BLANK))
 
     def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
         """Create an index in a new folder with further rows; see `create`."""
@@ -282,7 +289,7 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
         for row, (id, text) in enumerate(documents, start=first):
             document = _tantivy().Document()
             document.add_unsigned(ROW, row)
-            for name in names_of(id):
+            for name in names_of(id) if id or text else [BLANK]:
                 document.add_text(NAME, name)
             document.add_text(WORDS, " ".join([*words_of(text), *name_words(id)]))
             writer.add_document(document)

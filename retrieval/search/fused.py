@@ -5,8 +5,9 @@ Rows found only by lexical search are scored by their vectors too, so that each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,8 +25,8 @@ from .dense import DenseSearch
 
 WORDED = 200
 """Smallest number of rows to find by lexical search."""
-MANY = 8
-"""Smallest number of queries whose lexical searches use several threads."""
+LONG = 500_000
+"""Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,14 @@ def candidates(
     dense: DenseSearch, words: WordIndex, texts: Sequence[str], queries: Matrix, k: int
 ) -> list[Candidates]:
     """Rows found by either search for queries as texts and as vectors (q, d)."""
-    scores, rows = dense(queries, max(k, dense.rescored))
-    near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
     search = partial(words.search, k=max(k, WORDED), rows=dense.allowed, hidden=dense.hidden)
-    with stage("words"):
-        worded = _each(search, texts)
+    is_long = len(texts) > 1 and len(texts) * len(words) >= LONG and cores() > 1
+    with ThreadPoolExecutor(cores()) if is_long else nullcontext() as pool:
+        worded = pool.map(search, texts) if pool else map(search, texts)
+        scores, rows = dense(queries, max(k, dense.rescored))
+        near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
+        with stage("words"):
+            worded = list(worded)
     missing = [
         without(np.sort(own.rows), np.sort(found.rows))
         for own, found in zip(worded, near, strict=True)
@@ -73,12 +77,3 @@ def candidates(
     with stage("rescore"):
         others = map(Found, dense.cosines(queries, missing), missing)
         return [Candidates.joined(*each) for each in zip(near, others, worded, strict=True)]
-
-
-def _each(search: Callable[[str], Found], texts: Sequence[str]) -> list[Found]:
-    """Search each of the texts, many of them in several threads: tantivy releases Python's lock."""
-    threads = min(cores(), len(texts) // MANY)
-    if threads < 2:
-        return [search(text) for text in texts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(search, texts))

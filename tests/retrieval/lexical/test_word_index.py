@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.retrieval.lexical import segment_folder, word_index
+from slimdex.retrieval.lexical import segment_folder, tokens, word_index
 from slimdex.retrieval.lexical.fusion import Candidates, Fusion
 from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
@@ -289,6 +291,18 @@ def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
         index.extended(tmp_path / "more", fail())
     assert {path.name for path in tmp_path.iterdir()} == {"words"}
     assert index.extended(tmp_path / "more", [("", "dog")]).faults(61) == []
+
+
+@given(text=st.text(st.sampled_from("ab1Ä_.-'é \x1c\x00/")) | st.text())
+def test_words_are_parts_of_runs_and_runs(text: str) -> None:
+    expected = list[str]()
+    for run in re.findall(r"\S+", unicodedata.normalize("NFKC", text).casefold()):
+        if tokens._CJK.search(run):
+            return  # other examples test pairs of characters
+        expected += (parts := re.findall(r"[^\W_]+", run))
+        if len(parts) > 1:
+            expected.append(re.sub(r"^[\W_]+|[\W_]+$", "", run))
+    assert words_of(text) == expected
 
 
 def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:
