@@ -27,10 +27,10 @@ from ..encoders.hub import PACKAGED
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
-from ..quality.evaluation.measures import DEPTH
+from ..quality.evaluation.deep_search import deep
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
-from .mteb_index import SlimdexIndex, deep
+from .mteb_index import SlimdexIndex, searches_for
 from .mteb_records import Place, Records, Sizes, as_experiment
 
 Found = dict[str, dict[str, float]]
@@ -254,16 +254,16 @@ def _answers(
             for vector, listed in zip(vectors, lists, strict=True)
         ]
     else:
-        index, rows = core.reduced_index, core.snapshot.document_rows
+        index = core.reduced_index
         asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
-        head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
         def coded(query: Matrix, k: int) -> tuple[Matrix, Rows]:
             request = SearchRequest(vectors=query, limit=k, candidates=0)
             return core.read(lambda view: view.nearest_documents(request))
 
-        search, codes = core.nearest, None if index.metric is None else coded
-        answers = [deep(search, codes, vector[None], top_k, head) for vector in vectors]
+        codes = None if index.metric is None else coded
+        searches = searches_for(top_k, core.nearest, codes, asks_by_ids)
+        answers = [deep(searches, vector[None]) for vector in vectors]
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
         for name, answer in zip(names, answers, strict=True)

@@ -15,14 +15,14 @@ class DenseSearch:
     Attributes
     ----------
     hidden : rows never to find, sorted.
+    candidates : rows to rescore for each query.
     allowed : rows to search among, sorted; by default all.
-    candidates : rows to rescore; by default the index's own number.
     """
 
     index: ReducedIndex
     hidden: Rows
+    candidates: int
     allowed: Rows | None = None
-    candidates: int | None = None
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of encoded queries (q, d), padded with -inf and -1."""
@@ -31,8 +31,3 @@ class DenseSearch:
     def among(self, rows: Rows, query: Matrix) -> tuple[Matrix, Rows]:
         """Scores and rows (1, n) of all given rows (n,), which are sorted."""
         return self.index.search(query, len(rows), rows, candidates=self.candidates)
-
-    @property
-    def rescored(self) -> int:
-        """Rows rescored for each query."""
-        return self.index.candidates if self.candidates is None else self.candidates

@@ -42,7 +42,7 @@ class FusedSearch:
 
     def both(self, query: Matrix, text: str, k: int) -> tuple[Found, Found]:
         """Rows found by dense and by lexical search for an encoded query (1, d)."""
-        scores, rows = self.dense(query, max(k, self.dense.rescored))
+        scores, rows = self.dense(query, max(k, self.dense.candidates))
         there = rows[0] >= 0
         with stage("words"):
             found = self.words.search(text, max(k, WORDED), self.dense.allowed, self.dense.hidden)

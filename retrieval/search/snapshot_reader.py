@@ -62,9 +62,11 @@ class SnapshotReader:
         Raises `InputError` if `where` is invalid.
         """
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
-        dense = DenseSearch(
-            snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates
-        )
+        index, candidates = snapshot.index, request.candidates
+        allowed = self._allowed(request.where)
+        if candidates is None:
+            candidates = index.candidates_for(k)
+        dense = DenseSearch(index, snapshot.hidden, candidates, allowed)
 
         def found(search: Search, queries: Matrix, least: int = 0) -> tuple[Matrix, Rows]:
             if request.per == PASSAGE:
@@ -73,8 +75,7 @@ class SnapshotReader:
             return nearest_documents(search, queries, k, rows, total, least)
 
         if fusion is None:
-            few = dense.allowed is not None
-            return found(dense, queries, 0 if few else dense.candidates or dense.index.candidates)
+            return found(dense, queries, candidates if allowed is None else 0)
         assert snapshot.words is not None
         fused = FusedSearch(dense, snapshot.words)
         return stacked(

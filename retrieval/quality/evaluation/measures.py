@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.ranking import agreement, compacted
+from slimdex.indexes.ranking import agreement, compacted, stacked
 
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
@@ -32,13 +32,12 @@ from ...search.request import SearchRequest
 from ...trials.query_pools import document_pool, encoded
 from ..certified_recall import ERROR
 from ..info import memory
+from .deep_search import DEPTH, NEAREST, deep, measured
 from .exact_search import ExactSearch, OwnMetricSearch
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
-DEPTH = 100
-"""Documents retrieved for each query, for recall@100."""
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
 LABELS = {
@@ -140,7 +139,7 @@ def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[
     pool = document_pool(snapshot, core.store, core.query_encoder, sample, rng)
     texts = list(pool.texts)[: len(pool)] or None
     own = _own_documents(snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(core, texts, pool.vectors, own, depth=10)[::2]
+    report, agreed = _side_by_side(core, texts, pool.vectors, own, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -309,10 +308,11 @@ def _side_by_side(
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
     exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
-    answers = {}
-    for side, search in (("index", core.nearest), ("exact", exact_search)):
-        answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
-    own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
+    answers = {
+        "index": _without_own(_deep_results(core.nearest, vectors, depth, dropping), own),
+        "exact": _without_own(timed(exact_search, vectors, depth + dropping), own),
+    }
+    own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
     whole = times_to_documents(core, texts, vectors)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {
@@ -333,6 +333,15 @@ def _side_by_side(
             **costs[side],
         }
     return report, answers, agreed
+
+
+def _deep_results(search: Searcher, queries: Matrix, depth: int, more: int) -> Results:
+    """Answers (q, depth + more) of searches for each number of results; times of the first."""
+    searches = measured(search, depth + more, more)
+    found = [deep(searches, query[None]) for query in queries]
+    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
+    width = max((rows.shape[1] for _, rows in each), default=0)
+    return Results(*stacked(each, width), timed(search, queries, searches[0][1]).seconds)
 
 
 def _without_own(results: Results, own: Rows) -> Results:

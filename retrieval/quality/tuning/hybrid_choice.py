@@ -106,7 +106,9 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, Found, list[Found]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     assert snapshot.words is not None
-    search = FusedSearch(DenseSearch(snapshot.index, snapshot.hidden), snapshot.words)
+    index = snapshot.index
+    dense = DenseSearch(index, snapshot.hidden, index.candidates_for(DEPTH))
+    search = FusedSearch(dense, snapshot.words)
     near, words = search.both(query, text, DEPTH)
     every = search.with_scores_of(words.rows, near, query)
     fused = [fusion.fused(near if fusion.weight is None else every, words) for fusion in FUSIONS]
