@@ -24,6 +24,8 @@ REDUCERS = (
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000
 """Default candidates, and the rows up to which they suffice; larger indexes need more."""
+USUAL_LIMIT = 10
+"""Number of results that an index's candidates are for; more results need more candidates."""
 
 
 def usual_candidates(rows: int) -> int:
@@ -36,6 +38,18 @@ def usual_candidates(rows: int) -> int:
     (200, 400, 540)
     """
     return max(CANDIDATES, 10 * round(CANDIDATES * math.cbrt(rows / CANDIDATES_TO) / 10))
+
+
+def candidates_for(limit: int, usual: int) -> int:
+    """Number of rows to rescore in a search for `limit` rows.
+
+    `usual` is enough for `USUAL_LIMIT` rows or fewer. Beyond that, the share of the nearest that
+    a search finds stays constant if candidates grow in proportion to the limit.
+
+    >>> [candidates_for(limit, usual=200) for limit in (1, 10, 11, 100)]
+    [200, 200, 220, 2000]
+    """
+    return math.ceil(usual * max(limit, USUAL_LIMIT) / USUAL_LIMIT)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ class Settings(Choices):
     k : dimensions to keep, at most the encoder's; None means half of them.
     beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
     kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
-    candidates : rows to rescore for each query; 0 turns rescoring off, None scales with the
-        index: see `choices.usual_candidates`.
+    candidates : rows to rescore for ten results, and in proportion for more: see
+        `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
+        `options.usual_candidates`.
     reducer : a name in `registry.REDUCERS`.
     """
 

@@ -116,11 +116,11 @@ class SlimdexEngine:
         self._index.metric = self._metric if effort else None
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Search like `ReducedIndex.search`, but rescore no more than the candidates even for a
+        """Search like `ReducedIndex.search`, but rescore no more than the effort even for a
         large k."""
         index = self._index
         depth = min(k, index.candidates) if index.metric else k
-        scores, rows = index.search(queries, depth)
+        scores, rows = index.search(queries, depth, candidates=index.candidates)
         missing = ((0, 0), (0, k - scores.shape[1]))
         padded = np.pad(scores, missing, constant_values=-np.inf)
         return padded, np.pad(rows, missing, constant_values=-1)

@@ -90,6 +90,8 @@ def search_each_step(
 ) -> dict[str, Found]:
     """Search after every step, in order from the encoder's vectors to the index.
 
+    The index rescores as many rows as for ten results, or k if that is more.
+
     Parameters
     ----------
     queries : (q, d), as encoded.
@@ -100,7 +102,7 @@ def search_each_step(
     found = exact_orders(index, queries, max(k, deep), steps, hidden)
     found[CODES] = Found(*index.search(queries, k, exclude=hidden, candidates=0))
     if index.metric:
-        found[INDEX] = Found(*index.search(queries, k, exclude=hidden))
+        found[INDEX] = Found(*index.search(queries, k, None, hidden, index.candidates))
     return found
 
 

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..execution.progress import progress
 from ..execution.timing import stage
 from ..execution.workers import HERE, Workers
-from ..options import usual_candidates
+from ..options import candidates_for, usual_candidates
 from ..ranking import best_of, compacted, stacked, top_k
 from ..reducers.reducer import Reducer
 from ..vectors.vector_file import VectorFile
@@ -53,8 +53,8 @@ class ReducedIndex:
     index : codes of rows ``0 .. len(index)`` of `vectors`; `extend` adds the others.
     vectors : the encoder's vectors.
     metric : for rescoring; None ranks by codes alone.
-    candidates : number of nearest codes to rescore for each query; None scales with the rows, see
-        `choices.usual_candidates`.
+    candidates : number of nearest codes to rescore for ten results; None scales with the rows, see
+        `options.usual_candidates`.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class ReducedIndex:
         k : at most the number of rows; a larger k is cut to that.
         rows : sorted; restricts the search.
         exclude : sorted; never returned.
-        candidates : rows to rescore in this search; 0 ranks by codes alone.
+        candidates : rows to rescore in this search, at least k; 0 ranks by codes alone. By
+            default `candidates_for(k)`.
         """
         if candidates and self.metric is None:
             raise InputError(
@@ -138,7 +139,8 @@ class ReducedIndex:
                 "rescore; expected 0, or an index rebuilt by `reduce`"
             )
         metric = None if candidates == 0 else self.metric
-        candidates = self.candidates if candidates is None else candidates
+        if candidates is None:
+            candidates = self.candidates_for(k)
         queries = as_matrix(queries, dim=self.vectors.dim, name="queries", largest=LARGEST)
         k = min(k, len(self))
         if not k or not len(queries):
@@ -172,9 +174,13 @@ class ReducedIndex:
                 self._costs = self.filtered().timed(len(self))
             return self._costs
 
+    def candidates_for(self, limit: int) -> int:
+        """Number of rows to rescore for `limit` results: see `options.candidates_for`."""
+        return candidates_for(limit, self.candidates)
+
     @property
     def candidates(self) -> int:
-        """Number of rows to rescore for each query."""
+        """Number of rows to rescore for ten results or fewer."""
         if self.metric is None:
             return 0
         asked = self.asked_candidates

@@ -15,7 +15,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.options import usual_candidates
+from slimdex.indexes.options import candidates_for, usual_candidates
 from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Metric
@@ -186,20 +186,21 @@ class MilvusCollection(Searchable):
         if not len(request):
             return []
         filter, folder = self._filter(request.where), self.folder
-        request = replace(request, candidates=self._candidates(request.candidates))
+        request = replace(request, candidates=self._candidates(request))
         if folder is None:
             return [self._found_there(v[None], request, filter) for v in request.query_vectors]
         return folder.read(lambda view: self._found_here(view, request, filter))
 
-    def _candidates(self, asked: int | None) -> int:
+    def _candidates(self, request: SearchRequest) -> int:
         """Number of rows to rescore."""
+        asked, usual = request.candidates, self.pushed.candidates
         if self.pushed.rescored == OFF and self.folder is None:
             if asked:
                 raise InputError(f"candidates={asked}: pushed without full vectors; expected 0")
             return 0
-        if asked is None:
-            asked = self.pushed.candidates
-        return usual_candidates(self.pushed.rows) if asked is None else asked
+        if usual is None:
+            usual = usual_candidates(self.pushed.rows)
+        return candidates_for(request.limit, usual) if asked is None else asked
 
     def _nearest(
         self, queries: Matrix, count: int, filter: str, output: Sequence[str] = ()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches, normalize_rows
+from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
@@ -20,7 +20,7 @@ from slimdex.indexes.settings import Settings
 
 from ..atomic_files import STORED_ENDINGS, file_name
 from ..catalog.state import State
-from ..quality.evaluation.measures import DEPTH
+from ..quality.evaluation.deep_search import DEPTH, Ranking, deep, measured
 from ..sources.given_vectors import as_given, check_vectors
 from ..storage.index_files import encode_rows, fit
 from .mteb_records import Sizes, folder_bytes
@@ -33,16 +33,14 @@ COMPARED = 64
 """Documents, and queries, used to compare a model's similarity with the cosine."""
 GAP = 1e-3
 """Difference below which cosines may be in any order."""
-STEP = 1e-6
-"""Difference of score between the last rescored document and the best of the others."""
 
 
 class SlimdexIndex:
     """An index backend for mteb, with codes in memory and the full vectors on disk.
 
-    mteb requests 1,000 documents, and an index would rescore all of them; users request ten. The
-    first of each answer are therefore those that a user gets, as `slimdex eval` measures them. The
-    others follow, ranked by their codes.
+    mteb requests 1,000 documents, and an index would rescore more than these; users request ten.
+    The first of each answer are therefore those that a user gets, as `slimdex eval` measures them.
+    The others follow, ranked by their codes.
 
     Parameters
     ----------
@@ -123,12 +121,11 @@ class SlimdexIndex:
             lists = [top_ranked.get(query_idx_to_id[i]) or [] for i in range(len(queries))]
             return self._among(index, queries, top_k, lists)
 
-        head = max(DEPTH, index.candidates)
         found = []
         for query in queries:
             search = partial(index.search, query[None])
             codes = None if index.metric is None else partial(search, candidates=0)
-            found.append(deep(search, codes, top_k, head))
+            found.append(deep(searches_for(top_k, search, codes)))
         return [scores for scores, _ in found], [rows for _, rows in found]
 
     def build(self) -> ReducedIndex | None:
@@ -184,32 +181,16 @@ class SlimdexIndex:
         return scores, places
 
 
-Ranking = Callable[[int], tuple[Matrix, Rows]]
-"""Number of results -> scores and rows (1, k), best first, padded with -inf and -1."""
+def searches_for(
+    top_k: int, search: Ranking, codes: Ranking | None, more: int = 0
+) -> list[tuple[Ranking, int]]:
+    """Searches whose results answer mteb: those that `slimdex eval` measures, then the codes.
 
-
-def deep(
-    search: Ranking, codes: Ranking | None, top_k: int, head: int
-) -> tuple[list[float], list[int]]:
-    """Scores and rows of the top_k results for one query.
-
-    The first `head` are the results of a search for that many; the others follow, ranked by
-    their codes, with lower scores.
-
-    `codes` is the search without rescoring; None if `search` does not rescore.
+    `codes` is the search without rescoring; None if `search` does not rescore. `more` is the
+    number of results that mteb drops.
     """
-    scores, rows = search(top_k if codes is None else min(top_k, head))
-    there = rows[0] >= 0
-    values, found = scores[0][there].tolist(), rows[0][there].tolist()
-    if codes is None or top_k <= head or len(found) < head:
-        return values, found
-    coded, others = codes(top_k)
-    is_new = (others[0] >= 0) & ~np.isin(others[0], found)
-    below = coded[0][is_new].astype(np.float64)
-    if len(below):
-        below += min(0.0, values[-1] - STEP - float(below[0]))
-    values, found = values + below.tolist(), found + others[0][is_new].tolist()
-    return values[:top_k], found[:top_k]
+    searches = measured(search, min(top_k, DEPTH + more), more)
+    return [*searches, (codes or search, top_k)] if top_k > DEPTH + more else searches
 
 
 def _on_cpu(embeddings: Any) -> Any:

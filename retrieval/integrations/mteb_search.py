@@ -28,11 +28,11 @@ from ..encoders.hub import PACKAGED
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
-from ..quality.evaluation.measures import DEPTH
+from ..quality.evaluation.deep_search import deep
 from ..quality.info import word_bytes
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
-from .mteb_index import SlimdexIndex, deep
+from .mteb_index import SlimdexIndex, searches_for
 from .mteb_records import Place, Records, Sizes, as_experiment
 
 Found = dict[str, dict[str, float]]
@@ -267,9 +267,8 @@ def _answers(
             for query, listed in zip(asked, lists, strict=True)
         ]
     else:
-        index, rows = core.reduced_index, core.snapshot.document_rows
+        index = core.reduced_index
         asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
-        head = max(DEPTH + asks_by_ids, index.candidates if rows.is_one_each else 0)
 
         def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
             request = SearchRequest(vectors=vector, limit=k, candidates=0)
@@ -278,7 +277,8 @@ def _answers(
         answers = []
         for text, vector in asked:
             codes = None if index.metric is None else partial(coded, vector)
-            answers.append(deep(partial(core.ranked, text, vector), codes, top_k, head))
+            search = partial(core.ranked, text, vector)
+            answers.append(deep(searches_for(top_k, search, codes, asks_by_ids)))
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
         for name, answer in zip(names, answers, strict=True)

@@ -22,14 +22,14 @@ class DenseSearch:
     Attributes
     ----------
     hidden : rows never to find, sorted.
+    candidates : rows to rescore for each query.
     allowed : rows to search among, sorted; by default all.
-    candidates : rows to rescore; by default the index's own number.
     """
 
     index: ReducedIndex
     hidden: Rows
+    candidates: int
     allowed: Rows | None = None
-    candidates: int | None = None
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k) of encoded queries (q, d), padded with -inf and -1."""
@@ -48,8 +48,3 @@ class DenseSearch:
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
         cosines[np.searchsorted(rows, found[found >= 0])] = scores[found >= 0]
         return cosines
-
-    @property
-    def rescored(self) -> int:
-        """Rows rescored for each query."""
-        return self.index.candidates if self.candidates is None else self.candidates

@@ -66,7 +66,7 @@ def candidates(
     is_long = len(texts) > 1 and len(texts) * len(words) >= LONG and cores() > 1
     with ThreadPoolExecutor(cores()) if is_long else nullcontext() as pool:
         worded = pool.map(search, texts) if pool else map(search, texts)
-        scores, rows = dense(queries, max(k, dense.rescored))
+        scores, rows = dense(queries, max(k, dense.candidates))
         near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
         with stage("words"):
             worded = list(worded)

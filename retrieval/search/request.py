@@ -38,7 +38,8 @@ class SearchRequest:
     where : str, optional
         A DuckDB expression on the documents' columns.
     candidates : int, optional
-        Rows to rescore instead of the index's own number; 0: none.
+        Rows to rescore, at least `limit`; 0: none. By default the index's own number, which
+        depends on `limit`.
     per : {"document", "passage"}
     hybrid : {"auto", "off", "rrf"} or float, default "auto"
         How lexical search counts beside semantic search; a float is its weight, 0 to 1. "auto" is

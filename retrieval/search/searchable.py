@@ -53,7 +53,8 @@ class Searchable(ABC):
         limit : number of documents, 1 or more.
         where : a DuckDB expression on the documents' columns; the search is exact among those that
             match.
-        candidates : rows to rescore, by default the index's setting; 0 ranks by codes alone.
+        candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
+            index's setting, which is for ten results, and proportionally more beyond ten.
         per : "document", or "passage": `limit` passages, of which several may be of one document.
         hybrid : how lexical search counts beside semantic search: "auto", as `tune` found best, or
             by default; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.

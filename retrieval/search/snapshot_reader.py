@@ -80,9 +80,11 @@ class SnapshotReader:
         """
         fusion = self.fusion(request)
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
-        dense = DenseSearch(
-            snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates
-        )
+        index, candidates = snapshot.index, request.candidates
+        allowed = self._allowed(request.where)
+        if candidates is None:
+            candidates = index.candidates_for(k)
+        dense = DenseSearch(index, snapshot.hidden, candidates, allowed)
 
         def found(search: Search[T], queries: T, least: int) -> tuple[Matrix, Rows]:
             if request.per == PASSAGE:
@@ -91,12 +93,11 @@ class SnapshotReader:
             return nearest_documents(search, queries, k, rows, total, least)
 
         if fusion is None:
-            least = 0 if dense.allowed is not None else dense.rescored
-            return Nearest(*found(dense, queries, least))
+            return Nearest(*found(dense, queries, candidates if allowed is None else 0))
         assert snapshot.words is not None
         assert request.texts is not None
         fused = FusedSearch(dense, snapshot.words, fusion, request.texts, queries)
-        scores, rows = found(fused, np.arange(len(queries)), dense.rescored)
+        scores, rows = found(fused, np.arange(len(queries)), candidates)
         return Nearest(scores, rows, fused.found_by(rows))
 
     def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:

@@ -88,8 +88,8 @@ class SearchOptions:
     ] = None
     candidates: Annotated[
         int | None,
-        "How many candidates to rescore with their full vectors in this search, in place "
-        "of the index's own number; 0: none.",
+        "How many candidates to rescore with their full vectors in this search, at least "
+        "--limit; 0: none. By default the index's setting, or more beyond ten results.",
     ] = None
     hybrid: Annotated[
         str,

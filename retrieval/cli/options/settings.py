@@ -46,7 +46,8 @@ class SettingsOptions:
     candidates: Annotated[
         str | None,
         "How many of the nearest by their codes to rescore with their full vectors, read "
-        "from disk: more is more accurate and slower; 0: none, and no vector is read; auto: "
+        "from disk, for ten results, and proportionally more for a larger limit: more is "
+        "more accurate and slower; 0: none, and no vector is read; auto: "
         f"{choices.CANDIDATES}, or more from {choices.CANDIDATES_TO:,} documents.",
     ] = choices.AUTO
     reducer: Annotated[

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.ranking import agreement, compacted
+from slimdex.indexes.ranking import agreement, compacted, stacked
 
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
@@ -34,13 +34,12 @@ from ...search.request import SearchRequest
 from ...trials.query_pools import document_pool, encoded
 from ..certified_recall import ERROR
 from ..info import memory, word_bytes
+from .deep_search import DEPTH, NEAREST, Ranking, deep, measured
 from .exact_search import ExactSearch, OwnMetricSearch
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
-DEPTH = 100
-"""Documents retrieved for each query, for recall@100."""
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
 COLUMNS = ("default", "index", "exact")
@@ -111,10 +110,10 @@ def evaluate(
     report, answers, _ = _side_by_side(core, texts, vectors, own[:, None], DEPTH)
     if core.state.words is not None:
         searches = [
-            partial(core.ranked, text, vector[None], DEPTH + 1)
+            partial(core.ranked, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
-        fused = _without_own(_timed(searches), own[:, None])
+        fused = _without_own(_deep_results(searches, DEPTH, 1), own[:, None])
         answers = {"default": fused} | answers
         report = {"default": _fused_report(core, fused, texts, report["index"])} | report
     for side, results in answers.items():
@@ -154,7 +153,7 @@ def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[
     pool = document_pool(snapshot, core.store, core.query_encoder, sample, rng)
     texts = list(pool.texts)[: len(pool)] or None
     own = _own_documents(snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(core, texts, pool.vectors, own, depth=10)[::2]
+    report, agreed = _side_by_side(core, texts, pool.vectors, own, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -277,19 +276,15 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
 
 def timed(search: Searcher, queries: Matrix, k: int) -> Results:
     """Search one query at a time, after three to warm up."""
-    return _timed([partial(search, query[None], k) for query in queries])
-
-
-def _timed(searches: Sequence[Callable[[], tuple[Matrix, Rows]]]) -> Results:
-    """Call one search at a time, after three to warm up."""
-    for search in searches[:3]:
-        search()
-    found, seconds = [], []
-    for search in searches:
+    for query in queries[:3]:
+        search(query[None], k)
+    scores, rows, seconds = [], [], []
+    for query in queries:
         start = perf_counter()
-        found.append(search())
+        found_scores, found = search(query[None], k)
         seconds.append(perf_counter() - start)
-    scores, rows = zip(*found, strict=True)
+        scores.append(found_scores)
+        rows.append(found)
     return Results(np.concatenate(scores), np.concatenate(rows), seconds)
 
 
@@ -344,10 +339,12 @@ def _side_by_side(
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
     exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
-    answers = {}
-    for side, search in (("index", core.nearest), ("exact", exact_search)):
-        answers[side] = _without_own(timed(search, vectors, depth + dropping), own)
-    own_order = _without_own(Results(*own_search(vectors, 10 + dropping), []), own).rows
+    searches = [partial(core.nearest, vector[None]) for vector in vectors]
+    answers = {
+        "index": _without_own(_deep_results(searches, depth, dropping), own),
+        "exact": _without_own(timed(exact_search, vectors, depth + dropping), own),
+    }
+    own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
     whole = times_to_documents(core, vectors, OFF) | times_to_documents(core, texts, OFF)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {
@@ -368,6 +365,15 @@ def _side_by_side(
             **costs[side],
         }
     return report, answers, agreed
+
+
+def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
+    """Answers (q, depth + more) of searches for each number of results; times of the first."""
+    found = [deep(measured(search, depth + more, more)) for search in searches]
+    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
+    width = max((rows.shape[1] for _, rows in each), default=0)
+    seconds = seconds_of([partial(search, min(NEAREST, depth) + more) for search in searches])
+    return Results(*stacked(each, width), seconds)
 
 
 def _without_own(results: Results, own: Rows) -> Results:

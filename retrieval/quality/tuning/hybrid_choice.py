@@ -105,7 +105,8 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     assert snapshot.words is not None
-    dense = DenseSearch(snapshot.index, snapshot.hidden)
+    index = snapshot.index
+    dense = DenseSearch(index, snapshot.hidden, index.candidates_for(DEPTH))
     (found,) = candidates(dense, snapshot.words, [text], query, DEPTH)
     near = found.order(found.cosines)
     words = found.order(found.bm25)

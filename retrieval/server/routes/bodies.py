@@ -50,7 +50,8 @@ class SearchBody(Body):
     candidates: int | None = Field(
         None,
         ge=0,
-        description="Rows to rescore, by default the index's setting; 0: rank by codes alone.",
+        description="Rows to rescore, at least `limit`; 0: rank by codes alone. By default the "
+        "index's setting, or more beyond ten results.",
     )
     hybrid: Literal["auto", "off", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
         "auto",

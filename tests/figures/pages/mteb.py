@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slimdex.retrieval.quality.evaluation.measures import DEPTH
+from slimdex.retrieval.quality.evaluation.deep_search import DEPTH
 
 from ..links import Figure
 
@@ -12,5 +12,5 @@ FIGURES = [
         test="tests/retrieval/integrations/test_mteb_index.py::"
         "test_the_first_are_rescored_and_the_rest_follows",
     ),
-    Figure("so the first 100", lambda: [DEPTH]),
+    Figure("the others of the first 100", lambda: [DEPTH]),
 ]

@@ -178,6 +178,28 @@ def test_candidates_of_one_search_leave_the_index_as_it_is(X: Matrix, folder: Pa
         alone.search(X[:5], 3, candidates=5)
 
 
+def test_more_results_need_more_candidates(X: Matrix, folder: Path) -> None:
+    """Twenty for ten results or fewer, two for each of more."""
+    index, cosines = build(X, folder, "rabitq", candidates=20), oracle(X, X[:30])
+    short = reduced(index.reducer, X[:30])
+    agreement = []
+    for k, count in ((3, 20), (10, 20), (11, 22), (60, 120), (700, 1400)):
+        assert index.candidates_for(k) == count
+        codes = index.index.search(short, min(count, N))[1]
+        nearest = -np.sort(-np.take_along_axis(cosines, codes, axis=1), axis=1)[:, :k]
+        scores, found = index.search(X[:30], k)
+        np.testing.assert_allclose(scores, nearest, atol=1e-5)
+        exact = np.argsort(-cosines, axis=1)[:, :k]
+        agreement.append(np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)]))
+        few = index.index.search(short, max(k, 15))[1]
+        nearest = -np.sort(-np.take_along_axis(cosines, few, axis=1), axis=1)[:, :k]
+        scores, _ = index.search(X[:30], k, candidates=15)  # as requested, but at least k
+        np.testing.assert_allclose(scores, nearest, atol=1e-5)
+    assert agreement[1] < 0.9
+    assert agreement[3] >= agreement[1]
+    assert agreement[4] == 1
+
+
 def test_extend_adds_what_the_vector_file_gained(X: Matrix, tmp_path: Path) -> None:
     index = build(X[:800], tmp_path, "pq", candidates=300)
     index.vectors.append(X[800:])

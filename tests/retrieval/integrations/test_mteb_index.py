@@ -84,19 +84,21 @@ def test_sizes_are_the_indexs_and_its_files(vectors: Matrix, tmp_path: Path) -> 
 
 
 def test_the_first_are_rescored_and_the_rest_follows(vectors: Matrix) -> None:
-    index = SlimdexIndex(Settings(candidates=150))
+    index = SlimdexIndex(Settings(candidates=20))
     index.add_documents(vectors, IDS)
     built = index.build()
     assert built is not None
     scores, rows = index.search(vectors[:9], 1000, cos_sim)
     for query, own, found in zip(vectors, scores, rows, strict=False):
-        head, first = built.search(query[None], 150)
-        assert (own[:150], found[:150]) == (head[0].tolist(), first[0].tolist())
-        coded = built.search(query[None], 1000, candidates=0)[1][0].tolist()
-        assert found[150:] == [row for row in coded if row not in set(found[:150])][:850]
+        expected = list[int]()
+        for limit, candidates in ((10, None), (100, None), (1000, 0)):
+            more = built.search(query[None], limit, candidates=candidates)[1][0].tolist()
+            expected += [row for row in more if row not in set(expected)]
+        assert found == expected[:1000]
+        assert own[:10] == built.search(query[None], 10)[0][0].tolist()
         assert len(set(found)) == 1000
         assert own == sorted(own, reverse=True)
-        assert own[150] < own[149]
+        assert own[9] > own[10]
     assert index.search(vectors[:2], 10, cos_sim)[1] == [own[:10] for own in rows[:2]]
     everything = index.search(vectors[:2], 9999, cos_sim)[1]
     assert [sorted(own) for own in everything] == [[*range(COUNT)]] * 2

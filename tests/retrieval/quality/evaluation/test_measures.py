@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
@@ -200,6 +201,35 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     assert f"at least {proved['bound']:.4f} with 95% confidence" in explained(report)[-1]
     with pytest.raises(InputError, match="sample=0; expected 1 or more documents"):
         evaluate_self(collection.core, sample=0)
+
+
+def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    settings = Settings(8, kind="sq4", candidates=15, reducer="truncate")
+    with Collection.create(tmp_path / "x", WordEncoder(), settings) as collection:
+        collection.add(docstrings)
+        asked = {f"q{i}": " ".join(d.text.split()[:4]) for i, d in enumerate(docstrings[:60])}
+        ids = [d.id for d in docstrings]
+        qrels = {q: {ids[i]: 1, ids[i + 100]: 1} for i, q in enumerate(asked)}
+        report = evaluate(collection.core, [*asked.items()], qrels)["index"]
+        queries = WordEncoder().encode([*asked.values()])
+        found, by_label = dict[int, Rows](), dict[int, dict[str, NDArray[np.float64]]]()
+        for limit in (10, 100):
+            each = [collection.core.nearest(query[None], limit) for query in queries]
+            scores, found[limit] = (np.concatenate(part) for part in zip(*each, strict=True))
+            by_label[limit] = per_query(scores, found[limit], [*asked], ids, qrels)
+        for measure, limit in (
+            ("ndcg@10", 10),
+            ("mrr@10", 10),
+            ("recall@10", 10),
+            ("recall@100", 100),
+        ):
+            assert report[measure] == pytest.approx(by_label[limit][measure].mean())
+        assert (found[10] != found[100][:, :10]).any()
+        exact = ExactSearch(collection.core)(queries, 10)[1]
+        agreed = agreement(found[10], exact, 10).mean()
+        assert report["encoder_agreement@10"] == pytest.approx(agreed)
 
 
 @pytest.mark.slow
