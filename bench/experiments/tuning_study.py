@@ -33,7 +33,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.certified_recall import ERROR
-from slimdex.retrieval.quality.evaluation.measures import per_query
+from slimdex.retrieval.quality.evaluation.labels import per_query
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell, Choice
 from slimdex.retrieval.quality.tuning.settings_search import SettingsSearch
 from slimdex.retrieval.quality.tuning.targets import Target

@@ -28,6 +28,9 @@ LIST_LENGTHS = 2 * INT64
 """Bytes of a list besides its rows and centre."""
 LINE, OFFSET = 11, 16
 """Bytes of JSON around a document's id, title and text, and of the offset of its line."""
+WORD_SHARE, WORD_BYTES = 4, 30
+"""Bytes of text per byte of the lexical index, and its bytes for a document: about those of English
+texts."""
 EMPTY_CATALOG = 1_700_000
 """Bytes of DuckDB's tables, however few documents they have."""
 
@@ -123,6 +126,7 @@ class Workload:
             "documents": n * (said + LINE),
             "offsets": n * OFFSET,
             "catalog": n * (said + INT64) + EMPTY_CATALOG,
+            "words": n * (said / WORD_SHARE + WORD_BYTES),
         }
 
     @property

@@ -68,10 +68,11 @@ class Candidates(NamedTuple):
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
         """How some of the rows, padded with -1, were found, as places in `FOUND_BY`."""
-        place = np.searchsorted(self.rows, rows)
-        place[rows < 0] = 0
+        out = np.full(rows.shape, MEANING)
+        place = np.searchsorted(self.rows, rows[rows >= 0])
         by = np.where(self.bm25[place] > 0, WORDS + self.is_near[place], MEANING)
-        return np.where(self.is_named[place], NAME, by)
+        out[rows >= 0] = np.where(self.is_named[place], NAME, by)
+        return out
 
     def order(self, fused: NDArray[np.float64]) -> Rows:
         """Positions by fused scores (n,), best first; ties by cosine, then by row number."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
-    from ...quality.evaluation.measures import Qrels
+    from ...quality.evaluation.labels import Qrels
     from ...quality.tuning.targets import Target
 
 
@@ -63,7 +63,7 @@ class LabelOptions:
 
     def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
         """Read the queries and their labels; None without --queries or without --qrels."""
-        from ...quality.evaluation.measures import read_qrels
+        from ...quality.evaluation.labels import read_qrels
         from ...sources.source import read_pairs
 
         if self.queries is None or self.qrels is None:

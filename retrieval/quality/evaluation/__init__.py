@@ -1,5 +1,4 @@
 """Evaluation: an index against labels and exact search, and what each step loses.
 
-Files import only what is above them: deep_search, exact_search, measures,
-ablation.
+Files import only what is above them: labels, exact_search, deep_search, measures, ablation.
 """

@@ -40,7 +40,8 @@ from ...search.document_search import best_of_documents
 from ...trials.query_pools import encoded, rows_of_documents
 from ...trials.recall_trials import is_own
 from .exact_search import OwnMetricSearch
-from .measures import Qrels, labelled, per_query
+from .labels import Qrels, per_query
+from .measures import labelled
 
 FLOAT32, INT8 = "float32", "int8"
 AT = 10

@@ -9,11 +9,9 @@ compression differs, and with the encoder's order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -36,9 +34,7 @@ from ..certified_recall import ERROR
 from ..info import memory, word_bytes
 from .deep_search import DEPTH, NEAREST, Ranking, deep, measured
 from .exact_search import ExactSearch, OwnMetricSearch
-
-Qrels = Mapping[str, Mapping[str, int]]
-"""Query id -> document id -> relevance."""
+from .labels import Qrels, per_query
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -113,7 +109,7 @@ def evaluate(
             partial(core.ranked, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
-        fused = _without_own(_deep_results(searches, DEPTH, 1), own[:, None])
+        fused = _without_own(_deep_results(searches, DEPTH, int((own >= 0).any())), own[:, None])
         answers = {"default": fused} | answers
         report = {"default": _fused_report(core, fused, texts, report["index"])} | report
     for side, results in answers.items():
@@ -187,74 +183,6 @@ def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
         f"{queries:,} queries: {proved['pool']}; "
         f"{SENTENCE}."
     ]
-
-
-def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Read labels of a BEIR file (query, document, score; header) or a TREC file (4 columns).
-
-    Raises `InputError` if the file is missing or empty, or a line has another form.
-    """
-    qrels: dict[str, dict[str, int]] = {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read ({error})") from error
-    for number, line in enumerate(lines, start=1):
-        fields = line.split("\t") if "\t" in line else line.split()
-        if not fields or (number == 1 and fields[-1].isalpha()):  # a header: "score"
-            continue
-        if len(fields) not in (3, 4) or not _is_int(fields[-1]):
-            raise InputError(
-                f"{path}, line {number}: {line!r}; expected query, document and a whole number"
-            )
-        qrels.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
-    if not qrels:
-        raise InputError(f"{path}: no labels; expected query, document and score a line")
-    return qrels
-
-
-def per_query(
-    scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
-) -> dict[str, NDArray[np.float64]]:
-    """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query with ir-measures.
-
-    Parameters
-    ----------
-    scores, rows : (queries, depth) answers, best first, padded with -inf and -1; of several rows of
-        a document the best counts.
-    queries : the queries' ids.
-    ids : the documents' ids, by row.
-    """
-    import ir_measures
-    from ir_measures import RR, R, nDCG
-
-    chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
-    run = {
-        query: _places([(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0])
-        for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
-    }
-    labels = {query: dict(qrels[query]) for query in queries}
-    place = {query: i for i, query in enumerate(queries)}
-    out = {name: np.zeros(len(queries)) for name in chosen.values()}  # nothing found is zero
-    for metric in ir_measures.iter_calc(list(chosen), labels, run):
-        out[chosen[metric.measure]][place[metric.query_id]] = metric.value
-    return out
-
-
-def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Map ids to distinct scores, from answers, best first; of repeated ids the first counts.
-
-    Among equal scores the greater id comes first, as in trec_eval, for all measures: those that
-    ir-measures computes itself would otherwise prefer the smaller id.
-
-    >>> _places([("a", 0.5), ("b", 0.5), ("a", 0.1)])
-    {'b': 2.0, 'a': 1.0}
-    """
-    found = dict[str, float]()
-    for id, score in answers:
-        found.setdefault(id, score)
-    order = sorted(found, key=lambda id: (found[id], id), reverse=True)
-    return {id: float(len(order) - place) for place, id in enumerate(order)}
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
@@ -379,7 +307,7 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
 def _without_own(results: Results, own: Rows) -> Results:
     """Remove each query's own rows (q, w) from its answers."""
     scores, rows = results.scores, results.rows
-    for column in own.T:
+    for column in own.T[(own >= 0).any(axis=0)]:
         scores, rows = drop_rows(scores, rows, column)
     return Results(scores, rows, results.seconds)
 
@@ -397,7 +325,3 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
 def _check_not_empty(core: OpenIndex) -> None:
     if not len(core):
         raise InputError(f"{core.path} holds no documents; expected some to search")
-
-
-def _is_int(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]+", text.strip()) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -11,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.planning.workload import Workload
+from slimdex.bench.planning.workload import BYTES_PER_TOKEN, Workload
 from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from tests.conftest import Copies
+from tests.encoders import WordEncoder
 
 PAGE = Path(__file__).parents[3] / "docs" / "plan.md"
 HEADER = 1024
@@ -39,7 +42,9 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
     ]
     settings = Settings(kind=workload.kind, k=workload.k)
     encoder = GivenEncoder(workload.dim)
-    with Collection.create(folder, encoder, settings, stored=workload.stored) as collection:
+    with Collection.create(
+        folder, encoder, settings, stored=workload.stored, words=False
+    ) as collection:
         collection.add(documents, vectors=vectors)
         info, memory = collection.info(), collection.core.reduced_index.nbytes
     assert info["search"].get("lists", 0) == workload.lists
@@ -58,7 +63,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
 def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Path) -> None:
     files, memory = made(tmp_path / "made.index", workload)
     stated = workload.files
-    assert files.keys() == stated.keys()
+    assert files.keys() == stated.keys() - {"words"}
     for name in ("vectors", "norms", "documents", "offsets"):
         assert files[name] == stated[name]
     for name in ("reducer", "rescorer", "moments"):
@@ -69,6 +74,16 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
     assert 0.75 * stated["catalog"] < files["catalog"] < stated["catalog"]  # of random letters
+
+
+def test_words_take_about_what_the_formula_says(copied: Copies, tmp_path: Path) -> None:
+    with Collection.open(copied(tmp_path / "x"), WordEncoder()) as collection:
+        info = collection.info()
+        said = sum(len(f"{d.id}{d.title}{d.text}{json.dumps(d.metadata)}") for d in collection)
+    said /= BYTES_PER_TOKEN * info["documents"]
+    workload = Workload(info["documents"], 48, tokens=said)
+    found = info["words"]["disk_bytes_per_vector"] * info["documents"]
+    assert 0.5 * workload.files["words"] < found < 2 * workload.files["words"]
 
 
 @pytest.mark.parametrize("documents", [1234, 60_523, 2 * 10**6, 10**9])

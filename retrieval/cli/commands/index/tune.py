@@ -26,7 +26,7 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ....quality.evaluation.measures import read_qrels
+    from ....quality.evaluation.labels import read_qrels
     from ....sources.source import read_pairs
     from ...reports import show_tuning
 

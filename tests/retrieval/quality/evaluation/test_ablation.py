@@ -17,7 +17,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.evaluation.ablation import losses, ndcg_bounds, rank_bounds
-from slimdex.retrieval.quality.evaluation.measures import evaluate, per_query
+from slimdex.retrieval.quality.evaluation.labels import per_query
+from slimdex.retrieval.quality.evaluation.measures import evaluate
 from tests.encoders import WordEncoder
 
 

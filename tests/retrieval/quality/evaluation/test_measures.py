@@ -15,6 +15,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.evaluation import measures as evaluation
 from slimdex.retrieval.quality.evaluation.exact_search import ExactSearch
+from slimdex.retrieval.quality.evaluation.labels import per_query, read_qrels
 from slimdex.retrieval.quality.evaluation.measures import (
     LABELS,
     drop_rows,
@@ -22,8 +23,6 @@ from slimdex.retrieval.quality.evaluation.measures import (
     evaluate_self,
     explained,
     latency,
-    per_query,
-    read_qrels,
 )
 from slimdex.retrieval.search.snapshot_reader import SnapshotReader
 from slimdex.retrieval.sources.given_vectors import GivenEncoder

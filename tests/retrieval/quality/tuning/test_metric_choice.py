@@ -7,7 +7,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.retrieval.quality.evaluation.measures import per_query
+from slimdex.retrieval.quality.evaluation.labels import per_query
 from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT, by_keywords, by_labels, ndcg
 
 
