@@ -17,6 +17,7 @@ from ..catalog.where.conditions import ALWAYS, NEVER, And, Compare, Condition, N
 from ..collection import Collection
 from ..documents import Document as OwnDocument
 from ..encoders.opening import open_encoder
+from ..search.request import SearchRequest
 from ..sources.given_vectors import GivenEncoder
 from .metadata import as_columns, as_metadata, column_of
 
@@ -100,13 +101,22 @@ class SlimdexDocumentStore:
             self.collection.delete(known)
 
     def search(
-        self, query: str | list[float], top_k: int = 10, filters: dict[str, Any] | None = None
+        self,
+        query: str | None = None,
+        embedding: list[float] | None = None,
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
     ) -> list[Document]:
-        """Documents closest to a text or a vector, with their cosines."""
+        """Documents that a text's words and meaning find, best first, with their cosines.
+
+        `embedding` is the text's vector, which a store without a model requires.
+        """
         if not len(self.collection):
             return []
-        asked = query if isinstance(query, str) else np.array(query, dtype=np.float32)
-        hits = self.collection.search(asked, top_k, self._where(filters))
+        texts = None if query is None else [query]
+        vectors = None if embedding is None else np.array([embedding], dtype=np.float32)
+        request = SearchRequest(texts, vectors, top_k, self._where(filters))
+        (hits,) = self.collection.answer(request)
         return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
 
     def _vectors(self, documents: list[Document]) -> Any:
@@ -211,9 +221,8 @@ class SlimdexRetriever:
         filters: dict[str, Any] | None = None,
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
-        """Documents closest to a text, or to a vector if the store has embeddings only."""
-        asked = query if query_embedding is None else query_embedding
-        if asked is None:
-            raise ValueError("neither query nor query_embedding; expected one")
+        """Documents found by a text, and by its vector if the store has embeddings only."""
+        if query is None and query_embedding is None:
+            raise ValueError("neither query nor query_embedding; expected one or both")
         count = self.top_k if top_k is None else top_k
-        return {"documents": self.document_store.search(asked, count, filters)}
+        return {"documents": self.document_store.search(query, query_embedding, count, filters)}

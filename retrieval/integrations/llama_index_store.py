@@ -27,6 +27,7 @@ from slimdex.indexes.settings import Settings
 from ..catalog.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..collection import Collection
 from ..documents import Document, id_text
+from ..search.request import SearchRequest
 from ..sources.given_vectors import GivenEncoder
 from .metadata import as_columns, as_metadata, column_of
 
@@ -121,7 +122,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         return [_node(one.text, one.metadata) for one in found]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Nodes closest to the query's embedding, with their cosines."""
+        """Nodes that the query's embedding and words find, best first, with their cosines."""
         if query.mode != VectorStoreQueryMode.DEFAULT:
             raise InputError(f"mode {query.mode.value!r}; expected default")
         if query.query_embedding is None:
@@ -129,8 +130,11 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if self._collection is None or not len(self._collection):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         where = self._where(query.node_ids or None, query.filters, query.doc_ids)
-        vector = np.array(query.query_embedding, dtype=np.float32)
-        hits = self._collection.search(vector, query.similarity_top_k, where)
+        texts = [query.query_str] if query.query_str else None
+        vectors = np.array([query.query_embedding], dtype=np.float32)
+        (hits,) = self._collection.answer(
+            SearchRequest(texts, vectors, query.similarity_top_k, where)
+        )
         return VectorStoreQueryResult(
             nodes=[_node(hit.text, hit.metadata) for hit in hits],
             similarities=[hit.score for hit in hits],

@@ -134,7 +134,9 @@ function hitItem(hit, query, chance) {
   const byChance = chance !== null && hit.score < chance && !isNamed(hit, query);
   const score = `similarity ${hit.score.toFixed(3)}${byChance ? ", no nearer than chance" : ""}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
-  const where = [score, id, hit.headings.join(" › "), hit.page && `page ${hit.page}`].filter(Boolean);
+  const how = { words: "found by its words", name: "found by its name" }[hit.found_by];
+  const headings = hit.headings.join(" › ");
+  const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
   const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);
   name.addEventListener("click", () => open(hit, query));
   return element(

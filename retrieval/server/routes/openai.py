@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import partial
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -121,8 +122,9 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
         SearchRequest(texts, limit=body.max_num_results, where=where, min_score=least)
     )
     best: dict[str, Hit] = {}
-    for hit in sorted((hit for hits in found.hits for hit in hits), key=lambda h: -h.score):
-        best.setdefault(hit.id, hit)
+    for hit in chain.from_iterable(zip_longest(*found.hits)):  # the first of each query, and so on
+        if hit is not None:
+            best.setdefault(hit.id, hit)
     hits = [*best.values()][: body.max_num_results]
     return {
         "object": "vector_store.search_results.page",

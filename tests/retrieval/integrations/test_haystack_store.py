@@ -50,6 +50,18 @@ class TestHaystack(
         assert document_store.count_documents() == 1
 
 
+def test_words_count_beside_meaning(tmp_path: Path) -> None:
+    same = [1.0] * 8
+    store = SlimdexDocumentStore(str(tmp_path / "i"), dim=8)
+    store.write_documents(
+        [Document(content=f"error E{4000 + i}", embedding=same) for i in range(99)]
+    )
+    retriever = SlimdexRetriever(store, top_k=1)
+    found = retriever.run("E4031", query_embedding=same)
+    assert found["documents"][0].content == "error E4031"
+    store.collection.close()
+
+
 def test_a_pipeline(tmp_path: Path) -> None:
     store = SlimdexDocumentStore(str(tmp_path / "i"), model=str(word_vectors(tmp_path)))
     store.write_documents([Document(content=t, meta={"n": i}) for i, t in enumerate(TEXTS)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,22 @@ class TestLangChain(VectorStoreIntegrationTests):
         store = SlimdexVectorStore(tmp_path / "i", self.get_embeddings())
         yield store
         store.collection.close()
+
+
+def test_words_count_beside_meaning(tmp_path: Path) -> None:
+    class Alike(DeterministicFakeEmbedding):
+        """Texts that differ in their digits have the same vector."""
+
+        def embed_query(self, text: str) -> list[float]:
+            return super().embed_query(re.sub(r"\d", "", text))
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
+    embeddings = Alike(size=16)
+    texts = [f"error E{4000 + i}" for i in range(99)]
+    store = SlimdexVectorStore.from_texts(texts, embeddings, path=tmp_path / "i")
+    assert store.similarity_search("E4031", k=1)[0].page_content == "error E4031"
 
 
 def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:

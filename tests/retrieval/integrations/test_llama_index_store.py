@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex
-from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.embeddings import BaseEmbedding, MockEmbedding
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
@@ -47,6 +47,17 @@ def store(tmp_path: Path) -> Iterator[SlimdexVectorStore]:
     yield made
     assert made.client is not None
     made.client.close()
+
+
+def test_words_count_beside_meaning(tmp_path: Path) -> None:
+    store = SlimdexVectorStore(tmp_path / "i")
+    documents = [Document(text=f"error E{4000 + i}") for i in range(99)]
+    context = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex.from_documents(documents, context, embed_model=MockEmbedding(8))
+    (found,) = index.as_retriever(similarity_top_k=1).retrieve("E4031")
+    assert found.text == "error E4031"
+    assert store.client is not None
+    store.client.close()
 
 
 def test_an_index_of_llama_indexes_on_it(tmp_path: Path) -> None:

@@ -131,6 +131,11 @@ def test_answers_come_as_one_types(page: Page) -> None:
     assert not page.locator("#costs").is_visible()
 
 
+def test_a_word_that_no_vector_has_is_found(page: Page) -> None:
+    assert {*typed(page, "17")[:2]} == {"Title 17", "Title 21"}  # the text of 21 is "rain 17"
+    assert "found by its words" in page.locator(".hit .place").first.inner_text()
+
+
 def test_words_are_marked_but_those_that_tell_nothing(page: Page) -> None:
     typed(page, "The cats SAT on a dog and rugs")
     assert {*page.locator("#hits mark").all_inner_texts()} == {"cat", "sat", "dog", "rug"}
