@@ -67,10 +67,15 @@ class Candidates(NamedTuple):
         return cls(rows, cosines, bm25, order < len(near.rows), is_named)
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
-        """How some of the rows, padded with -1, were found, as places in `FOUND_BY`."""
-        out = np.full(rows.shape, MEANING)
+        """Places in `FOUND_BY` of the first rows (k,), padded with -1.
+
+        Meaning finds the k rows with the best cosines above 0.
+        """
+        out, k = np.full(rows.shape, MEANING), len(rows)
         place = np.searchsorted(self.rows, rows[rows >= 0])
-        by = np.where(self.bm25[place] > 0, WORDS + self.is_near[place], MEANING)
+        least = np.partition(self.cosines, -k)[-k] if k < len(self.cosines) else -np.inf
+        is_near = (self.cosines[place] >= least) & (self.cosines[place] > 0)
+        by = np.where(self.bm25[place] > 0, WORDS + is_near, MEANING)
         out[rows >= 0] = np.where(self.is_named[place], NAME, by)
         return out
 

@@ -56,8 +56,16 @@ def test_reciprocal_ranks(near: dict[int, float], words: dict[int, float]) -> No
 def test_how_rows_are_found() -> None:
     words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     candidates = Candidates.joined(found({4: 0.5, 2: 0.5}), found({7: 0.1, 9: 0.1}), words)
-    ways = [FOUND_BY[way] for way in candidates.found_by(np.array([9, 7, 4, 2, -1]))]
-    assert ways == ["name", "words", "both", "meaning", "meaning"]
+    ways = {
+        first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
+        for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
+    }
+    assert ways == {
+        (9, 7): ["name", "words"],  # the two nearest are 2 and 4
+        (4, 2): ["both", "meaning"],
+        (9, 7, 4): ["name", "both", "both"],
+        (2, -1): ["meaning", "meaning"],
+    }
     assert candidates.order(Fusion(0.1).scores(candidates))[0] == 3  # the name
     equal = candidates.order(np.zeros(4))
     assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
