@@ -73,7 +73,7 @@ class Candidates(NamedTuple):
         by = np.where(self.bm25[place] > 0, WORDS + self.is_near[place], MEANING)
         return np.where(self.is_named[place], NAME, by)
 
-    def order(self, fused: NDArray[np.float64]) -> Rows:
+    def order(self, fused: NDArray[np.floating]) -> Rows:
         """Positions by fused scores (n,), best first; ties by cosine, then by row number."""
         return np.lexsort((-self.cosines, -fused))
 
