@@ -26,7 +26,8 @@ RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
 FOUND_BY = ("meaning", "words", "both", "name")
-MEANING, WORDS, BOTH, NAME = range(len(FOUND_BY))
+"""Ways to find a row, in the results of a search by their places."""
+MEANING, WORDS, NAME = 0, 1, 3
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
 
 
@@ -79,7 +80,7 @@ class Candidates(NamedTuple):
         out[rows >= 0] = np.where(self.is_named[place], NAME, by)
         return out
 
-    def order(self, fused: NDArray[np.float64]) -> Rows:
+    def order(self, fused: NDArray[np.floating]) -> Rows:
         """Positions by fused scores (n,), best first; ties by cosine, then by row number."""
         return np.lexsort((-self.cosines, -fused))
 

@@ -37,6 +37,7 @@ MEMORY = Path("/dev/shm")
 """Folder in memory, on Linux."""
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""
+COPIED_AT_ONCE = 1 << 20
 PREFIX, STALE_S = "slimdex-words-", 86_400
 """Names of temporary folders; age in seconds at which one was left by a killed process."""
 REMOVALS = 10
@@ -103,8 +104,10 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     path.mkdir()
     new = [path / LIST]
     for name in segment_files(parsed(theirs), work):
-        is_link = link_or_copy(path / name, (work / name).resolve())
-        if not is_link or name not in durable:
+        if name not in durable and work.parent != path.parent:
+            copy(path / name, work / name)
+            new.append(path / name)
+        elif not link_or_copy(path / name, (work / name).resolve()) or name not in durable:
             new.append(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
@@ -128,9 +131,15 @@ def link_or_copy(new: Path, old: Path) -> bool:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
             raise
-        shutil.copyfile(old, new)
+        copy(new, old)
         return False
     return True
+
+
+def copy(new: Path, old: Path) -> None:
+    """Copy a file's bytes, which are not durable before the next `sync`."""
+    with old.open("rb") as source, new.open("wb") as target:
+        shutil.copyfileobj(source, target, COPIED_AT_ONCE)
 
 
 def read_list(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ has found enough documents or no rows are left. At least as many rows are rescor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,14 @@ from ..catalog.passages_table import DocumentRows
 from ..documents import Document, Hit
 from ..passages import headings_of, part_at
 
-T = TypeVar("T", bound=NDArray[Any])
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
-Search = Callable[[T, int], tuple[Matrix, Rows]]
+Search = Callable[[NDArray[Any], int], tuple[Matrix, Rows]]
 """Queries and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
 
 
 def nearest_documents(
-    search: Search[T], queries: T, k: int, rows: DocumentRows, total: int, least: int = 0
+    search: Search, queries: NDArray[Any], k: int, rows: DocumentRows, total: int, least: int = 0
 ) -> tuple[Matrix, Rows]:
     """Scores and rows (q, k or fewer) of the best passage of each of the k nearest documents.
 
@@ -69,7 +68,7 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
     return first & (documents >= 0)
 
 
-def hit_of(document: Document, number: int, score: float, found_by: str) -> Hit:
+def hit_of(document: Document, number: int, score: float, found_by: str = "meaning") -> Hit:
     """The hit of a document found by one of its passages, counted from 0.
 
     Raises `CorruptError` if the passage does not exist.

@@ -53,7 +53,7 @@ class FusedSearch:
         return stacked(each, max(map(len, best), default=0))
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
-        """How the ranked rows (q, k) of all queries were found, as places in `FOUND_BY`."""
+        """Places in `FOUND_BY` of the ranked rows (q, k) of all queries."""
         found = [self._found[number].found_by(own) for number, own in enumerate(rows)]
         return np.array(found, dtype=np.int64).reshape(rows.shape)
 
@@ -65,11 +65,11 @@ def candidates(
     search = partial(words.search, k=max(k, WORDED), rows=dense.allowed, hidden=dense.hidden)
     is_long = len(texts) > 1 and len(texts) * len(words) >= LONG and cores() > 1
     with ThreadPoolExecutor(cores()) if is_long else nullcontext() as pool:
-        worded = pool.map(search, texts) if pool else map(search, texts)
+        searches = pool.map(search, texts) if pool else map(search, texts)
         scores, rows = dense(queries, max(k, dense.candidates))
         near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
         with stage("words"):
-            worded = list(worded)
+            worded = list(searches)
     missing = [
         without(np.sort(own.rows), np.sort(found.rows))
         for own, found in zip(worded, near, strict=True)

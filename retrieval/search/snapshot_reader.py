@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import InputError
@@ -18,7 +19,7 @@ from ..documents import Document, Hit
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..storage.snapshot import Snapshot
 from .dense import DenseSearch
-from .document_search import Search, T, hit_of, nearest_documents
+from .document_search import Search, hit_of, nearest_documents
 from .fused import FusedSearch
 from .request import PASSAGE, SearchRequest
 
@@ -86,7 +87,7 @@ class SnapshotReader:
             candidates = index.candidates_for(k)
         dense = DenseSearch(index, snapshot.hidden, candidates, allowed)
 
-        def found(search: Search[T], queries: T, least: int) -> tuple[Matrix, Rows]:
+        def found(search: Search, queries: NDArray[Any], least: int) -> tuple[Matrix, Rows]:
             if request.per == PASSAGE:
                 return search(queries, k)
             rows, total = snapshot.document_rows, snapshot.state.rows

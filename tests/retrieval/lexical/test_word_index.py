@@ -206,9 +206,9 @@ def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
     near = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
     words = made.search("os.path.join", 1, rows=np.array([3, 20]))
-    found = Candidates.joined(near, Found(near.scores[:0], near.rows[:0]), words)
+    both = Candidates.joined(near, Found(near.scores[:0], near.rows[:0]), words)
     for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
-        assert found.rows[found.order(fusion.scores(found))].tolist() == [20, 3]
+        assert both.rows[both.order(fusion.scores(both))].tolist() == [20, 3]
 
 
 def test_documents_are_found_by_their_names(index: WordIndex) -> None:
