@@ -36,7 +36,7 @@ ROUNDS_LISTS = 10
 PROBE_ONE_IN = 4
 """A search probes one inverted list in four."""
 ALONG = 3.0
-"""Weight of the parallel error in kinds that compare by distance.
+"""Weight of the parallel error in score-aware kinds.
 
 Weights of 1 and 8 give lower recall, averaged over five data sets and two models.
 """
@@ -73,7 +73,7 @@ class FaissIndex:
                 f"kind {kind.name!r} at {dim} dimensions: {reason(error)}; expected "
                 f"{', '.join(KINDS)} or a FAISS factory string"
             ) from error
-        self._lock = SharedLock()
+        self._lock, self._score_aware = SharedLock(), kind.score_aware
         self._tune()
 
     def _tune(self) -> None:
@@ -134,7 +134,7 @@ class FaissIndex:
         X = as_matrix(X, dim=self.dim)
         with faiss_errors(f"{len(X)} vectors to train on"), limited_threads(len(X)):
             self._index.train(X * SHORTER if self._by_distance else X)
-        if self._is_score_aware:
+        if self._score_aware:
             rows = score_aware.subvectors(X, self._index.pq.M)
             words = score_aware.train(rows, self._codewords, ALONG)
             faiss.copy_array_to_vector((words * SHORTER).ravel(), self._index.pq.centroids)
@@ -149,7 +149,7 @@ class FaissIndex:
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
-        other._lock = SharedLock()
+        other._lock, other._score_aware = SharedLock(), self._score_aware
         with faiss_errors(), self._lock.shared():
             other._index = faiss.clone_index(self._index)
         if empty:
@@ -163,7 +163,8 @@ class FaissIndex:
         bias.
         """
         other = FaissIndex.__new__(FaissIndex)
-        other._lock, other._index = self._lock, faiss.IndexPreTransform(self._index)
+        other._lock, other._score_aware = self._lock, self._score_aware
+        other._index = faiss.IndexPreTransform(self._index)
         other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
         if weight is not None:
             first: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
@@ -252,10 +253,6 @@ class FaissIndex:
         return bool(self._index.metric_type == faiss.METRIC_L2)
 
     @cached_property
-    def _is_score_aware(self) -> bool:
-        return self._by_distance and isinstance(self._index, faiss.IndexPQFastScan)
-
-    @cached_property
     def _codewords(self) -> score_aware.Codewords:
         """Codewords for unit rows, (subspaces, 16, width)."""
         coder = self._index.pq
@@ -267,7 +264,7 @@ class FaissIndex:
         X = as_matrix(X, dim=self.dim)
         if not self._by_distance:
             return X
-        if self._is_score_aware:
+        if self._score_aware:
             codes = score_aware.encode(
                 score_aware.subvectors(X, self._index.pq.M), self._codewords, ALONG
             )
@@ -374,10 +371,10 @@ class FaissIndex:
             faiss.write_index(self._index, writer)
 
     @classmethod
-    def load(cls, path: Path) -> FaissIndex:
+    def load(cls, path: Path, kind: Kind) -> FaissIndex:
         """Load a file written by `save`. Verify its checksum first: FAISS does not validate it."""
         index = cls.__new__(cls)
-        index._lock = SharedLock()
+        index._lock, index._score_aware = SharedLock(), kind.score_aware
         try:
             index._index = faiss.read_index(str(path))
         except (RuntimeError, MemoryError) as error:

@@ -35,6 +35,7 @@ class Kind:
     multiple : k must be a multiple of this.
     max_rows : largest training set.
     by_distance : compare rows by squared distance instead of inner product.
+    score_aware : choose codes that keep scores, which takes longer: see `score_aware`.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Kind:
     multiple: int = 1
     max_rows: int = TRAINING_ROWS
     by_distance: bool = False
+    score_aware: bool = False
 
     def subquantizers(self, k: int, rows: int) -> int:
         """Number of subspaces with a codebook of their own; 1 without product quantisation.
@@ -76,17 +78,19 @@ PQ = Kind(
     min_rows=PQ_ROWS,
     multiple=4,
     max_rows=PQ_MOST_ROWS,
-)
-PQ_L2 = replace(
-    PQ,
-    name="pq-l2",
-    summary="pq optimised for scores: the same bytes, better order without rescoring",
     by_distance=True,
 )
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
-rank poorly encoded rows too low. Two things reduce this bias: distances, which include the decoded
-row's own length (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section
-III), and codes that minimise the error parallel to the row (`score_aware`)."""
+rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces
+this bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
+PQ_L2 = replace(
+    PQ,
+    name="pq-l2",
+    summary="pq with codes that keep scores: for no rescoring; slower to add",
+    score_aware=True,
+)
+"""Codes that minimise the error parallel to the row. They order rows better on average; rescored,
+they find no more than those of `PQ`."""
 RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",

@@ -86,7 +86,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     for record in state.files.values():
         record.check(folder)
     reducer = _reducer(folder, state)
-    codes = FaissIndex.load(folder / state.files["codes"].name)
+    codes = FaissIndex.load(folder / state.files["codes"].name, kind_named(state.settings.kind))
     _expect(folder, state, "codes", codes.dim, reducer.n_components)
     if len(codes) > state.rows:
         name = folder / state.files["codes"].name

@@ -57,12 +57,12 @@ FIGURES = [
     Figure("depends on the model at 24 bytes", lambda: [4 * DIM / 64]),
     Figure(
         "at 48 bytes () loses 0.9 points of nDCG@10 against exact search with all-MiniLM-L6-v2 "
-        "and 0.1 with paraphrase-MiniLM-L3-v2; the best of the same bytes, ranked by inner "
+        "and 0.1 with paraphrase-MiniLM-L3-v2; the best *pq* of the same bytes, ranked by inner "
         "products, loses 2.3 and 1.3",
         lambda: beside_pq(48, DIM),
     ),
     Figure(
-        "At 24 bytes, with the default k, loses 4.0 and 3.8 points, and loses 6.4 and 5.9",
+        "At 24 bytes, with the default k, loses 4.0 and 3.8 points, and *pq* loses 6.4 and 5.9",
         lambda: beside_pq(24, DIM // 2),
     ),
     Figure(
@@ -71,6 +71,6 @@ FIGURES = [
     ),
     Figure("contain 0.99 of the ten nearest", lambda: [HELD]),
     Figure("of 10, 20, 50, 100, 200 and 400", lambda: [10, *depths(), DEEPEST]),
-    Figure("with at 24 bytes, measured alternately", lambda: [4 * DIM / 64]),
+    Figure("with *pq* at 24 bytes, measured alternately", lambda: [4 * DIM / 64]),
     Figure("At most 2,000 queries of each set", lambda: [asked()]),
 ]

@@ -54,6 +54,7 @@ def check_answers(collection: Collection, folder: Path, k: int = 10, **options: 
         Settings(kind="fp16", reducer="identity"),
         Settings(16, beta=0.7, kind="hnsw"),
         Settings(16, kind="ivf-pq"),
+        Settings(16, kind="pq"),
         Settings(16, kind="pq-l2"),
         *slow([Settings(16, kind="OPQ8,PQ8x4", reducer="pca")]),
         Settings(40, kind="flat", reducer="all-but-the-top"),
