@@ -2,7 +2,8 @@
 
 Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``os``, ``path``,
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
-part. Scripts without spaces are split into character bigrams, as by Lucene's CJKAnalyzer.
+part. Chinese, Japanese and Korean are split into character bigrams, as by Lucene's CJKAnalyzer;
+Thai, Lao, Khmer and Burmese into the words that ICU's dictionaries find, as by its ICUTokenizer.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from collections.abc import Iterator
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
 
+_MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
+"""Vowel signs and accents, which belong to the letter before them; for `re` they are no letters."""
 _RUN = re.compile(r"\S+")
-_PART = re.compile(r"[^\W_]+")
+_PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _HAS_LETTER = re.compile(r"[^\W\d_]")
-_CJK = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+_UNSPACED = re.compile(
+    r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+)"
+    r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
+"""Runs of scripts without spaces; the first group is those that are split into bigrams."""
 
 
 def words_of(text: str) -> list[str]:
@@ -28,16 +33,16 @@ def words_of(text: str) -> list[str]:
 
     >>> words_of("Use os.path.join(), not libssl-dev!")
     ['use', 'os', 'path', 'join', 'os.path.join', 'not', 'libssl', 'dev', 'libssl-dev']
-    >>> words_of("向量搜索 ok")
-    ['向量', '量搜', '搜索', 'ok']
+    >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
+    (['向量', '量搜', '搜索', 'ok'], ['ภาษา', 'ไทย', 'ok'])
     """
     found = list[str]()
     for run in _RUN.findall(_folded(text)):
         parts = _PART.findall(run)
         for part in parts:
-            found += _pairs(part) if not part.isascii() else [part[:LONGEST]]
+            found += _split(part) if not part.isascii() else [part[:LONGEST]]
         whole = _EDGE.sub("", run)
-        if len(parts) > 1 and len(whole) <= LONGEST and not _CJK.search(whole):
+        if len(parts) > 1 and len(whole) <= LONGEST and not _UNSPACED.search(whole):
             found.append(whole)
     return found
 
@@ -78,13 +83,29 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).casefold()
 
 
-def _pairs(part: str) -> Iterator[str]:
-    """Yield a run of letters, or its character bigrams in scripts without spaces."""
+def _split(part: str) -> Iterator[str]:
+    """Yield a run of letters, or its words or bigrams in scripts without spaces."""
     end = 0
-    for found in _CJK.finditer(part):
+    for found in _UNSPACED.finditer(part):
         if between := part[end : found.start()]:
             yield between[:LONGEST]
         run, end = found[0], found.end()
-        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        if found[1]:
+            yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        else:
+            yield from _dictionary_words(run)
     if rest := part[end:]:
         yield rest[:LONGEST]
+
+
+def _dictionary_words(run: str) -> Iterator[str]:
+    """Yield the words of Thai, Lao, Khmer or Burmese."""
+    from icu4py.breakers import WordBreaker
+
+    for decomposed, letter in _AM:  # NFKC takes apart what the dictionaries have in one
+        run = run.replace(decomposed, letter)
+    yield from (word[:LONGEST] for word in WordBreaker(run, "en"))
+
+
+_AM = [("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3")]
+"""Sara am of Thai and of Lao: normalised, and as it is written."""
