@@ -2,8 +2,9 @@
 
 Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``os``, ``path``,
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
-part. Chinese, Japanese and Korean are split into character bigrams, as by Lucene's CJKAnalyzer;
-Thai, Lao, Khmer and Burmese into the words that ICU's dictionaries find, as by its ICUTokenizer.
+part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Chinese, Japanese and Korean
+are split into character bigrams, as by Lucene's CJKAnalyzer; Thai, Lao, Khmer and Burmese into the
+words that ICU's dictionaries find, as by its ICUTokenizer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
@@ -19,6 +22,8 @@ _MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(ch
 """Vowel signs and accents, which belong to the letter before them; for `re` they are no letters."""
 _RUN = re.compile(r"\S+")
 _PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
+_NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
+_HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UNSPACED = re.compile(
@@ -33,18 +38,43 @@ def words_of(text: str) -> list[str]:
 
     >>> words_of("Use os.path.join(), not libssl-dev!")
     ['use', 'os', 'path', 'join', 'os.path.join', 'not', 'libssl', 'dev', 'libssl-dev']
+    >>> words_of("readTimeout, HTTPServer")
+    ['readtimeout', 'read', 'timeout', 'httpserver', 'http', 'server']
     >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
     (['向量', '量搜', '搜索', 'ok'], ['ภาษา', 'ไทย', 'ok'])
     """
     found = list[str]()
-    for run in _RUN.findall(_folded(text)):
+    for run in _RUN.findall(_normal(text)):
         parts = _PART.findall(run)
         for part in parts:
-            found += _split(part) if not part.isascii() else [part[:LONGEST]]
-        whole = _EDGE.sub("", run)
-        if len(parts) > 1 and len(whole) <= LONGEST and not _UNSPACED.search(whole):
-            found.append(whole)
+            found += _split(part.casefold()) if not part.isascii() else _with_humps(part)
+        if len(parts) > 1 and not _UNSPACED.search(run):
+            found += [name for name in _NAME.findall(run.casefold()) if len(name) <= LONGEST]
     return found
+
+
+def stems_of(text: str) -> list[str]:
+    """Stems of the words of a query, in order; see `stemmer`.
+
+    >>> stems_of("Searching libssl-dev"), stems_of("поиски файлов")
+    (['search', 'libssl', 'dev', 'libssl-dev'], ['поиск', 'файл'])
+    """
+    stems: list[str] = stemmer().analyze(" ".join(words_of(text)))
+    return stems
+
+
+@cache
+def stemmer() -> Any:
+    """Tantivy's analyzer of words with spaces between them: Snowball's English and Russian stems.
+
+    Each changes only words of its own script. A query is too short to tell its language, so that
+    words in other languages of the same script get the same stems in texts and queries.
+    """
+    import tantivy
+
+    words = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    english, russian = map(tantivy.Filter.stemmer, ("english", "russian"))
+    return words.filter(english).filter(russian).build()
 
 
 def names_of(id: str) -> list[str]:
@@ -59,12 +89,12 @@ def names_of(id: str) -> list[str]:
 
 
 def name_words(id: str) -> list[str]:
-    """Names of a document without spaces, which can occur as words in a sentence.
+    """Words of a document's id; none if that is a number.
 
-    >>> name_words("docs/My Usage.md"), name_words("libssl-dev")
-    ([], ['libssl-dev'])
+    >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
+    (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    return [name for name in names_of(id) if " " not in name and len(name) <= LONGEST]
+    return words_of(id) if _HAS_LETTER.search(id) else []
 
 
 def name_forms(query: str) -> list[str]:
@@ -79,8 +109,21 @@ def name_forms(query: str) -> list[str]:
 
 
 def _folded(text: str) -> str:
-    """Normalise Unicode and case; lone surrogates become "?"."""
-    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).casefold()
+    """Normalise Unicode and case."""
+    return _normal(text).casefold()
+
+
+def _normal(text: str) -> str:
+    """Normalise Unicode; lone surrogates become "?"."""
+    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode())
+
+
+def _with_humps(part: str) -> list[str]:
+    """A run of ASCII letters and digits in lower case, and its parts if it is in camel case."""
+    word = part.lower()
+    if word[1:] == part[1:] or len(part) > LONGEST or len(humps := _HUMPS.split(part)) == 1:
+        return [word[:LONGEST]]
+    return [word, *(hump.lower() for hump in humps)]
 
 
 def _split(part: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import name_forms, name_words, names_of, words_of
+from .tokens import name_forms, name_words, names_of, stemmer, stems_of, words_of
 
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
@@ -43,7 +43,8 @@ MOST_WORDS = 1024
 """Largest number of words used of a query; tantivy itself has no limit."""
 MANUAL = "manual"
 """Reload policy without a background thread."""
-ROW, NAME, WORDS = "row", "name", "words"
+ROW, NAME, STEMS = "row", "name", "stems"
+"""Fields; the last is also the name of its analyzer, which a writer registers."""
 NAMED = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
@@ -75,7 +76,7 @@ class WordIndex:
     >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
     >>> more = index.extended(folder / "2", [("", "A cat, a cat, a dog.")])
     >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
-    ([0, 1], [2, 0, 1])
+    ([1, 0], [2, 1, 0])
     """
 
     def __init__(self, path: Path, index: Any) -> None:
@@ -95,7 +96,7 @@ class WordIndex:
             tantivy.SchemaBuilder()
             .add_unsigned_field(ROW, indexed=True, fast=True)
             .add_text_field(NAME, tokenizer_name="raw", index_option="basic")
-            .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
+            .add_text_field(STEMS, tokenizer_name=STEMS, index_option="freq")
             .build()
         )
         with work_folder(path) as work:
@@ -113,7 +114,7 @@ class WordIndex:
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
-            for field in (NAME, WORDS):
+            for field in (NAME, STEMS):
                 tantivy.Query.term_query(index.schema, field, "")
             return cls(path, index)
 
@@ -145,7 +146,7 @@ class WordIndex:
         rows : sorted; restricts the search.
         hidden : sorted; never returned.
         """
-        words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
+        words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
         names_all = rows is not None and len(rows) <= AMONG
@@ -200,7 +201,7 @@ class WordIndex:
     def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
         tantivy, schema = _tantivy(), self._index.schema
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
-        terms = [(should, tantivy.Query.term_query(schema, WORDS, w, "freq")) for w in words]
+        terms = [(should, tantivy.Query.term_query(schema, STEMS, w, "freq")) for w in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         query = tantivy.Query.boolean_query(terms)
         if rows is None:
@@ -225,6 +226,7 @@ class WordIndex:
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.config_reader(MANUAL)
+    index.register_tokenizer(STEMS, stemmer())
     writer = index.writer(HEAP_BYTES, 1)
     try:
         for row, (id, text) in enumerate(documents, start=first):
@@ -232,7 +234,7 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
             document.add_unsigned(ROW, row)
             for name in names_of(id):
                 document.add_text(NAME, name)
-            document.add_text(WORDS, " ".join([*words_of(text), *name_words(id)]))
+            document.add_text(STEMS, " ".join([*words_of(text), *name_words(id)]))
             writer.add_document(document)
         writer.commit()
     finally:

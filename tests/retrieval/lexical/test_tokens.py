@@ -1,4 +1,4 @@
-"""Words of scripts without spaces and with vowel signs."""
+"""Words of names, of other forms, and of scripts without spaces or with vowel signs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.lexical.tokens import words_of
+from slimdex.retrieval.lexical.tokens import LONGEST, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 
 SENTENCES = {  # with the words that a dictionary has, separated by "|"
@@ -45,3 +45,50 @@ def test_vowel_signs_and_accents_do_not_cut_words() -> None:
     assert words_of("שָׁלוֹם a\u0301b\u0323c x\u0332y") == [
         unicodedata.normalize("NFKC", word) for word in ("שָׁלוֹם", "a\u0301b\u0323c", "x\u0332y")
     ]
+
+
+def test_names_are_words_in_parts_and_as_a_whole() -> None:
+    expected = {
+        "readTimeout": "readtimeout read timeout",
+        "HTTPServer2Go": "httpserver2go http server2 go",
+        "python3-numpy": "python3 numpy python3-numpy",
+        "(std::vector<int>)": "std vector int std::vector",
+        "f(os.path.join(a))": "f os path join a os.path.join",
+        "https://a.example/x_y?q=1": "https a example x y q 1 a.example/x_y",
+        "IDs": "ids i ds",
+        "Wörter-Liste": "wörter liste wörter-liste",
+    }
+    assert {text: " ".join(words_of(text)) for text in expected} == expected
+
+
+def test_long_codes_are_one_word() -> None:
+    code = "aGVsbG8gd29ybGQ" * 9
+    assert words_of(code) == [code.lower()[:LONGEST]]
+
+
+@pytest.mark.parametrize(
+    ("id", "query"),
+    [
+        *(("libssl-dev", query) for query in ("libssl", "libssl_dev", "dev of LibSSL", "devs")),
+        *(("http.read_timeout", query) for query in ("readTimeout", "read timeouts", "read")),
+        *(("guides/Boiler pressure.md", query) for query in ("pressure", "boilers", "guide")),
+    ],
+)
+def test_a_part_of_a_name_finds_its_document(tmp_path: Path, id: str, query: str) -> None:
+    index = WordIndex.create(tmp_path / "words", [("other", "Tea."), (id, "Water."), ("7", "Ink.")])
+    assert index.search(query, 3).rows.tolist() == [1]
+    assert not len(index.search("7", 3).rows)
+
+
+def test_words_are_found_in_other_forms_and_exact_names_first(tmp_path: Path) -> None:
+    rows = [
+        ("cache", "Stores."),
+        ("caching", "Writes."),
+        ("x", "It stored files."),
+        ("y", "Файлы."),
+    ]
+    index = WordIndex.create(tmp_path / "words", rows)
+    for query, row in (("caching", 1), ("cache", 0), ("cachings", 0), ("файлов", 3)):
+        assert index.search(query, 1).rows.tolist() == [row]
+    assert index.search("storing", 3).rows.tolist() == [0, 2]
+    assert index.search("caching", 3).named.tolist() == [1]

@@ -245,13 +245,12 @@ def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:
         "a",
         "case",
         "s",
-        "a_case's",
+        "a_case",
     ]
     assert words_of("") == words_of("?! _") == []
-    assert name_words("a b") == []
     assert words_of("Straße STRASSE") == ["strasse", "strasse"]
     assert "한국" in words_of("한국어는")
-    assert name_words("libssl-dev/") == ["libssl-dev/", "libssl-dev"]
+    assert name_words("libssl-dev/") == ["libssl", "dev", "libssl-dev"]
     surrogate = "half \ud800 a character"
     assert "half" in words_of(surrogate)
     more = index.extended(tmp_path / "more", [("", surrogate)])
