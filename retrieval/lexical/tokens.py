@@ -17,6 +17,8 @@ from typing import Any
 
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
+SHORTEST_MISSPELT = 5
+"""Shortest name that is found in spite of an error; one edit of a short word is another word."""
 
 _MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
 """Vowel signs and accents, which belong to the letter before them; for `re` they are no letters."""
@@ -26,6 +28,7 @@ _NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _HAS_LETTER = re.compile(r"[^\W\d_]")
+_HAS_DIGIT = re.compile(r"\d")
 _UNSPACED = re.compile(
     r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+)"
     r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
@@ -106,6 +109,19 @@ def name_forms(query: str) -> list[str]:
     whole = " ".join(_folded(query).split())
     forms = dict.fromkeys([whole, _EDGE.sub("", whole)])
     return [form for form in forms if form and len(form) <= LONGEST_NAME]
+
+
+def misspelt_form(query: str) -> str | None:
+    """Form of a query that may be a misspelt name; None for several words, short ones and codes.
+
+    A code with another digit is another code.
+
+    >>> misspelt_form("Libsl-dev?"), misspelt_form("E4031"), misspelt_form("heat pump")
+    ('libsl-dev', None, None)
+    """
+    form = _EDGE.sub("", _folded(query).strip())
+    is_name = SHORTEST_MISSPELT <= len(form) <= LONGEST and " " not in form
+    return form if is_name and not _HAS_DIGIT.search(form) else None
 
 
 def _folded(text: str) -> str:

@@ -33,7 +33,7 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import name_forms, name_words, names_of, stemmer, stems_of, words_of
+from .tokens import misspelt_form, name_forms, name_words, names_of, stemmer, stems_of, words_of
 
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
@@ -54,7 +54,7 @@ MOST_NAMED = 1000
 class Found(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
-    `named` (m,) are the rows whose name equals the query.
+    `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
     """
 
     scores: NDArray[np.float32]
@@ -190,9 +190,16 @@ class WordIndex:
         return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
-        """Queries for rows whose name equals a text."""
-        terms = _tantivy().Query.term_query
-        return [terms(self._index.schema, NAME, form, "basic") for form in name_forms(text)]
+        """Queries for rows whose name equals a text, or if it occurs nowhere, nearly does."""
+        query, schema = _tantivy().Query, self._index.schema
+        names = [query.term_query(schema, NAME, form, "basic") for form in name_forms(text)]
+        form = misspelt_form(text)
+        if form is None or len(self._named(names)):
+            return names
+        whole = query.term_query(schema, STEMS, stems_of(form)[-1], "basic")
+        if len(self._asked(whole, 1).rows):
+            return names
+        return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _named(self, names: list[Any]) -> Rows:
         found = [self._asked(query, MOST_NAMED).rows for query in names]

@@ -92,3 +92,29 @@ def test_words_are_found_in_other_forms_and_exact_names_first(tmp_path: Path) ->
         assert index.search(query, 1).rows.tolist() == [row]
     assert index.search("storing", 3).rows.tolist() == [0, 2]
     assert index.search("caching", 3).named.tolist() == [1]
+
+
+NAMES = [("libssl-dev", "TLS."), ("Readme", "Start."), ("E4031", "Pressure."), ("tea", "Leaves.")]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        *(("libsl-dev", [0]), ("Libssl-devs", []), ("lbissl-dev", [0]), ("libssl_dev", [0])),
+        *(("raedme!", [1]), ("rdme", []), ("E4O31", []), ("E4033", []), ("teas", []), ("ta", [])),
+        *(("leafs", []), ("start readm", []), ("libssl-dev", [0]), ("pressur", []), ("", [])),
+    ],
+)
+def test_names_are_found_in_spite_of_an_error(tmp_path: Path, query: str, rows: list[int]) -> None:
+    """Unless the query is short, a code, or has a word in common with the texts as a whole."""
+    index = WordIndex.create(tmp_path / "words", NAMES)
+    assert index.search(query, 3).named.tolist() == rows
+
+
+def test_an_exact_name_hides_those_that_are_like_it(tmp_path: Path) -> None:
+    rows = [("libfoo", ""), ("libfob", ""), ("x", "They say libbar."), ("libbaz", "")]
+    index = WordIndex.create(tmp_path / "words", rows)
+    assert index.search("libfoo", 3).named.tolist() == [0]
+    assert sorted(index.search("libfox", 3).named.tolist()) == [0, 1]
+    assert index.search("libbar", 3).named.tolist() == []  # a text has it
+    assert index.search("libbaz", 3).named.tolist() == [3]
