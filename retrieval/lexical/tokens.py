@@ -28,6 +28,7 @@ _NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _HAS_LETTER = re.compile(r"[^\W\d_]")
+_UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
 _HAS_DIGIT = re.compile(r"\d")
 _UNSPACED = re.compile(
     r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+)"
@@ -92,12 +93,12 @@ def names_of(id: str) -> list[str]:
 
 
 def name_words(id: str) -> list[str]:
-    """Words of a document's id; none if that is a number.
+    """Words of a document's id; none if that is a number or a UUID.
 
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
     (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    return words_of(id) if _HAS_LETTER.search(id) else []
+    return words_of(id) if _HAS_LETTER.search(id) and not _UUID.fullmatch(id) else []
 
 
 def name_forms(query: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.lexical.tokens import LONGEST, words_of
+from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 
 SENTENCES = {  # with the words that a dictionary has, separated by "|"
@@ -118,3 +118,11 @@ def test_an_exact_name_hides_those_that_are_like_it(tmp_path: Path) -> None:
     assert sorted(index.search("libfox", 3).named.tolist()) == [0, 1]
     assert index.search("libbar", 3).named.tolist() == []  # a text has it
     assert index.search("libbaz", 3).named.tolist() == [3]
+
+
+def test_random_ids_are_names_without_words(tmp_path: Path) -> None:
+    id = "0b9ae9f4-91dc-4aad-98e9-0c0e2a2c7f11"
+    assert name_words(id) == name_words(id.upper()) == []
+    index = WordIndex.create(tmp_path / "words", [(id, "Tea."), ("x", "Ink.")])
+    assert index.search(id, 3).named.tolist() == [0]
+    assert not len(index.search("4aad", 3).rows)
