@@ -25,8 +25,8 @@ from .rescoring import Metric, Probes
 from .search_costs import TIMED_QUERIES, Costs
 
 DEVIATIONS = 6.5
-"""With 5, agreement@10 is 0.9999 for default codes and 0.9993 for codes of half the size; with 6 and
-with 7, 0.9999 for both. Errors have heavier tails than a normal distribution."""
+"""With 5, agreement@10 is 0.9999 for default codes and 0.9993 for codes of half the size; with 6
+and with 7, 0.9999 for both. Errors have heavier tails than a normal distribution."""
 LEAST_SAMPLE = 100
 """Smallest sample for estimating the error."""
 AHEAD = 4

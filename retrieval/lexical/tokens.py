@@ -2,7 +2,9 @@
 
 Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``os``, ``path``,
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
-part. Scripts without spaces are split into character bigrams, as by Lucene's CJKAnalyzer.
+part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Chinese, Japanese and Korean
+are split into character bigrams, as by Lucene's CJKAnalyzer; Thai, Lao, Khmer and Burmese into the
+words that ICU's dictionaries find, as by its ICUTokenizer.
 """
 
 from __future__ import annotations
@@ -10,17 +12,29 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
+SHORTEST_MISSPELT = 5
+"""Shortest name that is found in spite of an error; one edit of a short word is another word."""
 
-_PART = re.compile(r"[^\W_]+")
+_MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
+"""Vowel signs and accents, which belong to the letter before them; for `re` they are no letters."""
+_PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
+_NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
+_HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
-_CJK = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+_UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
+_HAS_DIGIT = re.compile(r"\d")
+_UNSPACED = re.compile(
+    r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+)"
+    r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
+"""Runs of scripts without spaces; the first group is those that are split into bigrams."""
 
 
 def words_of(text: str) -> list[str]:
@@ -28,21 +42,46 @@ def words_of(text: str) -> list[str]:
 
     >>> words_of("Use os.path.join(), not libssl-dev!")
     ['use', 'os', 'path', 'join', 'os.path.join', 'not', 'libssl', 'dev', 'libssl-dev']
-    >>> words_of("向量搜索 ok")
-    ['向量', '量搜', '搜索', 'ok']
+    >>> words_of("readTimeout, HTTPServer")
+    ['readtimeout', 'read', 'timeout', 'httpserver', 'http', 'server']
+    >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
+    (['向量', '量搜', '搜索', 'ok'], ['ภาษา', 'ไทย', 'ok'])
     """
     found = list[str]()
-    for run in _folded(text).split():
+    for run in _normal(text).split():
         if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
-            found.append(word[:LONGEST])
+            found += _with_humps(word)
             continue
         parts = _PART.findall(run)
         for part in parts:
-            found += _pairs(part) if not part.isascii() else [part[:LONGEST]]
-        whole = _EDGE.sub("", run)
-        if len(parts) > 1 and len(whole) <= LONGEST and not _CJK.search(whole):
-            found.append(whole)
+            found += _split(part.casefold()) if not part.isascii() else _with_humps(part)
+        if len(parts) > 1 and not _UNSPACED.search(run):
+            found += [name for name in _NAME.findall(run.casefold()) if len(name) <= LONGEST]
     return found
+
+
+def stems_of(text: str) -> list[str]:
+    """Stems of the words of a query, in order; see `stemmer`.
+
+    >>> stems_of("Searching libssl-dev"), stems_of("поиски файлов")
+    (['search', 'libssl', 'dev', 'libssl-dev'], ['поиск', 'файл'])
+    """
+    stems: list[str] = stemmer().analyze(" ".join(words_of(text)))
+    return stems
+
+
+@cache
+def stemmer() -> Any:
+    """Tantivy's analyzer of words with spaces between them: Snowball's English and Russian stems.
+
+    Each changes only words of its own script. A query is too short to tell its language, so that
+    words in other languages of the same script get the same stems in texts and queries.
+    """
+    import tantivy
+
+    words = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    english, russian = map(tantivy.Filter.stemmer, ("english", "russian"))
+    return words.filter(english).filter(russian).build()
 
 
 def names_of(id: str) -> list[str]:
@@ -57,12 +96,12 @@ def names_of(id: str) -> list[str]:
 
 
 def name_words(id: str) -> list[str]:
-    """Names of a document without spaces, which can occur as words in a sentence.
+    """Words of a document's id; none if that is a number or a UUID.
 
-    >>> name_words("docs/My Usage.md"), name_words("libssl-dev")
-    ([], ['libssl-dev'])
+    >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
+    (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    return [name for name in names_of(id) if " " not in name and len(name) <= LONGEST]
+    return words_of(id) if _HAS_LETTER.search(id) and not _UUID.fullmatch(id) else []
 
 
 def name_forms(query: str) -> list[str]:
@@ -76,18 +115,60 @@ def name_forms(query: str) -> list[str]:
     return [form for form in forms if form and len(form) <= LONGEST_NAME]
 
 
+def misspelt_form(query: str) -> str | None:
+    """Form of a query that may be a misspelt name; None for several words, short ones and codes.
+
+    A code with another digit is another code.
+
+    >>> misspelt_form("Libsl-dev?"), misspelt_form("E4031"), misspelt_form("heat pump")
+    ('libsl-dev', None, None)
+    """
+    form = _EDGE.sub("", _folded(query).strip())
+    is_name = SHORTEST_MISSPELT <= len(form) <= LONGEST and " " not in form
+    return form if is_name and not _HAS_DIGIT.search(form) else None
+
+
 def _folded(text: str) -> str:
-    """Normalise Unicode and case; lone surrogates become "?"."""
-    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode()).casefold()
+    """Normalise Unicode and case."""
+    return _normal(text).casefold()
 
 
-def _pairs(part: str) -> Iterator[str]:
-    """Yield a run of letters, or its character bigrams in scripts without spaces."""
+def _normal(text: str) -> str:
+    """Normalise Unicode; lone surrogates become "?"."""
+    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode())
+
+
+def _with_humps(part: str) -> list[str]:
+    """A run of ASCII letters and digits in lower case, and its parts if it is in camel case."""
+    word = part.lower()
+    if word[1:] == part[1:] or len(part) > LONGEST or len(humps := _HUMPS.split(part)) == 1:
+        return [word[:LONGEST]]
+    return [word, *(hump.lower() for hump in humps)]
+
+
+def _split(part: str) -> Iterator[str]:
+    """Yield a run of letters, or its words or bigrams in scripts without spaces."""
     end = 0
-    for found in _CJK.finditer(part):
+    for found in _UNSPACED.finditer(part):
         if between := part[end : found.start()]:
             yield between[:LONGEST]
         run, end = found[0], found.end()
-        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        if found[1]:
+            yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        else:
+            yield from _dictionary_words(run)
     if rest := part[end:]:
         yield rest[:LONGEST]
+
+
+def _dictionary_words(run: str) -> Iterator[str]:
+    """Yield the words of Thai, Lao, Khmer or Burmese."""
+    from icu4py.breakers import WordBreaker
+
+    for decomposed, letter in _AM:  # NFKC takes apart what the dictionaries have in one
+        run = run.replace(decomposed, letter)
+    yield from (word[:LONGEST] for word in WordBreaker(run, "en"))
+
+
+_AM = [("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3")]
+"""Sara am of Thai and of Lao: normalised, and as it is written."""

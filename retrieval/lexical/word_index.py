@@ -37,7 +37,7 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import name_forms, name_words, names_of, words_of
+from .tokens import misspelt_form, name_forms, name_words, names_of, stemmer, stems_of, words_of
 
 FEW = 1000
 """Number of documents below which a folder in memory is used to add them."""
@@ -49,7 +49,8 @@ MOST_WORDS = 1024
 """Largest number of words used of a query; tantivy itself has no limit."""
 MANUAL = "manual"
 """Reload policy without a background thread."""
-ROW, NAME, WORDS = "row", "name", "words"
+ROW, NAME, STEMS = "row", "name", "stems"
+"""Fields; the last is also the name of its analyzer, which a writer registers."""
 COSTLY = 200_000
 """Rows with a query's words, counted per word, above which rare words are searched first."""
 SEEK = 4
@@ -67,7 +68,7 @@ MOST_NAMED = 1000
 class Found(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
-    `named` (m,) are the rows whose name equals the query.
+    `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
     """
 
     scores: NDArray[np.float32]
@@ -89,7 +90,7 @@ class WordIndex:
     >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
     >>> more = index.extended(folder / "2", [("", "A cat, a cat, a dog.")])
     >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
-    ([0, 1], [2, 0, 1])
+    ([1, 0], [2, 1, 0])
     """
 
     def __init__(self, path: Path, index: Any) -> None:
@@ -109,7 +110,7 @@ class WordIndex:
             tantivy.SchemaBuilder()
             .add_unsigned_field(ROW, indexed=True, fast=True)
             .add_text_field(NAME, tokenizer_name="raw", index_option="basic")
-            .add_text_field(WORDS, tokenizer_name="whitespace", index_option="freq")
+            .add_text_field(STEMS, tokenizer_name=STEMS, index_option="freq")
             .build()
         )
         with work_folder(path) as work:
@@ -127,7 +128,7 @@ class WordIndex:
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
-            for field in (NAME, WORDS):
+            for field in (NAME, STEMS):
                 tantivy.Query.term_query(index.schema, field, "")
             return cls(path, index)
 
@@ -168,7 +169,7 @@ class WordIndex:
         rows : sorted; restricts the search.
         hidden : sorted; never returned.
         """
-        words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
+        words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
@@ -215,9 +216,16 @@ class WordIndex:
         return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
-        """Queries for rows whose name equals a text."""
-        terms = _tantivy().Query.term_query
-        return [terms(self._index.schema, NAME, form, "basic") for form in name_forms(text)]
+        """Queries for rows whose name equals a text, or if it occurs nowhere, nearly does."""
+        query, schema = _tantivy().Query, self._index.schema
+        names = [query.term_query(schema, NAME, form, "basic") for form in name_forms(text)]
+        form = misspelt_form(text)
+        if form is None or len(self._named(names)):
+            return names
+        whole = query.term_query(schema, STEMS, stems_of(form)[-1], "basic")
+        if len(self._asked(whole, 1).rows):
+            return names
+        return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _named(self, names: list[Any]) -> Rows:
         found = [self._asked(query, MOST_NAMED).rows for query in names]
@@ -242,7 +250,7 @@ class WordIndex:
         This is MaxScore (Turtle and Flood 1995): a row that has only common words scores no more
         than the sum of their limits. If the k-th best row scores more, no such row is missing.
         """
-        counts = {word: int(self._searcher.doc_freq(WORDS, word)) for word in words}
+        counts = {word: int(self._searcher.doc_freq(STEMS, word)) for word in words}
         words = sorted(filter(counts.get, words), key=lambda word: counts[word])
         rows = np.cumsum([0, *(counts[word] for word in words)])
         if rows[-1] < COSTLY:
@@ -267,7 +275,7 @@ class WordIndex:
         return _tantivy().Query.boolean_query([(occur.Must, query), (occur.Should, term)])
 
     def _word(self, word: str) -> Any:
-        return _tantivy().Query.term_query(self._index.schema, WORDS, word, "freq")
+        return _tantivy().Query.term_query(self._index.schema, STEMS, word, "freq")
 
     def _asked(self, query: Any, k: int) -> Found:
         with tantivy_errors(self.path):
@@ -284,6 +292,7 @@ class WordIndex:
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.config_reader(MANUAL)
+    index.register_tokenizer(STEMS, stemmer())
     writer = index.writer(HEAP_BYTES, 1)
     try:
         for row, (id, text) in enumerate(documents, start=first):
@@ -291,7 +300,7 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
             document.add_unsigned(ROW, row)
             for name in names_of(id) if id or text else [BLANK]:
                 document.add_text(NAME, name)
-            document.add_text(WORDS, " ".join([*words_of(text), *name_words(id)]))
+            document.add_text(STEMS, " ".join([*words_of(text), *name_words(id)]))
             writer.add_document(document)
         writer.commit()
     finally:

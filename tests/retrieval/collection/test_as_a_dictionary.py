@@ -35,7 +35,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.lexical.tokens import name_words, words_of
+from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.passages import cut
 from tests.chance import CHANCE, sweep
@@ -354,12 +354,12 @@ class WordsMachine(PassagesMachine):
     @rule(query=TEXTS.map(" ".join) | IDS)
     def search_words(self, query: str) -> None:
         """Rows with any of the words, no other, each once."""
-        wanted = set(words_of(query))
+        wanted = set(stems_of(query))
         expected = sorted(
             (id, passage)
             for id, (text, _) in self.model.items()
             for passage in self.passages(text)
-            if wanted & {*words_of(passage), *name_words(id)}
+            if wanted & {*stems_of(passage), *stems_of(" ".join(name_words(id)))}
         )
         hits = self.collection.search_many([query], 1000, hybrid=1.0, per="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.found_by != "meaning") == expected

@@ -1,0 +1,128 @@
+"""Words of names, of other forms, and of scripts without spaces or with vowel signs."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
+from slimdex.retrieval.lexical.word_index import WordIndex
+
+SENTENCES = {  # with the words that a dictionary has, separated by "|"
+    "Thai": "น้ำตาล|ทำให้|อ้วน",  # sugar, makes, fat
+    "Lao": "ນ້ຳ|ຕານ|ເຮັດໃຫ້|ຕຸ້ຍ",  # the same; sugar is "water of palm"
+    "Khmer": "ភាសាខ្មែរ|គ្មាន|ដកឃ្លា|រវាង|ពាក្យ",  # Khmer, has no, space, between, words
+    "Burmese": "မြန်မာဘာသာ|စကား|သည်",  # Burmese, language, and a particle
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_languages_without_spaces_have_words(language: str) -> None:
+    words = SENTENCES[language].split("|")
+    together = "".join(words)
+    expected = [_in_pieces(word) for word in words]
+    assert [_in_pieces(word) for word in words_of(together)] == expected
+    assert [_in_pieces(word) for word in words_of(f"libssl-dev{together}3")] == [
+        *("libssl", "dev", *expected, "3")
+    ]
+
+
+def _in_pieces(word: str) -> str:
+    return unicodedata.normalize("NFKC", word)
+
+
+def test_a_word_of_a_sentence_without_spaces_finds_it(tmp_path: Path) -> None:
+    thai = ["กรุงเทพเป็นเมืองหลวงของประเทศไทย", "น้ำตาลทำให้อ้วน", "แมวชอบกินปลา"]
+    index = WordIndex.create(tmp_path / "words", [("", text) for text in thai])
+    for query, row in (("เมืองหลวง", 0), ("น้ำตาล", 1), ("ปลา", 2), ("แมว กินปลา", 2)):
+        assert index.search(query, 3).rows.tolist() == [row]
+
+
+def test_vowel_signs_and_accents_do_not_cut_words() -> None:
+    assert words_of("हिन्दी भाषा।") == ["हिन्दी", "भाषा"]
+    assert words_of("שָׁלוֹם a\u0301b\u0323c x\u0332y") == [
+        unicodedata.normalize("NFKC", word) for word in ("שָׁלוֹם", "a\u0301b\u0323c", "x\u0332y")
+    ]
+
+
+def test_names_are_words_in_parts_and_as_a_whole() -> None:
+    expected = {
+        "readTimeout": "readtimeout read timeout",
+        "HTTPServer2Go": "httpserver2go http server2 go",
+        "python3-numpy": "python3 numpy python3-numpy",
+        "(std::vector<int>)": "std vector int std::vector",
+        "f(os.path.join(a))": "f os path join a os.path.join",
+        "https://a.example/x_y?q=1": "https a example x y q 1 a.example/x_y",
+        "IDs": "ids i ds",
+        "Wörter-Liste": "wörter liste wörter-liste",
+    }
+    assert {text: " ".join(words_of(text)) for text in expected} == expected
+
+
+def test_long_codes_are_one_word() -> None:
+    code = "aGVsbG8gd29ybGQ" * 9
+    assert words_of(code) == [code.lower()[:LONGEST]]
+
+
+@pytest.mark.parametrize(
+    ("id", "query"),
+    [
+        *(("libssl-dev", query) for query in ("libssl", "libssl_dev", "dev of LibSSL", "devs")),
+        *(("http.read_timeout", query) for query in ("readTimeout", "read timeouts", "read")),
+        *(("guides/Boiler pressure.md", query) for query in ("pressure", "boilers", "guide")),
+    ],
+)
+def test_a_part_of_a_name_finds_its_document(tmp_path: Path, id: str, query: str) -> None:
+    index = WordIndex.create(tmp_path / "words", [("other", "Tea."), (id, "Water."), ("7", "Ink.")])
+    assert index.search(query, 3).rows.tolist() == [1]
+    assert not len(index.search("7", 3).rows)
+
+
+def test_words_are_found_in_other_forms_and_exact_names_first(tmp_path: Path) -> None:
+    rows = [
+        ("cache", "Stores."),
+        ("caching", "Writes."),
+        ("x", "It stored files."),
+        ("y", "Файлы."),
+    ]
+    index = WordIndex.create(tmp_path / "words", rows)
+    for query, row in (("caching", 1), ("cache", 0), ("cachings", 0), ("файлов", 3)):
+        assert index.search(query, 1).rows.tolist() == [row]
+    assert index.search("storing", 3).rows.tolist() == [0, 2]
+    assert index.search("caching", 3).named.tolist() == [1]
+
+
+NAMES = [("libssl-dev", "TLS."), ("Readme", "Start."), ("E4031", "Pressure."), ("tea", "Leaves.")]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        *(("libsl-dev", [0]), ("Libssl-devs", []), ("lbissl-dev", [0]), ("libssl_dev", [0])),
+        *(("raedme!", [1]), ("rdme", []), ("E4O31", []), ("E4033", []), ("teas", []), ("ta", [])),
+        *(("leafs", []), ("start readm", []), ("libssl-dev", [0]), ("pressur", []), ("", [])),
+    ],
+)
+def test_names_are_found_in_spite_of_an_error(tmp_path: Path, query: str, rows: list[int]) -> None:
+    """Unless the query is short, a code, or has a word in common with the texts as a whole."""
+    index = WordIndex.create(tmp_path / "words", NAMES)
+    assert index.search(query, 3).named.tolist() == rows
+
+
+def test_an_exact_name_hides_those_that_are_like_it(tmp_path: Path) -> None:
+    rows = [("libfoo", ""), ("libfob", ""), ("x", "They say libbar."), ("libbaz", "")]
+    index = WordIndex.create(tmp_path / "words", rows)
+    assert index.search("libfoo", 3).named.tolist() == [0]
+    assert sorted(index.search("libfox", 3).named.tolist()) == [0, 1]
+    assert index.search("libbar", 3).named.tolist() == []  # a text has it
+    assert index.search("libbaz", 3).named.tolist() == [3]
+
+
+def test_random_ids_are_names_without_words(tmp_path: Path) -> None:
+    id = "0b9ae9f4-91dc-4aad-98e9-0c0e2a2c7f11"
+    assert name_words(id) == name_words(id.upper()) == []
+    index = WordIndex.create(tmp_path / "words", [(id, "Tea."), ("x", "Ink.")])
+    assert index.search(id, 3).named.tolist() == [0]
+    assert not len(index.search("4aad", 3).rows)
