@@ -21,8 +21,9 @@ from ..documents import Document, Hit
 from ..search.document_search import hit_of
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.document_lines import UnwritableError, line_of, values_of
-from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored_values
+from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, WORDS, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
+from .milvus_words import fitting, words_text
 
 AT_ONCE = 1024
 """Rows read and compared at a time."""
@@ -95,17 +96,27 @@ class LiveRows:
         row = self._order[np.minimum(place, len(self.keys) - 1)]
         return np.where(self.keys[row] == keys, self.rows[row], -1)
 
+    def keys_of(self, rows: Rows) -> Rows:
+        """The key of each row (n,), which must exist."""
+        keys: Rows = self.keys[np.searchsorted(self.rows, rows)]
+        return keys
+
 
 class RowSource:
     """An index's rows in the form that Milvus stores.
 
     `pushed` and `fitted` describe the push and the fitted models.
+
+    Attributes
+    ----------
+    live : the rows.
+    shortened : rows so far with more words than Milvus takes.
     """
 
     def __init__(self, view: SnapshotReader, pushed: Pushed, fitted: Fitted) -> None:
         self._view, self._snapshot = view, view.snapshot
         self._pushed, self._fitted = pushed, fitted
-        self.live = LiveRows.of(view)
+        self.live, self.shortened = LiveRows.of(view), 0
         self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
 
     def __len__(self) -> int:
@@ -131,8 +142,9 @@ class RowSource:
 
     def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
-        wanted = np.unique(firsts).tolist()
-        documents = self._view.documents(wanted)
+        wanted = np.unique(firsts)
+        documents = self._view.documents(wanted.tolist())
+        contents = contents_of(self._view, wanted) if self._pushed.words else {}
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         found = []
         for row, first, key, vector in zip(
@@ -141,8 +153,16 @@ class RowSource:
             entity = stored_values(self._pushed.fields, documents[first])
             if self._pushed.rescored in (THERE, OFF):
                 entity[HIT] = _hit_text(documents[first], row - first)
+            if self._pushed.words:
+                entity[WORDS] = self._words(documents[first].id, contents[row])
             found.append({KEY: key, DIGEST: _digest(entity, vector.tobytes()), **entity})
         return found
+
+    def _words(self, id: str, content: str) -> str:
+        every = words_text(id, content)
+        kept = fitting(every)
+        self.shortened += len(kept) < len(every)
+        return kept
 
     def _with_vectors(self, entities: list[dict[str, Any]], rows: Rows) -> list[dict[str, Any]]:
         if not entities:
@@ -155,6 +175,13 @@ class RowSource:
             {**entity, **{name: own[i] for name, own in kept.items()}}
             for i, entity in enumerate(entities)
         ]
+
+
+def contents_of(view: SnapshotReader, documents: Rows) -> dict[int, str]:
+    """Map the rows of documents to their encoded texts."""
+    rows = view.snapshot.document_rows.all_rows(documents).tolist()
+    texts = view.store.documents.contents_of(documents, view.snapshot.epoch)
+    return dict(zip(rows, texts, strict=True))
 
 
 class FullVectors:
