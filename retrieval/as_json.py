@@ -25,6 +25,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "page": hit.page,
         "headings": list(hit.headings),
         "anchor": hit.anchor,
+        "found_by": hit.found_by,
         "metadata": dict(hit.metadata),
     }
 

@@ -97,13 +97,14 @@ class Hit:
 
     Attributes
     ----------
-    score : a cosine, higher is nearer.
+    score : a cosine, higher is nearer; hits of hybrid search are not in its order.
     text : the passage.
     start, end : its offsets in the document's text, in characters.
     line : line of the text in which it begins, from 1.
     page : page on which it begins, if known.
     headings : headings above all of it, outermost first.
     anchor : fragment of a link to it, after ``#``, if known.
+    found_by : "meaning", "words", "both", or "name", if that equals the query.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Hit:
     page: int | None = None
     headings: Sequence[str] = ()
     anchor: str = ""
+    found_by: str = "meaning"
 
     def __repr__(self) -> str:
         """Id, score, and the beginning of the text, for notebooks.

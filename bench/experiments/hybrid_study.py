@@ -130,7 +130,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     for i, query in enumerate(judging.judged):
         near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)
         for number, order in enumerate([near, words, *fused]):
-            documents = [row for row in order.rows.tolist() if row != query.own]
+            documents = [row for row in order.tolist() if row != query.own]
             found[number, 0, i] = 100 * judged_ndcg(documents, query.labels)
             found[number, 1, i] = query.labels.get(documents[0], 0) > 0 if documents else 0
         progress("judging", i + 1, len(judging.judged))
@@ -169,6 +169,13 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
     def both(text: str, vector: Matrix) -> object:
         return collection.answer(SearchRequest([text], vector, hybrid=0.3))
 
+    def batch_ms(hybrid: str | float) -> float:
+        """Time per query of a search for many at once, the better of two."""
+        count = min(TIMED, len(judging.judged))
+        texts = [query.text for query in judging.judged[:count]]
+        request = SearchRequest(texts, judging.vectors[:count], hybrid=hybrid)
+        return 1000 * min(seconds_of([partial(collection.answer, request)] * 2)) / count
+
     memory = collection.info()["memory"]
     return {
         "words_row_bytes": size(words.path) / rows,
@@ -178,5 +185,7 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         "p50_ms_words": p50_ms(lambda text, _: words.search(text, 10)),
         "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
         "p50_ms_fused": p50_ms(both),
+        "batch_ms_documents": batch_ms("off"),
+        "batch_ms_fused": batch_ms(0.3),
         "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),
     }

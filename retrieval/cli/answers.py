@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..as_json import hit_json
 from ..documents import Hit
-from ..search.excerpts import beginning, is_by_chance, on_one_line, shortened
+from ..search.excerpts import are_by_chance, beginning, on_one_line, shortened
 from .console import hanging, line
 from .links import file_of, link_in, link_to
 from .safe_text import visible
@@ -68,7 +68,7 @@ def as_json(
 def by_chance(
     names: Sequence[str], found: Sequence[Sequence[Hit]], score: float | None
 ) -> list[str]:
-    """Return a line if the best hit of a query is no nearer than a random document would be.
+    """Return a line if the hits of a query are no nearer than a random document would be.
 
     Parameters
     ----------
@@ -82,24 +82,27 @@ def by_chance(
     """
     if score is None:
         return []
-    best = {name: hits[0] for name, hits in zip(names, found, strict=True) if hits}
-    far = [
-        name
-        for name, hit in best.items()
-        if is_by_chance(hit.score, score, name, hit.id, hit.title, hit.text)
-    ]
+    best = {
+        name: max(hit.score for hit in hits)
+        for name, hits in zip(names, found, strict=True)
+        if hits and are_by_chance(hits, score, name)
+    }
+    far = list(best)
     said = "the best hit is no nearer than a random document would be"
     if not far:
         return []
     if len(names) == 1:
-        return [f"{said} ({best[far[0]].score:.3f}; random ones reach {score:.3f})"]
+        return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
     some = ", ".join(f"'{shortened(on_one_line(name), NAME)}'" for name in far[:NAMED])
     more = f" and {len(far) - NAMED:,} more" if len(far) > NAMED else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
 
 def _named(hit: Hit, file: Path | None) -> Text:
-    """Return a hit's id and its title, if that differs; the id of a file is a link to the file."""
+    """Return a hit's id, its title, if that differs, and how it was found, if not by its meaning.
+
+    The id of a file is a link to the file.
+    """
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
         named.stylize(link_to(file, hit))
@@ -107,6 +110,8 @@ def _named(hit: Hit, file: Path | None) -> Text:
     title = on_one_line(hit.title)
     if title and not _says_title(hit.id, hit.title):
         named.append("  " + visible(shortened(title)), style="default")
+    if hit.found_by != "meaning":
+        named.append(f"  ({hit.found_by})", style="dim")
     return named
 
 

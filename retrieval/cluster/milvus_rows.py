@@ -18,6 +18,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 
 from ..as_json import hit_from_json, hit_json
 from ..documents import Document, Hit
+from ..lexical.fusion import FOUND_BY, MEANING
 from ..search.document_search import hit_of
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.document_lines import UnwritableError, line_of, values_of
@@ -213,7 +214,7 @@ def _digest(entity: dict[str, Any], vector: bytes) -> int:
 def _hit_text(document: Document, number: int) -> str:
     """The text of a hit, from which a search shows a passage without the index's folder."""
     try:
-        text = line_of([hit_json(hit_of(document, number, 0.0))]).decode()
+        text = line_of([hit_json(hit_of(document, number, 0.0, FOUND_BY[MEANING]))]).decode()
     except UnwritableError as error:
         raise InputError(
             f"document {document.id!r:.80}: {error} can't be kept in Milvus; expected "
@@ -227,10 +228,10 @@ def _hit_text(document: Document, number: int) -> str:
     return text
 
 
-def hit_from(id: str, score: float, text: str) -> Hit:
+def hit_from(id: str, score: float, text: str, found_by: str) -> Hit:
     """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
     try:
         (said,) = values_of(text.encode())
-        return hit_from_json(said | {"score": score})
+        return hit_from_json(said | {"score": score, "found_by": found_by})
     except (TypeError, ValueError) as error:
         raise CorruptError(f"milvus: document {id!r}: {error}") from error

@@ -12,20 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 from slimdex.indexes.options import usual_candidates
-from slimdex.indexes.ranking import stacked
 
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import AUTO, Fusion
+from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..open_index import OpenIndex
 from ..search.document_search import Search, nearest_documents
+from ..search.fused import FusedSearch
 from ..search.request import PASSAGE, Hits, SearchRequest
 from ..search.searchable import Searchable
 from ..search.snapshot_reader import SnapshotReader
@@ -33,7 +34,7 @@ from ..sources.given_vectors import GIVEN, GivenEncoder
 from ..storage.snapshot import Snapshot
 from .milvus_columns import HIT, ID, ID_FIELD
 from .milvus_filter import UntranslatedError, translated
-from .milvus_fusion.candidates import Candidates, Entities, with_keys
+from .milvus_fusion.pushed_rows import Entities, PushedRows, with_keys
 from .milvus_fusion.rescoring import RescoredHere, RescoredThere
 from .milvus_rows import FullVectors, LiveRows, hit_from
 from .milvus_server import MOST_HITS, RefusedError, Server
@@ -209,7 +210,7 @@ class MilvusCollection(Searchable):
             return []
         filter, fusion = self._filter(request.where), self._fusion(request)
         request = replace(request, candidates=self._candidates(request.candidates))
-        found = Candidates(self.server, self.target, self.pushed, self.fitted, filter)
+        found = PushedRows(self.server, self.target, self.pushed, self.fitted, filter)
         if self.folder is not None:
             return self.folder.read(lambda view: self._found_here(view, request, found, fusion))
         there = RescoredThere(found, self._full, request.candidates or 0)
@@ -232,13 +233,13 @@ class MilvusCollection(Searchable):
         self,
         view: SnapshotReader,
         request: SearchRequest,
-        candidates: Candidates,
+        pushed: PushedRows,
         fusion: Fusion | None,
     ) -> Hits:
         snapshot, rescored = view.snapshot, request.candidates or 0
-        here = RescoredHere(candidates, self._live_rows(view), snapshot.index.metric, rescored)
+        here = RescoredHere(pushed, self._live_rows(view), snapshot.index.metric, rescored)
 
-        def found(search: Search, queries: Matrix) -> tuple[Matrix, Rows]:
+        def found(search: Search, queries: NDArray[Any]) -> tuple[Matrix, Rows]:
             rows, total, k = snapshot.document_rows, snapshot.state.rows, request.limit
             if request.per == PASSAGE:
                 return search(queries, k)
@@ -246,11 +247,9 @@ class MilvusCollection(Searchable):
 
         if fusion is None:
             return view.shown(*found(here.dense, request.query_vectors))
-        each = [
-            found(here.fused(text, fusion), query[None])
-            for query, text in zip(request.query_vectors, _texts(request), strict=True)
-        ]
-        return view.shown(*stacked(each, max(own.shape[1] for _, own in each)))
+        fused = FusedSearch(here.candidates, fusion, _texts(request), request.query_vectors)
+        scores, rows = found(fused, np.arange(len(request)))
+        return view.shown(scores, rows, fused.found_by(rows))
 
     def _live_rows(self, view: SnapshotReader) -> LiveRows:
         """Rows by key, computed once per snapshot."""
@@ -293,7 +292,12 @@ def _found_there(
         best = rows if request.per == PASSAGE else _best_of_documents(rows)
         if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
             return [
-                hit_from(row["entity"][ID], float(row["distance"]), row["entity"][HIT])
+                hit_from(
+                    row["entity"][ID],
+                    float(row["distance"]),
+                    row["entity"][HIT],
+                    row.get("found_by", FOUND_BY[MEANING]),
+                )
                 for row in best[:limit]
             ]
         ask *= MORE

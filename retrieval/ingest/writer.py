@@ -82,13 +82,13 @@ def add_pending(core: OpenIndex, gone: Rows) -> Added:
     state = replace(commit_log.next_state(), rows=old.staged, source=None)
     state = commit_log.with_moments(state, moments)
     state, grown = with_documents(commit_log, state)
-    state, words = with_words(commit_log, snapshot.words, state)
+    deleted = np.union1d(snapshot.deleted, replaced)
+    state, words = with_words(commit_log, snapshot.words, state, deleted)
     if settings is None:
         loaded = _extend(commit_log, snapshot, state, vectors, replaced, grown)
     else:
         state = fit(commit_log.path, state, vectors, moments, settings)
         loaded = _encode(commit_log, state, grown, replaced)
-    deleted = np.union1d(snapshot.deleted, replaced)
     there = rows.number_before(old.rows)
     count = rows.number_before(old.staged) - there
     core.show(Snapshot.of(commit_log, deleted, loaded, words))

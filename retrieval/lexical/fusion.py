@@ -11,6 +11,7 @@ query gets 1 more, which ranks it first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,57 @@ OFF, AUTO, RRF = "off", "auto", "rrf"
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
+FOUND_BY = ("meaning", "words", "both", "name")
+MEANING, WORDS, BOTH, NAME = range(len(FOUND_BY))
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
+
+
+class Candidates(NamedTuple):
+    """Rows found for a query by either search, with both scores.
+
+    Attributes
+    ----------
+    rows : (n,), sorted.
+    cosines : (n,), of every row.
+    bm25 : (n,), above 0; 0 for rows that lexical search did not find.
+    is_near : (n,), whether semantic search found the row.
+    is_named : (n,), whether the row's name equals the query.
+    """
+
+    rows: Rows
+    cosines: NDArray[np.float32]
+    bm25: NDArray[np.float32]
+    is_near: NDArray[np.bool_]
+    is_named: NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, near: Found, others: Found, words: Found) -> Candidates:
+        """Join the rows found by both searches.
+
+        Parameters
+        ----------
+        near : rows found by semantic search, and their cosines.
+        others : the other rows of `words`, and their cosines.
+        words : rows found by lexical search, and their BM25 scores.
+        """
+        order = np.argsort(rows := np.concatenate([near.rows, others.rows]))
+        rows, bm25 = rows[order], np.zeros(len(rows), dtype=np.float32)
+        bm25[np.searchsorted(rows, words.rows)] = words.scores
+        is_named = np.zeros(len(rows), dtype=bool)
+        is_named[np.searchsorted(rows, words.named)] = True
+        cosines = np.concatenate([near.scores, others.scores])[order]
+        return cls(rows, cosines, bm25, order < len(near.rows), is_named)
+
+    def found_by(self, rows: Rows) -> NDArray[np.int64]:
+        """How some of the rows, padded with -1, were found, as places in `FOUND_BY`."""
+        place = np.searchsorted(self.rows, rows)
+        place[rows < 0] = 0
+        by = np.where(self.bm25[place] > 0, WORDS + self.is_near[place], MEANING)
+        return np.where(self.is_named[place], NAME, by)
+
+    def order(self, fused: NDArray[np.floating]) -> Rows:
+        """Positions by fused scores (n,), best first; ties by cosine, then by row number."""
+        return np.lexsort((-self.cosines, -fused))
 
 
 @dataclass(frozen=True)
@@ -35,12 +86,14 @@ class Fusion:
     ----------
     weight : of the lexical scores, 0 to 1; None for reciprocal rank fusion.
 
-    >>> meaning = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
+    >>> near = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
+    >>> no_others = Found(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = Found(np.array([5.0], np.float32), np.array([7]))
-    >>> [fusion.fused(meaning, words).rows.tolist() for fusion in (Fusion(0.1), Fusion(0.5))]
+    >>> found = Candidates.joined(near, no_others, words)
+    >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
-    >>> [f"{score:.4f}" for score in Fusion(None).fused(meaning, words).scores]
-    ['0.0325', '0.0164']
+    >>> Fusion(None).scores(found).round(4).tolist()
+    [0.0164, 0.0325]
     """
 
     weight: float | None
@@ -49,25 +102,16 @@ class Fusion:
         """Return the value of `--hybrid`."""
         return RRF if self.weight is None else f"{self.weight:g}"
 
-    def fused(self, meaning: Found, words: Found) -> Found:
-        """Return all rows of both, best first; ties by semantic rank, then by row number.
-
-        Parameters
-        ----------
-        meaning : cosines; except for reciprocal rank fusion, must include every row of `words`.
-        words : BM25 scores, above 0.
-        """
-        rows = np.union1d(meaning.rows, words.rows)
+    def scores(self, found: Candidates) -> NDArray[np.float64]:
+        """Fused scores (n,) of the rows found for a query."""
         if self.weight is None:
-            scores = _reciprocal_ranks(rows, meaning) + _reciprocal_ranks(rows, words)
+            scores = _reciprocal_ranks(found.cosines, found.is_near)
+            scores += _reciprocal_ranks(found.bm25, found.bm25 > 0)
         else:
-            near, least = _spread(rows, meaning, LEAST_COSINE), 0.0
-            scores = (1 - self.weight) * near + self.weight * _spread(rows, words, least)
-        scores[np.searchsorted(rows, words.named)] += 1  # an exact name match ranks first
-        ranks = np.full(len(rows), len(rows))
-        ranks[np.searchsorted(rows, meaning.rows)] = np.arange(len(meaning.rows))
-        order = np.lexsort((rows, ranks, -scores))
-        return Found(scores[order].astype(np.float32), rows[order])
+            scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE)
+            scores += self.weight * _spread(found.bm25, 0.0)
+        scores[found.is_named] += 1  # an exact name match ranks first
+        return scores
 
 
 def fusion_of(asked: str | float) -> Fusion | None:
@@ -91,15 +135,17 @@ def fusion_of(asked: str | float) -> Fusion | None:
     return Fusion(weight) if weight else None
 
 
-def _spread(rows: Rows, found: Found, least: float) -> NDArray[np.float64]:
-    """Scale scores of sorted rows (n,) from 0, the least possible, to 1, the best found."""
-    out = np.zeros(len(rows))
-    if len(found.rows) and (width := float(found.scores.max()) - least) > 0:
-        out[np.searchsorted(rows, found.rows)] = (found.scores - least) / width
-    return out
+def _spread(scores: NDArray[np.float32], least: float) -> NDArray[np.float64]:
+    """Scale scores (n,) from 0, the least possible, to 1, the best found."""
+    width = float(scores.max(initial=least)) - least
+    return (scores.astype(np.float64) - least) / (width or 1.0)
 
 
-def _reciprocal_ranks(rows: Rows, found: Found) -> NDArray[np.float64]:
-    out = np.zeros(len(rows))
-    out[np.searchsorted(rows, found.rows)] = 1 / (RRF_K + 1 + np.arange(len(found.rows)))
+def _reciprocal_ranks(
+    scores: NDArray[np.float32], is_found: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Reciprocal ranks (n,) of the rows found, by score and then by row number; 0 for others."""
+    out, found = np.zeros(len(scores)), np.flatnonzero(is_found)
+    best_first = found[np.argsort(-scores[found], kind="stable")]
+    out[best_first] = 1 / (RRF_K + 1 + np.arange(len(found)))
     return out

@@ -1,7 +1,9 @@
 """Segment folder: the files of a lexical index, published atomically and checked.
 
 A folder is immutable: tantivy's segments and a checksummed list of them. Tantivy writes lock and
-list files of its own, so it works in temporary folders that link to the segments.
+list files of its own, so it works in temporary folders that link to the segments. It syncs each
+file several times, which takes longer than all else when few documents are added: they are
+written in memory and then copied.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
+from time import time
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, SlimdexError
@@ -29,6 +33,13 @@ MAGIC = 1337
 """Last four bytes of tantivy's files, after the length of the footer."""
 LIST, THEIR_LIST = "segments.json", "meta.json"
 """Our checksummed list of segments, and the name under which tantivy expects its own."""
+MEMORY = Path("/dev/shm")
+"""Folder in memory, on Linux."""
+SPARE_BYTES = 1 << 26
+"""Bytes of it left free."""
+COPIED_AT_ONCE = 1 << 20
+PREFIX, STALE_S = "slimdex-words-", 86_400
+"""Names of temporary folders; age in seconds at which one was left by a killed process."""
 REMOVALS = 10
 """Attempts to remove a folder while another thread may write to it."""
 ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
@@ -37,11 +48,16 @@ ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
 
 @contextmanager
 def short_lived_folder() -> Iterator[Path]:
-    """Create a folder of links, which tantivy needs until it has mapped the files.
+    """Create a folder, if possible in memory, which tantivy needs until it has mapped the files.
 
     A short-lived thread of tantivy may create a lock file there while the folder is removed.
     """
-    folder = Path(mkdtemp(prefix="slimdex-words-"))
+    parent = MEMORY if has_memory(0) else Path(gettempdir())
+    for old in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if time() - old.stat().st_mtime > STALE_S:
+                shutil.rmtree(old, ignore_errors=True)
+    folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
     try:
         yield folder
     finally:
@@ -51,16 +67,27 @@ def short_lived_folder() -> Iterator[Path]:
                 break
 
 
+def has_memory(nbytes: int) -> bool:
+    """True if there is a folder in memory that has room for so many bytes."""
+    try:
+        return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > nbytes + SPARE_BYTES
+    except OSError:
+        return False
+
+
 @contextmanager
-def work_folder(path: Path) -> Iterator[Path]:
+def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
     """Create a folder to write in and remove it at the end; on failure also remove `path`."""
     work = path.with_name(f"{path.name}.tmp")
     for old in (work, path):  # left by a killed process
         shutil.rmtree(old, ignore_errors=True)
-    work.mkdir()
     try:
-        with tantivy_errors(path, writing=True):
-            yield work
+        with tantivy_errors(path, writing=True), ExitStack() as stack:
+            if in_memory:
+                yield stack.enter_context(short_lived_folder())
+            else:
+                work.mkdir()
+                yield work
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
@@ -75,13 +102,17 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     """
     theirs = (work / THEIR_LIST).read_text()
     path.mkdir()
+    new = [path / LIST]
     for name in segment_files(parsed(theirs), work):
-        link_or_copy(path / name, work / name)
-        if name not in durable:
-            sync(path / name)
+        if name not in durable and work.parent != path.parent:
+            copy(path / name, work / name)
+            new.append(path / name)
+        elif not link_or_copy(path / name, (work / name).resolve()) or name not in durable:
+            new.append(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
-    sync(path / LIST)
+    with ThreadPoolExecutor(len(new)) as pool:  # file systems write what is synced together
+        list(pool.map(sync, new))
     sync(path)
 
 
@@ -93,15 +124,22 @@ def link_files(path: Path, folder: Path, link: Callable[[Path, Path], object]) -
     (folder / THEIR_LIST).write_text(json.dumps(own_list))
 
 
-def link_or_copy(new: Path, old: Path) -> None:
-    """Hard-link an immutable file, or copy it if the file system has no hard links."""
+def link_or_copy(new: Path, old: Path) -> bool:
+    """Hard-link an immutable file or, failing that, copy it; return whether it is a link."""
     try:
         os.link(old, new)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
             raise
-        shutil.copyfile(old, new)
-        sync(new)  # a link's bytes are synced already
+        copy(new, old)
+        return False
+    return True
+
+
+def copy(new: Path, old: Path) -> None:
+    """Copy a file's bytes, which are not durable before the next `sync`."""
+    with old.open("rb") as source, new.open("wb") as target:
+        shutil.copyfileobj(source, target, COPIED_AT_ONCE)
 
 
 def read_list(path: Path) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
 
-_RUN = re.compile(r"\S+")
 _PART = re.compile(r"[^\W_]+")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+_ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _CJK = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -32,7 +32,10 @@ def words_of(text: str) -> list[str]:
     ['向量', '量搜', '搜索', 'ok']
     """
     found = list[str]()
-    for run in _RUN.findall(_folded(text)):
+    for run in _folded(text).split():
+        if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
+            found.append(word[:LONGEST])
+            continue
         parts = _PART.findall(run)
         for part in parts:
             found += _pairs(part) if not part.isascii() else [part[:LONGEST]]

@@ -5,14 +5,16 @@ immutable: adding rows creates another folder that shares files by hard links, a
 one of them: see `segment_folder`.
 
 Rows have the numbers of the vector index. As in Lucene, words of deleted rows count in BM25's
-frequencies until `compact`. BM25 has k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009), with
-lengths stored in one byte.
+frequencies until the index is rebuilt, with blank rows in their place. BM25 has k1 = 1.2 and
+b = 0.75 (Robertson and Zaragoza 2009), with lengths stored in one byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain, islice
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +24,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError
 
+from ..atomic_files import size
 from .segment_folder import (
     file_faults,
+    has_memory,
     link_files,
     link_or_copy,
     publish,
@@ -35,6 +39,8 @@ from .segment_folder import (
 )
 from .tokens import name_forms, name_words, names_of, words_of
 
+FEW = 1000
+"""Number of documents below which a folder in memory is used to add them."""
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
 AMONG = 4096
@@ -44,6 +50,14 @@ MOST_WORDS = 1024
 MANUAL = "manual"
 """Reload policy without a background thread."""
 ROW, NAME, WORDS = "row", "name", "words"
+COSTLY = 200_000
+"""Rows with a query's words, counted per word, above which rare words are searched first."""
+SEEK = 4
+"""Time to find a row among those of a common word, in times to read the next one; measured."""
+MOST_IDFS = 2.2
+"""Limit of a word's score, in units of its inverse document frequency: ``k1 + 1``."""
+BLANK = " "
+"""Name of rows without id and text; names of documents have no spaces at their ends."""
 NAMED = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
@@ -121,13 +135,22 @@ class WordIndex:
         """Number of rows, including deleted ones."""
         return int(self._searcher.num_docs)
 
+    @property
+    def blank_count(self) -> int:
+        """Number of rows without id and text."""
+        return int(self._searcher.doc_freq(NAME, BLANK))
+
     def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
         """Create an index in a new folder with further rows; see `create`."""
-        tantivy = _tantivy()
-        with work_folder(path) as work:
-            link_files(self.path, work, link_or_copy)
+        documents = iter(documents)
+        few = list(islice(documents, FEW))
+        nbytes = size(self.path) + sum(len(id) + len(text) for id, text in few)
+        in_memory = len(few) < FEW and has_memory(4 * nbytes)
+        with work_folder(path, in_memory=in_memory) as work:
+            link_files(self.path.absolute(), work, Path.symlink_to if in_memory else link_or_copy)
             there = {file.name for file in work.iterdir()}
-            _write(tantivy.Index.open(str(work)), documents, len(self))
+            index = _tantivy().Index.open(str(work))
+            _write(index, chain(few, documents), len(self))
             publish(work, path, there)
         return WordIndex.open(path)
 
@@ -148,18 +171,20 @@ class WordIndex:
         words = list(dict.fromkeys(words_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self) or (rows is not None and not len(rows)):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
-        names_all = rows is not None and len(rows) <= AMONG
+        is_among = rows is not None and len(rows) <= AMONG
         names = self._names(text)
-        query, ask = self._query(words, names, rows if names_all else None), k
+        named, ask = self._named(names), k
+        query = self._query(words, names if len(named) else [], rows if is_among else None)
         while True:
-            found = self._asked(query, ask)
+            rare_first = self._rare_first(words, ask) if not (is_among or len(named)) else None
+            found = self._asked(query, ask) if rare_first is None else rare_first
             kept = np.ones(len(found.rows), dtype=bool)
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
-            if rows is not None and not names_all:
+            if rows is not None and not is_among:
                 kept &= contains(rows, found.rows)
             if kept.sum() >= k or len(found.rows) < ask:
-                best, named = found.rows[kept][:k], self._named(names)
+                best = found.rows[kept][:k]
                 return Found(found.scores[kept][:k], best, best[np.isin(best, named)])
             ask = min(8 * ask, len(self) + 1)
 
@@ -200,7 +225,7 @@ class WordIndex:
     def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
         tantivy, schema = _tantivy(), self._index.schema
         should, must = tantivy.Occur.Should, tantivy.Occur.Must
-        terms = [(should, tantivy.Query.term_query(schema, WORDS, w, "freq")) for w in words]
+        terms = [(should, self._word(word)) for word in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         query = tantivy.Query.boolean_query(terms)
         if rows is None:
@@ -210,16 +235,49 @@ class WordIndex:
             [(must, query), (must, tantivy.Query.const_score_query(among, 0.0))]
         )
 
+    def _rare_first(self, words: list[str], k: int) -> Found | None:
+        """The k best rows, scoring only rows with rare words; None if others may be among them.
+
+        This is MaxScore (Turtle and Flood 1995): a row that has only common words scores no more
+        than the sum of their limits. If the k-th best row scores more, no such row is missing.
+        """
+        counts = {word: int(self._searcher.doc_freq(WORDS, word)) for word in words}
+        words = sorted(filter(counts.get, words), key=lambda word: counts[word])
+        rows = np.cumsum([0, *(counts[word] for word in words)])
+        if rows[-1] < COSTLY:
+            return None
+        idfs = np.array([_idf(counts[word], len(self)) for word in words])
+        limits = MOST_IDFS * np.append(np.cumsum(idfs[::-1])[::-1], 0.0)  # of the words from here
+        rare = int(np.searchsorted(rows, k))
+        while SEEK * rows[rare] * (len(words) - rare) < rows[-1] - rows[rare]:
+            query = self._query(words[:rare], [], None)
+            for word in words[rare:]:
+                query = self._with_score_of(query, word)
+            found = self._asked(query, k)
+            least = found.scores[-1] if len(found.rows) == k else 0.0
+            if limits[rare] < least:
+                return found
+            rare = int(np.argmax(limits < least)) if least > 0 else len(words)
+        return None
+
+    def _with_score_of(self, query: Any, word: str) -> Any:
+        """The same rows, with the scores of another word."""
+        occur, term = _tantivy().Occur, self._word(word)
+        return _tantivy().Query.boolean_query([(occur.Must, query), (occur.Should, term)])
+
+    def _word(self, word: str) -> Any:
+        return _tantivy().Query.term_query(self._index.schema, WORDS, word, "freq")
+
     def _asked(self, query: Any, k: int) -> Found:
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
-        if any(row is None or row >= len(self) for row in rows):
-            raise CorruptError(f"{self.path}: damaged: words of a missing row")
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        found = np.array(rows, dtype=np.int64)
+        found = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
+        if len(found) and found.max() >= len(self):
+            raise CorruptError(f"{self.path}: damaged: words of a missing row")
         order = np.lexsort((found, -scores))  # ties by row, independent of segments
-        return Found(scores[order], found[order])
+        return Found(scores[order], found[order].astype(np.int64))
 
 
 def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
@@ -230,7 +288,7 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
         for row, (id, text) in enumerate(documents, start=first):
             document = _tantivy().Document()
             document.add_unsigned(ROW, row)
-            for name in names_of(id):
+            for name in names_of(id) if id or text else [BLANK]:
                 document.add_text(NAME, name)
             document.add_text(WORDS, " ".join([*words_of(text), *name_words(id)]))
             writer.add_document(document)
@@ -238,6 +296,11 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
     finally:
         with suppress(ValueError):  # the writer failed, which was raised above
             writer.wait_merging_threads()
+
+
+def _idf(rows: int, total: int) -> float:
+    """Inverse document frequency of a word that occurs in `rows` of all rows, as in Lucene."""
+    return log(1 + (total - rows + 0.5) / (rows + 0.5))
 
 
 def _tantivy() -> Any:

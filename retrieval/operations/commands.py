@@ -241,7 +241,7 @@ class Search:
         elif self.excerpts and request.texts is not None:
             texts = nearest_passages(collection.encoder, request.texts, found)
         chance = None
-        if request.has_chance_score(collection.hybrid):
+        if request.has_chance_score:
             chance = collection.chance_score(request.where)
         return {
             "hits": [[hit_json(hit) for hit in hits] for hits in found],

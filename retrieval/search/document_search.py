@@ -7,6 +7,7 @@ has found enough documents or no rows are left. At least as many rows are rescor
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +22,18 @@ from ..passages import headings_of, part_at
 
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
-Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
-"""Queries (q, d) and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
+Search = Callable[[NDArray[Any], int], tuple[Matrix, Rows]]
+"""Queries and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
 
 
 def nearest_documents(
-    search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int, least: int = 0
+    search: Search, queries: NDArray[Any], k: int, rows: DocumentRows, total: int, least: int = 0
 ) -> tuple[Matrix, Rows]:
     """Scores and rows (q, k or fewer) of the best passage of each of the k nearest documents.
 
     Parameters
     ----------
+    queries : vectors (q, d), or numbers (q,) of queries that `search` has.
     rows : the documents of rows.
     total : number of rows, an upper limit of k.
     least : rows to request at first, if more than `FIRST` times k, as they are rescored anyway.
@@ -66,7 +68,7 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
     return first & (documents >= 0)
 
 
-def hit_of(document: Document, number: int, score: float) -> Hit:
+def hit_of(document: Document, number: int, score: float, found_by: str = "meaning") -> Hit:
     """The hit of a document found by one of its passages, counted from 0.
 
     Raises `CorruptError` if the passage does not exist.
@@ -79,9 +81,7 @@ def hit_of(document: Document, number: int, score: float) -> Hit:
     start, end = passages[number]
     text = document.text[start:end]
     line = 1 + document.text.count("\n", 0, start) if start else 1
-    if not document.parts:
-        return Hit(document.id, score, text, document.title, document.metadata, start, end, line)
-    part = part_at(document.parts, start)
+    part = part_at(document.parts, start) if document.parts else None
     return Hit(
         document.id,
         score,
@@ -94,4 +94,5 @@ def hit_of(document: Document, number: int, score: float) -> Hit:
         part.page if part else None,
         headings_of(document.parts, start, end),
         part.anchor if part else "",
+        found_by,
     )

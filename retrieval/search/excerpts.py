@@ -123,22 +123,22 @@ def _shown(text: str, part: slice) -> str:
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
 
 
-def is_by_chance(score: float, chance: float | None, query: str, *texts: str) -> bool:
-    """True if a hit is no closer than the best of the same number of random documents.
+def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool:
+    """True if no hit is closer than the best of the same number of random documents.
 
-    A hit that contains the query verbatim, in its id, title or text, was not found by chance.
+    Hits that contain the query verbatim, in their id, title or text, were not found by chance.
 
     Parameters
     ----------
     chance : result of `chance_score`.
-    texts : the hit's id, title and text.
 
-    >>> is_by_chance(0.2, 0.3, "E4031", "d7", "", "Shows E4032."), is_by_chance(0.2, None, "", "a")
-    (True, False)
-    >>> is_by_chance(0.2, 0.3, "e4031", "d7", "", "Shows E4031.")
+    >>> are_by_chance([Hit("d7", 0.2, "Shows E4032.")], 0.3, "E4031")
+    True
+    >>> are_by_chance([Hit("d7", 0.2, "Shows E4031.")], 0.3, "e4031")
     False
     """
-    if chance is None or score >= chance:
+    if chance is None or any(hit.score >= chance for hit in hits):
         return False
-    words = rf"(?<!\w){re.escape(query.strip())}(?!\w)"
-    return not any(re.search(words, text, re.IGNORECASE) for text in texts)
+    words = re.compile(rf"(?<!\w){re.escape(query.strip())}(?!\w)", re.IGNORECASE)
+    texts = (text for hit in hits for text in (hit.id, hit.title, hit.text))
+    return not any(map(words.search, texts))

@@ -5,55 +5,77 @@ Rows found only by lexical search are scored by their vectors too, so that each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, without
 from slimdex.indexes.execution.timing import stage
+from slimdex.indexes.ranking import stacked
 
-from ..lexical.fusion import Fusion
+from ..encoders.runtimes.processor import cores
+from ..lexical.fusion import Candidates, Fusion
 from ..lexical.word_index import Found, WordIndex
 from .dense import DenseSearch
-from .document_search import Search
 
 WORDED = 200
 """Smallest number of rows to find by lexical search."""
+LONG = 500_000
+"""Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""
+
+
+Find = Callable[[Sequence[str], Matrix, int], list[Candidates]]
+"""Queries as texts and as vectors (q, d), and k -> the rows found for each by either search."""
 
 
 @dataclass(frozen=True)
 class FusedSearch:
-    """Dense and lexical search of the same rows."""
+    """Dense and lexical search of the same rows, for queries as texts and as vectors (q, d)."""
 
-    dense: DenseSearch
-    words: WordIndex
+    find: Find
+    fusion: Fusion
+    texts: Sequence[str]
+    queries: Matrix
+    _found: dict[int, Candidates] = field(default_factory=dict)
 
-    def of(self, text: str, fusion: Fusion) -> Search:
-        """The search for one query (1, d), which is the encoded text."""
+    def __call__(self, numbers: Rows, k: int) -> tuple[Matrix, Rows]:
+        """Cosines and rows (n, k or fewer) of some of the queries, in the order of the fusion."""
+        texts = [self.texts[number] for number in numbers.tolist()]
+        found = self.find(texts, self.queries[numbers], k)
+        self._found.update(zip(numbers.tolist(), found, strict=True))
+        best = [each.order(self.fusion.scores(each))[:k] for each in found]
+        each = [
+            (own.cosines[None, first], own.rows[None, first])
+            for own, first in zip(found, best, strict=True)
+        ]
+        return stacked(each, max(map(len, best), default=0))
 
-        def search(query: Matrix, k: int) -> tuple[Matrix, Rows]:
-            near, found = self.both(query, text, k)
-            if fusion.weight is not None:
-                near = self.with_scores_of(found.rows, near, query)
-            fused = fusion.fused(near, found)
-            return fused.scores[None, :k], fused.rows[None, :k]
+    def found_by(self, rows: Rows) -> NDArray[np.int64]:
+        """How the ranked rows (q, k) of all queries were found, as places in `FOUND_BY`."""
+        return np.stack([self._found[number].found_by(own) for number, own in enumerate(rows)])
 
-        return search
 
-    def both(self, query: Matrix, text: str, k: int) -> tuple[Found, Found]:
-        """Rows found by dense and by lexical search for an encoded query (1, d)."""
-        scores, rows = self.dense(query, max(k, self.dense.rescored))
-        there = rows[0] >= 0
+def candidates(
+    dense: DenseSearch, words: WordIndex, texts: Sequence[str], queries: Matrix, k: int
+) -> list[Candidates]:
+    """Rows found by either search for queries as texts and as vectors (q, d)."""
+    search = partial(words.search, k=max(k, WORDED), rows=dense.allowed, hidden=dense.hidden)
+    is_long = len(texts) > 1 and len(texts) * len(words) >= LONG and cores() > 1
+    with ThreadPoolExecutor(cores()) if is_long else nullcontext() as pool:
+        searches = pool.map(search, texts) if pool else map(search, texts)
+        scores, rows = dense(queries, max(k, dense.rescored))
+        near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
         with stage("words"):
-            found = self.words.search(text, max(k, WORDED), self.dense.allowed, self.dense.hidden)
-        return Found(scores[0][there], rows[0][there]), found
-
-    def with_scores_of(self, rows: Rows, near: Found, query: Matrix) -> Found:
-        """Results of dense search, extended by the scores of more rows (n,)."""
-        missing = without(np.sort(rows), np.sort(near.rows))
-        if not len(missing):
-            return near
-        (scores,), (others,) = self.dense.among(missing, query)
-        scores, others = np.append(near.scores, scores), np.append(near.rows, others)
-        order = np.lexsort((others, -scores))
-        return Found(scores[order], others[order])
+            worded = list(searches)
+    missing = [
+        without(np.sort(own.rows), np.sort(found.rows))
+        for own, found in zip(worded, near, strict=True)
+    ]
+    with stage("rescore"):
+        others = map(Found, dense.cosines(queries, missing), missing)
+        return [Candidates.joined(*each) for each in zip(near, others, worded, strict=True)]

@@ -160,9 +160,10 @@ class SearchRequest:
             return fusion_of(self.hybrid)
         return None if self.texts is None else fusion_of(auto or OFF)
 
-    def has_chance_score(self, auto: str | None) -> bool:
+    @property
+    def has_chance_score(self) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
-        return self.candidates != 0 and self.fusion(auto) is None
+        return self.candidates != 0
 
     def kept(self, found: Hits) -> Hits:
         """Remove hits below `min_score`."""

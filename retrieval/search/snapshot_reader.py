@@ -4,26 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.timing import stage
-from slimdex.indexes.ranking import stacked
 
 from ..catalog.database import RenumberedError
 from ..catalog.store import DocumentStore
 from ..documents import Document, Hit
-from ..lexical.fusion import Fusion
+from ..lexical.fusion import FOUND_BY, MEANING, Fusion
 from ..storage.snapshot import Snapshot
 from .dense import DenseSearch
 from .document_search import Search, hit_of, nearest_documents
-from .fused import FusedSearch
+from .fused import FusedSearch, candidates
 from .request import PASSAGE, SearchRequest
 
 READ_AT_ONCE = 1024
 """Documents per read when iterating over all of them."""
+
+
+class Nearest(NamedTuple):
+    """Rows found for queries, best first.
+
+    Attributes
+    ----------
+    scores : (q, k), cosines, padded with -inf.
+    rows : (q, k), padded with -1.
+    found_by : (q, k), places in `FOUND_BY`; None if all were found by their meaning.
+    """
+
+    scores: Matrix
+    rows: Rows
+    found_by: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -56,8 +73,8 @@ class SnapshotReader:
             )
         return fusion
 
-    def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k) of the nearest to encoded queries, padded with -inf and -1.
+    def nearest(self, request: SearchRequest, fusion: Fusion | None = None) -> Nearest:
+        """Return the nearest rows (q, k) to encoded queries, padded with -inf and -1.
 
         Raises `InputError` if `where` is invalid.
         """
@@ -66,28 +83,25 @@ class SnapshotReader:
             snapshot.index, snapshot.hidden, self._allowed(request.where), request.candidates
         )
 
-        def found(search: Search, queries: Matrix, least: int = 0) -> tuple[Matrix, Rows]:
+        def found(search: Search, queries: NDArray[Any], least: int) -> tuple[Matrix, Rows]:
             if request.per == PASSAGE:
                 return search(queries, k)
             rows, total = snapshot.document_rows, snapshot.state.rows
             return nearest_documents(search, queries, k, rows, total, least)
 
         if fusion is None:
-            few = dense.allowed is not None
-            return found(dense, queries, 0 if few else dense.candidates or dense.index.candidates)
+            least = 0 if dense.allowed is not None else dense.rescored
+            return Nearest(*found(dense, queries, least))
         assert snapshot.words is not None
-        fused = FusedSearch(dense, snapshot.words)
-        return stacked(
-            [
-                found(fused.of(text, fusion), queries[i : i + 1])
-                for i, text in enumerate(request.texts or ())
-            ],
-            min(k, snapshot.state.rows),
-        )
+        assert request.texts is not None
+        find = partial(candidates, dense, snapshot.words)
+        fused = FusedSearch(find, fusion, request.texts, queries)
+        scores, rows = found(fused, np.arange(len(queries)), dense.rescored)
+        return Nearest(scores, rows, fused.found_by(rows))
 
     def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:
         """As `nearest`, with documents by their first rows, which `compact` renumbers."""
-        scores, rows = self.nearest(request)
+        scores, rows, _ = self.nearest(request)
         return scores, self.snapshot.document_rows.documents(rows)
 
     def _allowed(self, where: str | None) -> Rows | None:
@@ -99,19 +113,20 @@ class SnapshotReader:
             found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
             return snapshot.document_rows.all_rows(found)
 
-    def shown(self, scores: Matrix, rows: Rows) -> list[list[Hit]]:
-        """Hits of each query from scores and rows (q, k), padded with -1."""
+    def shown(self, scores: Matrix, rows: Rows, found_by: Rows | None = None) -> list[list[Hit]]:
+        """Hits of each query from `Nearest`; `found_by` is by default "meaning" for all."""
         firsts = self.snapshot.document_rows.documents(rows)
         found = sorted({int(row) for row in firsts.flat if row >= 0})
         with stage("fetch"):
             documents = self.documents(found)
+        by = np.full(rows.shape, MEANING) if found_by is None else found_by
         return [
             [
-                hit_of(documents[int(first)], int(row - first), float(score))
-                for score, row, first in zip(*own, strict=True)
+                hit_of(documents[first], row - first, score, FOUND_BY[how])
+                for score, row, first, how in zip(*own, strict=True)
                 if row >= 0
             ]
-            for own in zip(scores, rows, firsts, strict=True)
+            for own in zip(*(each.tolist() for each in (scores, rows, firsts, by)), strict=True)
         ]
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:

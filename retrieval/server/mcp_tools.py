@@ -16,8 +16,9 @@ from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 
+from ..as_json import hit_from_json
 from ..operations.commands import Columns, Command, Fetch, Info, Search
-from ..search.excerpts import is_by_chance, shortened
+from ..search.excerpts import are_by_chance, shortened
 from ..search.request import SearchRequest
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
@@ -42,6 +43,7 @@ class Passage(BaseModel):
     title: str
     text: str
     score: float = Field(description="A cosine: higher is nearer.")
+    found_by: str = Field(description="meaning, words, both, or name.")
     start: int = Field(description="Offset in the document, in characters.")
     page: int | None
     headings: list[str]
@@ -49,7 +51,7 @@ class Passage(BaseModel):
 
 
 class Passages(BaseModel):
-    """Passages, nearest first."""
+    """Passages, best first."""
 
     passages: list[Passage]
     note: str = Field("", description="A remark on the passages.")
@@ -100,8 +102,7 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
         request = SearchRequest([query], limit=limit, where=where)
         found = await done(index, Search(request))
         hits, chance = found["hits"][0], found["chance_score"]
-        texts = [hits[0][name] for name in ("id", "title", "text")] if hits else []
-        is_chance = bool(hits) and is_by_chance(hits[0]["score"], chance, query, *texts)
+        is_chance = bool(hits) and are_by_chance(list(map(hit_from_json, hits)), chance, query)
         note = "The best passage is no closer than a random document." if is_chance else ""
         return Passages(passages=[_passage(hit) for hit in hits], note=note)
 
@@ -168,6 +169,7 @@ def _passage(hit: dict[str, Any]) -> Passage:
         title=hit["title"],
         text=shortened(hit["text"], QUOTED),
         score=hit["score"],
+        found_by=hit["found_by"],
         start=hit["start"],
         page=hit["page"],
         headings=hit["headings"],

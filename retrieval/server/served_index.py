@@ -164,7 +164,7 @@ class ServedIndex:
         None for other kinds of scores, and with a condition, since it would take as long as the
         search.
         """
-        has_some = request.where is None and request.has_chance_score(self.collection.hybrid)
+        has_some = request.where is None and request.has_chance_score
         return await self._chance.about_now() if has_some else None
 
     async def tokens(self, texts: Sequence[str]) -> int:

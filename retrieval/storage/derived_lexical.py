@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from slimdex.indexes.arrays import batches
+from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..atomic_files import sync
 from ..catalog.state import State
@@ -21,20 +22,31 @@ from .commit_log import CommitLog
 
 READ_AT_ONCE = 1024
 """Documents read from the catalog at a time."""
+MOST_DELETED = 0.2
+"""Largest share of rows with words that are deleted, after an addition."""
 
 
 def with_words(
-    commit_log: CommitLog, words: WordIndex | None, state: State
+    commit_log: CommitLog, words: WordIndex | None, state: State, deleted: Rows
 ) -> tuple[State, WordIndex | None]:
     """Return the state with the words of its new rows, and the extended index.
 
-    `words` is the index of the committed rows.
+    If many of the rows with words are deleted, the index is rebuilt without their words.
+
+    Parameters
+    ----------
+    words : the index of the committed rows.
+    deleted : rows that are deleted with the commit or before.
     """
     there = commit_log.state.rows
     if words is None or state.rows == there:
         return state, words
     name = state.new_name("words")
-    words = words.extended(commit_log.path / name, _rows(commit_log, there, state.rows))
+    if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
+        rows = _rows(commit_log, 0, state.rows, deleted)
+        words = WordIndex.create(commit_log.path / name, rows)
+    else:
+        words = words.extended(commit_log.path / name, _rows(commit_log, there, state.rows))
     sync(commit_log.path)
     return replace(state, words=name), words
 
@@ -47,7 +59,8 @@ def with_new_words(commit_log: CommitLog, state: State, *, live: bool = False) -
     if state.words is None:
         return state
     name, stop = state.new_name("words"), commit_log.state.rows if live else state.rows
-    WordIndex.create(commit_log.path / name, _rows(commit_log, 0, stop, live=live))
+    deleted = NO_ROWS if live else commit_log.deleted()
+    WordIndex.create(commit_log.path / name, _rows(commit_log, 0, stop, deleted, live=live))
     sync(commit_log.path)
     return replace(state, words=name)
 
@@ -63,9 +76,12 @@ def word_faults(path: Path, rows: int) -> list[str]:
 
 
 def _rows(
-    commit_log: CommitLog, start: int, stop: int, *, live: bool = False
+    commit_log: CommitLog, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Id and text of each row; if a text is cut, of its passages."""
+    """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
+    row, gone = start, set(deleted.tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        yield from commit_log.store.documents.named_contents(part.start, part.stop, live=live)
+        for named in commit_log.store.documents.named_contents(part.start, part.stop, live=live):
+            yield ("", "") if row in gone else named
+            row += 1
         progress("indexing words", part.stop - start, stop - start)

@@ -13,13 +13,12 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.search.rescoring import Metric
 
-from ...lexical.fusion import Fusion
+from ...lexical.fusion import FOUND_BY, Candidates, Fusion
 from ...lexical.word_index import Found
-from ...search.document_search import Search
 from ..milvus_columns import FULL, HIT, ID
 from ..milvus_rows import FullVectors, LiveRows
 from ..milvus_server import MOST_HITS
-from .candidates import Candidates, Entities, found_of, fused, with_keys
+from .pushed_rows import Entities, PushedRows, found_of, joined, with_keys
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class RescoredHere:
     rescored : candidates to rescore.
     """
 
-    candidates: Candidates
+    pushed: PushedRows
     live: LiveRows
     metric: Metric | None
     rescored: int
@@ -47,27 +46,25 @@ class RescoredHere:
 
     def dense(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k or fewer) of the nearest to queries (q, d)."""
-        found = self.candidates.near(queries, min(max(k, self.rescored), MOST_HITS))
+        found = self.pushed.near(queries, min(max(k, self.rescored), MOST_HITS))
         each = [self._best(query, hits, k) for query, hits in zip(queries, found, strict=True)]
         return stacked(each, max(own.shape[1] for _, own in each))
 
-    def fused(self, text: str, fusion: Fusion) -> Search:
-        """The search for one query (1, d), which is the encoded text."""
-
-        def search(query: Matrix, k: int) -> tuple[Matrix, Rows]:
-            (scores,), (rows,) = self.dense(query, max(k, self.rescored))
-            bm25, *keys = self.candidates.worded(text, k)
+    def candidates(self, texts: Sequence[str], queries: Matrix, k: int) -> list[Candidates]:
+        """Rows found by either search for queries as texts and as vectors (q, d)."""
+        scores, rows = self.dense(queries, max(k, self.rescored))
+        found = list[Candidates]()
+        for i, (bm25, *keys) in enumerate(self.pushed.worded(texts, k)):
+            near = Found(scores[i][rows[i] >= 0], rows[i][rows[i] >= 0])
             words = Found(bm25, *map(self.live.rows_of, keys))
-            best = fused(Found(scores, rows), words, partial(self._among, query), fusion, k)
-            return best.scores[None], best.rows[None]
-
-        return search
+            found.append(joined(near, words, partial(self._among, queries[i : i + 1])))
+        return found
 
     def _among(self, query: Matrix, rows: Rows) -> Found:
         keys = self.live.keys_of(rows[rows >= 0]).tolist()
         hits: Entities = [{"key": key, "distance": 0.0} for key in keys]
         if not self.rescored:
-            hits = self.candidates.among(query, keys)
+            hits = self.pushed.among(query, keys)
         (scores,), (found,) = self._best(query[0], hits, len(hits))
         return Found(scores, found)
 
@@ -92,19 +89,19 @@ class RescoredThere:
     rescored : candidates to rescore.
     """
 
-    candidates: Candidates
+    pushed: PushedRows
     full: FullVectors | None
     rescored: int
 
     def dense(self, query: Matrix, k: int) -> Entities:
         """The k rows nearest to a query (1, d)."""
         if not self.rescored:
-            return self.candidates.near(query, k, [ID, HIT])[0]
-        found = self.candidates.near(query, min(max(k, self.rescored), MOST_HITS))[0]
+            return self.pushed.near(query, k, [ID, HIT])[0]
+        found = self.pushed.near(query, min(max(k, self.rescored), MOST_HITS))[0]
         return self._among(query, [hit["key"] for hit in found], k)
 
     def fused(self, query: Matrix, text: str, fusion: Fusion, k: int) -> Entities:
-        """The best k rows for a query (1, d), which is the encoded text."""
+        """The best k rows for a query (1, d), which is the encoded text, with "found_by"."""
         by_key = {hit["key"]: hit for hit in self.dense(query, max(k, self.rescored))}
         near = found_of([*by_key.values()])
 
@@ -113,17 +110,20 @@ class RescoredThere:
             by_key.update((hit["key"], hit) for hit in hits)
             return found_of(hits)
 
-        best = fused(near, self.candidates.worded(text, k), among, fusion, k)
-        return [by_key[key] for key in best.rows.tolist()]
+        (words,) = self.pushed.worded([text], k)
+        found = joined(near, words, among)
+        best = found.rows[found.order(fusion.scores(found))[:k]]
+        how = zip(best.tolist(), found.found_by(best).tolist(), strict=True)
+        return [{**by_key[key], "found_by": FOUND_BY[by]} for key, by in how]
 
     def _among(self, query: Matrix, keys: Sequence[int], k: int) -> Entities:
         """The best k rows of these keys."""
         if not self.rescored or not keys:
-            return self.candidates.among(query, keys, [ID, HIT])[:k]
+            return self.pushed.among(query, keys, [ID, HIT])[:k]
         assert self.full is not None
-        server = self.candidates.server
+        server = self.pushed.server
         return server.nearest(
-            self.candidates.target,
+            self.pushed.target,
             FULL,
             [self.full.rows(query)[0].astype(server.can.dtype)],
             min(k, len(keys)),

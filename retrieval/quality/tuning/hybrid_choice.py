@@ -15,13 +15,12 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
 from ...lexical.fusion import Fusion
-from ...lexical.word_index import Found
 from ...search.dense import DenseSearch
-from ...search.fused import FusedSearch
+from ...search.fused import candidates
 from ...storage.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
@@ -98,19 +97,21 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
     near, _, fused = fused_orders(snapshot, query, judged.text)
     found = []
     for order in (near, *fused):
-        documents = dict.fromkeys(snapshot.document_rows.documents(order.rows).tolist())
+        documents = dict.fromkeys(snapshot.document_rows.documents(order).tolist())
         found.append(judged_ndcg([d for d in documents if d != judged.own], judged.labels))
     return found
 
 
-def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Found, Found, list[Found]]:
+def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     assert snapshot.words is not None
-    search = FusedSearch(DenseSearch(snapshot.index, snapshot.hidden), snapshot.words)
-    near, words = search.both(query, text, DEPTH)
-    every = search.with_scores_of(words.rows, near, query)
-    fused = [fusion.fused(near if fusion.weight is None else every, words) for fusion in FUSIONS]
-    return near, words, fused
+    dense = DenseSearch(snapshot.index, snapshot.hidden)
+    (found,) = candidates(dense, snapshot.words, [text], query, DEPTH)
+    near = found.order(found.cosines)
+    words = found.order(found.bm25)
+    fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
+    near, words = near[found.is_near[near]], words[found.bm25[words] > 0]
+    return found.rows[near], found.rows[words], fused
 
 
 def judged_ndcg(documents: Sequence[int], labels: Mapping[int, int]) -> float:

@@ -73,6 +73,7 @@ class HitBody(BaseModel):
     page: int | None
     headings: list[str]
     anchor: str
+    found_by: str
     metadata: dict[str, Any]
 
 

@@ -272,7 +272,7 @@ def observed(collection: Collection) -> Seen:
     has_words = collection.core.state.words is not None
     worded = collection.search_many(QUERIES, limit=1000, hybrid=1.0) if has_words else []
     return {
-        "words": [sorted(hit.id for hit in hits if hit.score > 0) for hits in worded],
+        "words": [sorted(hit.id for hit in hits if hit.found_by != "meaning") for hits in worded],
         "documents": {each.id: [each.text, each.metadata] for each in collection},
         "answers": [[[hit.id, hit.start, round(hit.score, 4)] for hit in hits] for hits in found],
     }

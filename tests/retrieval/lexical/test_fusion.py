@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.lexical.fusion import Fusion, fusion_of
+from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, fusion_of
 from slimdex.retrieval.lexical.word_index import Found
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
@@ -20,33 +20,47 @@ def found(scores: dict[int, float]) -> Found:
     return Found(np.array([scores[r] for r in order], np.float32), np.array(order, np.int64))
 
 
+def joined(near: dict[int, float], others: dict[int, float], words: dict[int, float]) -> Candidates:
+    candidates = Candidates.joined(found(near), found(others), found(words))
+    every = near | others
+    assert candidates.rows.tolist() == sorted(every)
+    assert candidates.cosines.tolist() == [every[row] for row in sorted(every)]
+    return candidates
+
+
 @given(near=COSINES, words=SCORES, weight=st.sampled_from([0.1, 0.5, 1.0]))
 def test_weighted(near: dict[int, float], words: dict[int, float], weight: float) -> None:
-    near = {row: near.get(row, -0.5) for row in near.keys() | words.keys()}
-    fused = Fusion(weight).fused(found(near), found(words))
-    best_near, best_words = max(near.values(), default=0), max(words.values(), default=1)
+    others = dict.fromkeys(words.keys() - near.keys(), -0.5)
+    candidates, every = joined(near, others, words), near | others
+    scores = Fusion(weight).scores(candidates)
+    best_near, best_words = max(every.values(), default=0), max(words.values(), default=1)
     expected = {
-        row: (1 - weight) * (near[row] + 1) / (best_near + 1)
+        row: (1 - weight) * (every[row] + 1) / (best_near + 1)
         + weight * words.get(row, 0) / best_words
-        for row in near
+        for row in every
     }
-    assert set(fused.rows.tolist()) == expected.keys()
-    np.testing.assert_allclose(fused.scores, [expected[row] for row in fused.rows], rtol=1e-5)
-    assert (np.diff(fused.scores) <= 0).all()
+    np.testing.assert_allclose(scores, [expected[row] for row in candidates.rows], rtol=1e-5)
+    assert (np.diff(scores[candidates.order(scores)]) <= 0).all()
 
 
 @given(near=COSINES, words=SCORES)
 def test_reciprocal_ranks(near: dict[int, float], words: dict[int, float]) -> None:
-    one, other = found(near), found(words)
-    fused = Fusion(None).fused(one, other)
-    ranks = [{row: i + 1 for i, row in enumerate(each.rows.tolist())} for each in (one, other)]
-    expected = {
-        row: sum(1 / (60 + own[row]) for own in ranks if row in own)
-        for row in near.keys() | words.keys()
-    }
-    assert set(fused.rows.tolist()) == expected.keys()
-    np.testing.assert_allclose(fused.scores, [expected[row] for row in fused.rows], rtol=1e-6)
-    assert (np.diff(fused.scores) <= 0).all()
+    candidates = joined(near, dict.fromkeys(words.keys() - near.keys(), 0.75), words)
+    scores = Fusion(None).scores(candidates)
+    ranked = [found(each).rows.tolist() for each in (near, words)]
+    ranks = [{row: i + 1 for i, row in enumerate(each)} for each in ranked]
+    expected = [sum(1 / (60 + own[r]) for own in ranks if r in own) for r in candidates.rows]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+def test_how_rows_are_found() -> None:
+    words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
+    candidates = Candidates.joined(found({4: 0.5, 2: 0.5}), found({7: 0.1, 9: 0.1}), words)
+    ways = [FOUND_BY[way] for way in candidates.found_by(np.array([9, 7, 4, 2, -1]))]
+    assert ways == ["name", "words", "both", "meaning", "meaning"]
+    assert candidates.order(Fusion(0.1).scores(candidates))[0] == 3  # the name
+    equal = candidates.order(np.zeros(4))
+    assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
 
 
 @pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, "", "auto"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.retrieval.lexical import segment_folder, word_index
-from slimdex.retrieval.lexical.fusion import Fusion
+from slimdex.retrieval.lexical import segment_folder, tokens, word_index
+from slimdex.retrieval.lexical.fusion import Candidates, Fusion
 from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from tests.chance import CHANCE
@@ -83,7 +85,40 @@ def test_a_search_is_among_what_it_is_told(
     assert not len(index.search("cat", 5, np.empty(0, np.int64)).rows)
 
 
-def test_a_folder_stays_as_it_is_when_more_comes(index: WordIndex, tmp_path: Path) -> None:
+def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, found = np.random.default_rng(0), 0
+    words = rng.zipf(1.3, (3000, 25)).clip(max=5000)
+    index = WordIndex.create(
+        tmp_path / "1", (("", " ".join(f"w{w}" for w in row)) for row in words)
+    )
+    index = index.extended(tmp_path / "2", [("w1", "w1 w2 w3"), ("", "w1 " * 30)])
+    monkeypatch.setattr(word_index, "COSTLY", 0)
+    hidden = np.arange(0, 3000, 7)
+    for seek in (4, 0):
+        monkeypatch.setattr(word_index, "SEEK", seek)
+        for query in (" ".join(f"w{w}" for w in row[:8]) for row in words[:100]):
+            for k in (1, 5, 50):
+                asked = list(dict.fromkeys(words_of(query)))
+                expected = index._asked(index._query(asked, [], None), k)
+                first = index._rare_first(asked, k)
+                found += first is not None
+                for own in [index.search(query, k), *([] if first is None else [first])]:
+                    np.testing.assert_allclose(own.scores, expected.scores, rtol=1e-5)
+                    apart = expected.scores > expected.scores[-1] * (1 + 1e-5)
+                    assert {*expected.rows[apart]} <= {*own.rows}
+            every = index.search(query, 3002).rows
+            visible = every[~np.isin(every, hidden)]
+            best = index.search(query, 5, hidden=hidden)
+            assert len(best.rows) == 5
+            assert {*best.rows} <= {*visible}
+    assert found > 100
+
+
+@pytest.mark.parametrize("few", [0, word_index.FEW])
+def test_a_folder_stays_as_it_is_when_more_comes(
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(word_index, "FEW", few)
     before = {file.name: file.read_bytes() for file in index.path.iterdir()}
     more = index
     for i in range(20):  # so that segments are merged on the way
@@ -122,9 +157,12 @@ def test_what_an_interruption_left_is_in_nobodys_way(index: WordIndex, tmp_path:
     assert not (tmp_path / "more.tmp").exists()
 
 
+@pytest.mark.parametrize("few", [0, word_index.FEW])
 def test_a_disk_without_links_has_copies(
-    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
+    monkeypatch.setattr(word_index, "FEW", few)
+
     def refuse(*args: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
@@ -134,6 +172,24 @@ def test_a_disk_without_links_has_copies(
     more = index.extended(tmp_path / "more", [("", "yak")])
     assert more.faults(61) == []
     assert {str(path) for path in more.path.iterdir()} <= synced
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_temporary_folders_are_removed(
+    index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    memory = tmp_path / "memory"
+    killed, new = memory / "slimdex-words-killed", memory / "slimdex-words-new"
+    for folder in (killed, new):
+        folder.mkdir(parents=True)
+    os.utime(killed, (0, 0))
+    monkeypatch.setattr(segment_folder, "MEMORY", memory)
+    monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
+    monkeypatch.setattr(segment_folder, "gettempdir", lambda: str(memory))
+    more = index.extended(tmp_path / "more", [("", "yak")])
+    assert more.search("yak", 5).rows.tolist() == [60]
+    assert list(memory.iterdir()) == [new]
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
@@ -148,11 +204,11 @@ def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
     assert spaced.search("my  Notes.md", 5).named.tolist() == [0]
     assert spaced.search("my  Notes.md", 5).rows[0] == 0
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
-    meaning = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
+    near = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
+    words = made.search("os.path.join", 1, rows=np.array([3, 20]))
+    both = Candidates.joined(near, Found(near.scores[:0], near.rows[:0]), words)
     for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
-        fused = fusion.fused(meaning, made.search("os.path.join", 1, rows=np.array([3, 20])))
-        assert fused.rows[0] == 20
-        assert fused.scores[0] > 1
+        assert both.rows[both.order(fusion.scores(both))].tolist() == [20, 3]
 
 
 def test_documents_are_found_by_their_names(index: WordIndex) -> None:
@@ -218,8 +274,12 @@ def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | 
 
 
 def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
-    index: WordIndex, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    index: WordIndex,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(word_index, "FEW", 0)
     gone = tmp_path_factory.mktemp("gone") / "more.tmp"
 
     def fail() -> Iterator[tuple[str, str]]:
@@ -231,6 +291,18 @@ def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
         index.extended(tmp_path / "more", fail())
     assert {path.name for path in tmp_path.iterdir()} == {"words"}
     assert index.extended(tmp_path / "more", [("", "dog")]).faults(61) == []
+
+
+@given(text=st.text(st.sampled_from("ab1Ä_.-'é \x1c\x00/")) | st.text())
+def test_words_are_parts_of_runs_and_runs(text: str) -> None:
+    expected = list[str]()
+    for run in re.findall(r"\S+", unicodedata.normalize("NFKC", text).casefold()):
+        if tokens._CJK.search(run):
+            return  # other examples test pairs of characters
+        expected += (parts := re.findall(r"[^\W_]+", run))
+        if len(parts) > 1:
+            expected.append(re.sub(r"^[\W_]+|[\W_]+$", "", run))
+    assert words_of(text) == expected
 
 
 def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:

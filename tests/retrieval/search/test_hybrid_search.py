@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,10 +13,9 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.ingest.repair import repair, verify
-from slimdex.retrieval.lexical.fusion import Fusion
-from slimdex.retrieval.lexical.word_index import Found, WordIndex
+from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.commit_log import CommitLog
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -40,10 +39,18 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
         yield made
 
 
+class Expected(NamedTuple):
+    """Fused score, cosine, and how lexical search finds it, of a document."""
+
+    fused: float
+    cosine: float
+    is_worded: bool
+
+
 def brute_force(
-    collection: Collection, query: str, fusion: Fusion, path: Path, where: Any = None
-) -> dict[str, float]:
-    """Id -> fused score of every document that there is, by BM25 of an index made just for it."""
+    collection: Collection, query: str, weight: float | None, path: Path, where: Any = None
+) -> dict[str, Expected]:
+    """Fuse the scores of every document by id, with BM25 of an index made just for it."""
     every = [document for document in collection if where is None or where(document)]
     cosines = collection.search_many(query, limit=1000)[0]
     near = {hit.id: hit.score for hit in cosines}
@@ -51,17 +58,33 @@ def brute_force(
     index = WordIndex.create(path, [(d.id, d.content) for d in all_of_them])
     words = index.search(query, 1000)
     scores = {all_of_them[row].id: s for row, s in zip(words.rows, words.scores, strict=True)}
-    ids = sorted((d.id for d in every), key=lambda id: -near[id])
-    wanted = [id for id in ids if id in scores]
-    fused = fusion.fused(
-        Found(np.array([near[id] for id in ids], np.float32), np.arange(len(ids))),
-        Found(
-            np.array(sorted((scores[id] for id in wanted), reverse=True), np.float32),
-            np.array([ids.index(id) for id in sorted(wanted, key=lambda id: -scores[id])], int),
-            np.array([i for i, id in enumerate(ids) if id == query], int),
-        ),
+    best_near = max(near[d.id] for d in every)
+    best_words = max((scores.get(d.id, 0.0) for d in every), default=0.0) or 1.0
+    by_meaning, by_words = (
+        sorted((d.id for d in every if d.id in own), key=lambda id: -own[id])
+        for own in (near, scores)
     )
-    return {ids[row]: float(s) for row, s in zip(fused.rows, fused.scores, strict=True)}
+
+    def fused(id: str) -> float:
+        if weight is None:
+            ranks = [own.index(id) for own in (by_meaning, by_words) if id in own]
+            return float(sum(1 / (61 + rank) for rank in ranks) + (id == query))
+        meaning = (near[id] + 1) / (best_near + 1)
+        words = float(scores.get(id, 0)) / best_words
+        return (1 - weight) * meaning + weight * words + (id == query)
+
+    return {d.id: Expected(fused(d.id), near[d.id], d.id in scores) for d in every}
+
+
+def check(hits: list[Hit], expected: dict[str, Expected], query: str) -> None:
+    """Compare hits with brute force: their order, up to ties, their cosines, how they are found."""
+    best = sorted((each.fused for each in expected.values()), reverse=True)
+    assert [expected[hit.id].fused for hit in hits] == pytest.approx(best[: len(hits)], abs=2e-3)
+    for hit in hits:
+        assert hit.score == pytest.approx(expected[hit.id].cosine, abs=2e-3)
+        assert (hit.found_by == "name") == (hit.id == query)
+        if hit.id != query:
+            assert (hit.found_by in ("both", "words")) == expected[hit.id].is_worded
 
 
 @pytest.mark.parametrize("weight", [0.2, 0.5, 1.0])
@@ -69,34 +92,58 @@ def test_answers_are_those_of_brute_force(
     collection: Collection, tmp_path: Path, weight: float
 ) -> None:
     for query in QUERIES:
-        expected = brute_force(collection, query, Fusion(weight), tmp_path / query)
+        expected = brute_force(collection, query, weight, tmp_path / query)
         hits = collection.search(query, 48, hybrid=weight)
-        assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=2e-3)
-        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert len(hits) == 48
+        check(hits, expected, query)
+
+
+def test_many_queries_are_answered_as_one_by_one(collection: Collection) -> None:
+    queries = [*QUERIES, *(f"libfoo{i} {COLOURS[i % 4]} dog" for i in range(40))]
+    for options in ({}, {"where": "n % 3 = 0"}, {"per": "passage"}, {"candidates": 0}):
+        many = collection.search_many(queries, 7, hybrid=0.3, **options)
+        for query, hits in zip(queries, many, strict=True):
+            one = collection.search(query, 7, hybrid=0.3, **options)
+            assert [hit.id for hit in hits] == [hit.id for hit in one]
+            np.testing.assert_allclose(
+                [hit.score for hit in hits], [hit.score for hit in one], atol=1e-5
+            )
+
+
+def test_a_least_score_is_a_cosine(collection: Collection) -> None:
+    for hybrid in (0.5, "rrf"):
+        every = collection.search("a red cat", 48, hybrid=hybrid)
+        least = sorted(hit.score for hit in every)[24]
+        request = SearchRequest("a red cat", limit=48, hybrid=hybrid, min_score=least)
+        assert collection.answer(request)[0] == [hit for hit in every if hit.score >= least]
+    assert all(-1 <= hit.score <= 1 for hit in collection.search("pkg-13", 48, hybrid=1.0))
 
 
 def test_a_condition_is_as_if_there_were_no_others(collection: Collection, tmp_path: Path) -> None:
     """But that the frequencies of words are those of all documents."""
     for query in QUERIES:
         expected = brute_force(
-            collection, query, Fusion(0.4), tmp_path / query, lambda d: d.metadata["n"] % 5 == 0
+            collection, query, 0.4, tmp_path / query, lambda d: d.metadata["n"] % 5 == 0
         )
         hits = collection.search(query, 5, where="n % 5 = 0", hybrid=0.4)
         assert len(hits) == 5
-        best = sorted(expected.values(), reverse=True)[:5]
-        assert [hit.score for hit in hits] == pytest.approx(best, abs=2e-3)
+        check(hits, expected, query)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("hybrid", [0.4, "rrf"])
 def test_what_only_the_words_find_is_scored_by_meaning_too(
-    collection: Collection, tmp_path: Path
+    collection: Collection, tmp_path: Path, hybrid: str | float
 ) -> None:
-    for query in QUERIES:
-        expected = brute_force(collection, query, Fusion(0.4), tmp_path / query)
-        hits = collection.search(query, 12, hybrid=0.4, candidates=3)
-        assert len(hits) == 12
+    weight, ways = None if hybrid == "rrf" else float(hybrid), set[str]()
+    for query in [*QUERIES, "red grey grey libfoo3"]:
+        expected = brute_force(collection, query, weight, tmp_path / query)
+        hits = collection.search(query, 4, hybrid=hybrid, candidates=1)
+        assert len(hits) == 4
         for hit in hits:
-            assert hit.score == pytest.approx(expected[hit.id], abs=2e-3)
+            assert hit.score == pytest.approx(expected[hit.id].cosine, abs=2e-3)
+        ways |= {hit.found_by for hit in hits}
+    assert "words" in ways
 
 
 def test_names_come_first_by_their_words(collection: Collection) -> None:
@@ -108,7 +155,7 @@ def test_names_come_first_by_their_words(collection: Collection) -> None:
 def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> None:
     def words_find(query: str) -> set[str]:
         hits = collection.search(query, 100, hybrid=1.0)
-        return {hit.id for hit in hits if hit.score > 0}
+        return {hit.id for hit in hits if hit.found_by != "meaning"}
 
     assert words_find("libfoo7") == {f"pkg-{i}" for i in range(48) if i % 9 == 7}
     collection.add([Document("pkg-7", "something else"), Document("new", "libfoo7 again")])
@@ -120,9 +167,8 @@ def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> Non
     assert collection.compact() == 3
     assert words_find("libfoo7") == {"pkg-25", "pkg-34", "pkg-43"}
     for query in QUERIES:  # frequencies are those of a fresh index again
-        expected = brute_force(collection, query, Fusion(0.4), tmp_path / query)
-        found = {hit.id: hit.score for hit in collection.search(query, 100, hybrid=0.4)}
-        assert found == pytest.approx(expected, abs=2e-3)
+        expected = brute_force(collection, query, 0.4, tmp_path / query)
+        check(collection.search(query, 100, hybrid=0.4), expected, query)
     assert collection.verify() == []
 
 
@@ -146,6 +192,36 @@ def test_what_a_failed_commit_left_is_not_found(
     with Collection.open(collection.path, WordEncoder()) as again:
         assert again.verify() == []
         assert again.search("yak", 1, hybrid=1.0)[0].id == "other"
+
+
+def test_words_of_many_deleted_documents_no_longer_count(collection: Collection) -> None:
+    def score(query: str) -> float:
+        words = collection.core.snapshot.words
+        assert words is not None
+        return float(words.search(query, 1).scores[0])
+
+    before = score("libfoo7")
+    collection.delete([f"pkg-{i}" for i in range(48) if i % 9 == 7 and i > 7])
+    assert score("libfoo7") == before
+    collection.add([Document("new", "zebra")])  # too few are deleted
+    assert score("libfoo7") == pytest.approx(before, rel=0.05)
+    collection.delete([f"pkg-{i}" for i in range(8, 16)])
+    collection.add([Document("newer", "yak")])
+    rare = score("libfoo7")
+    assert rare > 1.2 * before
+    assert rare == pytest.approx(score("yak"), rel=0.5)
+    words = collection.core.snapshot.words
+    assert words is not None
+    assert words.blank_count == len(collection.core.snapshot.deleted)
+    hits = collection.search("libfoo7", 100, hybrid=0.5)
+    assert hits[0].id == "pkg-7"
+    assert {hit.id for hit in hits if hit.found_by != "meaning"} == {"pkg-7"}
+    assert collection.verify() == []
+    collection.add([Document("newest", "gnu")])  # the deleted ones are counted once
+    assert collection.search("gnu", 1, hybrid=0.9)[0].id == "newest"
+    collection.compact()
+    assert collection.core.snapshot.words is not None
+    assert collection.core.snapshot.words.blank_count == 0
 
 
 def test_passages_are_found_by_their_words(tmp_path: Path) -> None:

@@ -71,9 +71,8 @@ def test_auto_is_the_indexs_choice() -> None:
         Fusion(None),
         Fusion(0.3),
     ]
-    assert (auto.has_chance_score(None), auto.has_chance_score("rrf")) == (True, False)
     assert SearchRequest(vectors=TWO, hybrid="auto").fusion("rrf") is None
-    assert not SearchRequest("a", candidates=0).has_chance_score(None)
+    assert not SearchRequest("a", candidates=0).has_chance_score
 
 
 def test_hits_below_the_least_score_are_left_out() -> None:

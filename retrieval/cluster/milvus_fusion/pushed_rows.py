@@ -1,4 +1,4 @@
-"""Candidates: the rows that Milvus finds by reduced vectors and by BM25, and their fusion."""
+"""Pushed rows: searched in Milvus by reduced vectors and by BM25."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.search.reduced_index import reduced
 
-from ...lexical.fusion import Fusion
+from ...lexical.fusion import Candidates
 from ...lexical.word_index import Found
 from ...search.fused import WORDED
 from ..milvus_columns import BM25, KEY, VECTOR
@@ -24,8 +24,8 @@ Entities = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Candidates of a search.
+class PushedRows:
+    """Rows that a search may find.
 
     Attributes
     ----------
@@ -62,48 +62,40 @@ class Candidates:
             output=output,
         )
 
-    def worded(self, query: str, k: int) -> Found:
-        """Keys and BM25 scores of the best k rows for a text, or of `WORDED` if that is more."""
-        texts, limit = query_texts(query), min(max(k, WORDED), MOST_HITS)
+    def worded(self, queries: Sequence[str], k: int) -> list[Found]:
+        """Keys and BM25 scores of the best k rows for each text, or of `WORDED` if that is more."""
+        asked = [query_texts(query) for query in queries]
+        texts = [text for own in asked for text in own]
         if not texts:
-            return found_of([])
-        found, *named = self.server.nearest(
-            self.target,
-            BM25,
-            texts,
-            limit,
-            filter=self.filter,
-            params={},
-            metric="BM25",
+            return [_worded(())] * len(queries)
+        limit = min(max(k, WORDED), MOST_HITS)
+        found = iter(
+            self.server.nearest(
+                self.target, BM25, texts, limit, filter=self.filter, params={}, metric="BM25"
+            )
         )
-        scores, keys, _ = found_of(found)
-        is_named = np.isin(keys, [hit["key"] for hits in named for hit in hits])
-        return Found(np.abs(scores), keys, keys[is_named])  # the embedded server's are negative
+        return [_worded([next(found) for _ in own]) for own in asked]
 
 
-def fused(
-    near: Found, words: Found, among: Callable[[Rows], Found], fusion: Fusion, k: int
-) -> Found:
-    """Cosines and rows of the best k rows of both searches, in the order of the fusion.
+def _worded(found: Sequence[Entities]) -> Found:
+    """Rows found by the words of a query, if it has any, and those found by its names."""
+    if not found:
+        return found_of([])
+    scores, keys, _ = found_of(found[0])
+    is_named = np.isin(keys, [hit["key"] for hits in found[1:] for hit in hits])
+    return Found(np.abs(scores), keys, keys[is_named])  # the embedded server's are negative
 
-    Parameters
-    ----------
-    near : rows, or keys, and cosines.
-    words : rows, or keys, and BM25 scores.
-    among : returns those of some rows (n,) that exist, with their cosines.
+
+def joined(near: Found, words: Found, among: Callable[[Rows], Found]) -> Candidates:
+    """Join the rows found by both searches; they may be keys instead.
+
+    `among` returns those of some rows (n,) that exist, with their cosines.
     """
     missing = words.rows[~np.isin(words.rows, near.rows)]
     others = among(missing) if len(missing) else found_of([])
-    scores, rows = np.append(near.scores, others.scores), np.append(near.rows, others.rows)
-    order = np.lexsort((rows, -scores))
-    every = Found(scores[order], rows[order])
-    by_words = np.lexsort((words.rows, -words.scores))  # ties by row, whatever Milvus' order is
-    by_words = by_words[np.isin(words.rows[by_words], rows)]
-    named = words.named[np.isin(words.named, rows)]
-    words = Found(words.scores[by_words], words.rows[by_words], named)
-    best = fusion.fused(near if fusion.weight is None else every, words).rows[:k]
-    by_row = np.argsort(every.rows)
-    return Found(every.scores[by_row][np.searchsorted(every.rows, best, sorter=by_row)], best)
+    there = np.isin(words.rows, np.append(near.rows, others.rows))
+    named = words.named[np.isin(words.named, words.rows[there])]
+    return Candidates.joined(near, others, Found(words.scores[there], words.rows[there], named))
 
 
 def found_of(hits: Entities) -> Found:
