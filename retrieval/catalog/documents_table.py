@@ -223,14 +223,18 @@ class DocumentsTable:
             own = cuts[row].contents(text) if row in cuts else [content(title, text)]
             yield from ((id, each) for each in own)
 
-    def contents_of(self, documents: Rows) -> list[str]:
-        """Texts to encode of each row of documents, given in order."""
+    def contents_of(self, documents: Rows, epoch: int | None = None) -> list[str]:
+        """Texts to encode of each row of documents, given in order.
+
+        Raises `RenumberedError` if the epoch has passed.
+        """
         rows = self._database.fetch(
             """SELECT "row", title, text FROM documents
             WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [documents.tolist()],
+            epoch,
         )
-        cuts, found = self._passages.of(documents.tolist()), list[str]()
+        cuts, found = self._passages.of(documents.tolist(), epoch), list[str]()
         for row, title, text in rows:
             found += cuts[row].contents(text) if row in cuts else [content(title, text)]
         return found

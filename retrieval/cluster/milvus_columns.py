@@ -28,7 +28,9 @@ BOOL, WHOLE, DIGITS, REAL, TEXT = ("bool", "whole", "digits", "real", "text")
 """Comparison of a field's values."""
 DIGITS_WIDTH = 41
 """Digits of a number of up to 40 digits after adding 10^40."""
-KEY, DIGEST, VECTOR, FULL, HIT, ID = OURS = ("pk", "digest", "vector", "full", "hit", "id")
+KEY, DIGEST, VECTOR, FULL, HIT, ID = "pk", "digest", "vector", "full", "hit", "id"
+WORDS, BM25 = "words", "bm25"
+OURS = (KEY, DIGEST, VECTOR, FULL, HIT, ID, WORDS, BM25)
 """slimdex's own fields."""
 _TYPES: dict[str, tuple[str, str]] = {
     "BOOLEAN": (BOOL, "BOOL"),

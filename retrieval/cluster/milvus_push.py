@@ -15,15 +15,15 @@ from typing import Any
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.execution.progress import note, progress
 
 from ..open_index import OpenIndex
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
-from .milvus_columns import DIGEST, FULL, KEY, VECTOR, fields_of
+from .milvus_columns import BM25, DIGEST, FULL, KEY, LONGEST_TEXT, VECTOR, fields_of
 from .milvus_lease import Lease
 from .milvus_rows import RowSource
-from .milvus_schema import DEFAULT, IndexKind, described_fields, indexes
+from .milvus_schema import DEFAULT, IndexKind, described_fields, functions, indexes
 from .milvus_server import GoneError, Server
 from .milvus_settings import (
     HERE,
@@ -36,6 +36,7 @@ from .milvus_settings import (
     keep,
     kept,
 )
+from .milvus_words import without_bm25
 
 SENT_BYTES = 8_000_000
 """Approximate bytes of rows per call: servers accept 64 MB."""
@@ -113,6 +114,7 @@ def _push(view: SnapshotReader, server: Server, names: Names, options: PushOptio
         keep(table, pushed, fitted)
         source = RowSource(view, pushed, fitted)
         sent, removed = _step(server, target, source, lease)
+        _note_words(view.snapshot, server, source)
         server.settle(target, _vector_fields(pushed))
         if before != target:
             server.reload(target)  # not searched yet
@@ -120,6 +122,16 @@ def _push(view: SnapshotReader, server: Server, names: Names, options: PushOptio
             server.point(names.alias, target)
         _clear(server, names, table, target)
     return PushResult(len(source), sent, removed, target, before != target)
+
+
+def _note_words(snapshot: Snapshot, server: Server, source: RowSource) -> None:
+    if snapshot.state.words is not None and not server.can.bm25:
+        note(f"{without_bm25(server.can.version)}: searches there are by meaning alone")
+    if source.shortened:
+        note(
+            f"{source.shortened:,} passages have more words than Milvus takes ({LONGEST_TEXT:,} "
+            "bytes); the others are found by meaning alone"
+        )
 
 
 def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple[Pushed, Fitted]:
@@ -146,6 +158,8 @@ def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple
         0 if index.metric is None else index.asked_candidates,
         fields_of(snapshot.columns, options.leave_out),
         dict(snapshot.columns),
+        state.words is not None and server.can.bm25,
+        state.hybrid,
         fitted.sha256,
     ), fitted
 
@@ -228,12 +242,15 @@ def _create(server: Server, name: str, pushed: Pushed) -> None:
         pushed.k,
         pushed.dim if is_there else 0,
         hits=pushed.rescored != HERE,
+        words=pushed.words,
     )
-    server.create(name, fields, indexes(pushed.index_kind, full=is_there))
+    index = indexes(pushed.index_kind, full=is_there, words=pushed.words)
+    server.create(name, fields, index, functions(words=pushed.words))
 
 
 def _vector_fields(pushed: Pushed) -> list[str]:
-    return [VECTOR, FULL] if pushed.rescored == THERE else [VECTOR]
+    full, words = pushed.rescored == THERE, pushed.words
+    return [VECTOR, *([FULL] if full else []), *([BM25] if words else [])]
 
 
 def _step(server: Server, target: str, source: RowSource, lease: Lease) -> tuple[int, int]:
@@ -260,10 +277,12 @@ def _parts(server: Server, rows: list[dict[str, Any]]) -> Iterator[list[dict[str
     """Split rows for calls by size, with vectors of the right type."""
     import numpy as np
 
-    dtype = np.float16 if server.can.float16 else np.float32
     part, size = list[dict[str, Any]](), 0
     for row in rows:
-        own = {n: v.astype(dtype) if isinstance(v, np.ndarray) else v for n, v in row.items()}
+        own = {
+            n: v.astype(server.can.dtype) if isinstance(v, np.ndarray) else v
+            for n, v in row.items()
+        }
         size += sum(_size(value) for value in own.values())
         part.append(own)
         if size > SENT_BYTES:

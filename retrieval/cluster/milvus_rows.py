@@ -18,11 +18,13 @@ from slimdex.indexes.search.rescoring import Rescorer
 
 from ..as_json import hit_from_json, hit_json
 from ..documents import Document, Hit
+from ..lexical.fusion import FOUND_BY, MEANING
 from ..search.document_search import hit_of
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.document_lines import UnwritableError, line_of, values_of
-from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, stored_values
+from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, WORDS, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
+from .milvus_words import fitting, words_text
 
 AT_ONCE = 1024
 """Rows read and compared at a time."""
@@ -95,17 +97,27 @@ class LiveRows:
         row = self._order[np.minimum(place, len(self.keys) - 1)]
         return np.where(self.keys[row] == keys, self.rows[row], -1)
 
+    def keys_of(self, rows: Rows) -> Rows:
+        """The key of each row (n,), which must exist."""
+        keys: Rows = self.keys[np.searchsorted(self.rows, rows)]
+        return keys
+
 
 class RowSource:
     """An index's rows in the form that Milvus stores.
 
     `pushed` and `fitted` describe the push and the fitted models.
+
+    Attributes
+    ----------
+    live : the rows.
+    shortened : rows so far with more words than Milvus takes.
     """
 
     def __init__(self, view: SnapshotReader, pushed: Pushed, fitted: Fitted) -> None:
         self._view, self._snapshot = view, view.snapshot
         self._pushed, self._fitted = pushed, fitted
-        self.live = LiveRows.of(view)
+        self.live, self.shortened = LiveRows.of(view), 0
         self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
 
     def __len__(self) -> int:
@@ -131,8 +143,9 @@ class RowSource:
 
     def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
-        wanted = np.unique(firsts).tolist()
-        documents = self._view.documents(wanted)
+        wanted = np.unique(firsts)
+        documents = self._view.documents(wanted.tolist())
+        contents = contents_of(self._view, wanted) if self._pushed.words else {}
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         found = []
         for row, first, key, vector in zip(
@@ -141,8 +154,16 @@ class RowSource:
             entity = stored_values(self._pushed.fields, documents[first])
             if self._pushed.rescored in (THERE, OFF):
                 entity[HIT] = _hit_text(documents[first], row - first)
+            if self._pushed.words:
+                entity[WORDS] = self._words(documents[first].id, contents[row])
             found.append({KEY: key, DIGEST: _digest(entity, vector.tobytes()), **entity})
         return found
+
+    def _words(self, id: str, content: str) -> str:
+        every = words_text(id, content)
+        kept = fitting(every)
+        self.shortened += len(kept) < len(every)
+        return kept
 
     def _with_vectors(self, entities: list[dict[str, Any]], rows: Rows) -> list[dict[str, Any]]:
         if not entities:
@@ -155,6 +176,13 @@ class RowSource:
             {**entity, **{name: own[i] for name, own in kept.items()}}
             for i, entity in enumerate(entities)
         ]
+
+
+def contents_of(view: SnapshotReader, documents: Rows) -> dict[int, str]:
+    """Map the rows of documents to their encoded texts."""
+    rows = view.snapshot.document_rows.all_rows(documents).tolist()
+    texts = view.store.documents.contents_of(documents, view.snapshot.epoch)
+    return dict(zip(rows, texts, strict=True))
 
 
 class FullVectors:
@@ -186,7 +214,7 @@ def _digest(entity: dict[str, Any], vector: bytes) -> int:
 def _hit_text(document: Document, number: int) -> str:
     """The text of a hit, from which a search shows a passage without the index's folder."""
     try:
-        text = line_of([hit_json(hit_of(document, number, 0.0))]).decode()
+        text = line_of([hit_json(hit_of(document, number, 0.0, FOUND_BY[MEANING]))]).decode()
     except UnwritableError as error:
         raise InputError(
             f"document {document.id!r:.80}: {error} can't be kept in Milvus; expected "
@@ -200,10 +228,10 @@ def _hit_text(document: Document, number: int) -> str:
     return text
 
 
-def hit_from(id: str, score: float, text: str) -> Hit:
+def hit_from(id: str, score: float, text: str, found_by: str) -> Hit:
     """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
     try:
         (said,) = values_of(text.encode())
-        return hit_from_json(said | {"score": score})
+        return hit_from_json(said | {"score": score, "found_by": found_by})
     except (TypeError, ValueError) as error:
         raise CorruptError(f"milvus: document {id!r}: {error}") from error

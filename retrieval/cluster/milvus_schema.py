@@ -10,6 +10,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 
 from .milvus_columns import (
+    BM25,
     DIGEST,
     FULL,
     HIT,
@@ -17,6 +18,7 @@ from .milvus_columns import (
     KEY,
     LONGEST_TEXT,
     VECTOR,
+    WORDS,
     Field,
 )
 from .milvus_server import Abilities
@@ -32,6 +34,8 @@ GRAPH = {"M": 16, "efConstruction": 200}
 """Parameters of HNSW: neighbours per row and layer, and candidates considered on insertion."""
 LISTS = ("IVF_FLAT", "IVF_SQ8", "IVF_PQ", "SCANN", "IVF_RABITQ")
 GRAPHS = ("HNSW", "HNSW_SQ")
+BM25_PARAMS = {"bm25_k1": 1.2, "bm25_b": 0.75}
+"""Parameters of BM25, those of the local index."""
 DEFAULT = "IVF_SQ8"
 """Default kind: one byte per dimension, available on every server."""
 
@@ -95,7 +99,13 @@ class IndexKind:
 
 
 def described_fields(
-    can: Abilities, fields: Sequence[Field], dim: int, full_dim: int = 0, *, hits: bool = False
+    can: Abilities,
+    fields: Sequence[Field],
+    dim: int,
+    full_dim: int = 0,
+    *,
+    hits: bool = False,
+    words: bool = False,
 ) -> list[dict[str, Any]]:
     """Fields of a collection, as arguments of `add_field`.
 
@@ -105,10 +115,12 @@ def described_fields(
     full_dim : dimensions of the full vectors, if stored.
     hits : bool, default False
         Store the texts of hits.
+    words : bool, default False
+        Store words, to search them by BM25.
     """
     from pymilvus import DataType
 
-    vector = DataType.FLOAT16_VECTOR if can.float16 else DataType.FLOAT_VECTOR
+    vector = DataType.FLOAT16_VECTOR if can.dtype == "float16" else DataType.FLOAT_VECTOR
     found: list[dict[str, Any]] = [
         {"field_name": KEY, "datatype": DataType.INT64, "is_primary": True},
         {"field_name": DIGEST, "datatype": DataType.INT64},
@@ -118,6 +130,11 @@ def described_fields(
         found.append({"field_name": FULL, "datatype": vector, "dim": full_dim})
     if hits:
         found.append(_text(HIT))
+    if words:
+        # This tokenizer, unlike others, is in every version; it keeps letters and digits together.
+        analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
+        found.append(_text(WORDS) | analyzer)
+        found.append({"field_name": BM25, "datatype": DataType.SPARSE_FLOAT_VECTOR})
     for field in (ID_FIELD, *fields):
         kind = getattr(DataType, field.kind)
         whole = {"field_name": field.name, "datatype": kind}
@@ -125,6 +142,13 @@ def described_fields(
         if field.missing:
             found.append({"field_name": field.missing, "datatype": DataType.BOOL})
     return found
+
+
+def functions(*, words: bool) -> list[Any]:
+    """Functions of a collection, for `add_function`."""
+    from pymilvus import Function, FunctionType
+
+    return [Function(BM25, FunctionType.BM25, WORDS, BM25)] if words else []
 
 
 def settings_fields() -> list[dict[str, Any]]:
@@ -139,11 +163,17 @@ def settings_fields() -> list[dict[str, Any]]:
     ]
 
 
-def indexes(kind: IndexKind, *, full: bool) -> Mapping[str, Any]:
+def indexes(kind: IndexKind, *, full: bool, words: bool) -> Mapping[str, Any]:
     """Index of each vector field; full vectors are compared exactly."""
     found = {VECTOR: kind.build()}
     if full:
         found[FULL] = IndexKind("FLAT", 0, 0).build()
+    if words:
+        found[BM25] = {
+            "index_type": "SPARSE_INVERTED_INDEX",
+            "metric_type": "BM25",
+            "params": {"params": BM25_PARAMS},
+        }
     return found
 
 

@@ -12,31 +12,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.options import candidates_for, usual_candidates
-from slimdex.indexes.ranking import stacked, top_k
-from slimdex.indexes.search.reduced_index import reduced
-from slimdex.indexes.search.rescoring import Metric
 
 from ..documents import OWN_COLUMNS, Hit
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import AUTO
+from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..open_index import OpenIndex
-from ..search.document_search import nearest_documents
+from ..search.document_search import Search, nearest_documents
+from ..search.fused import FusedSearch
 from ..search.request import PASSAGE, Hits, SearchRequest
 from ..search.searchable import Searchable
 from ..search.snapshot_reader import SnapshotReader
 from ..sources.given_vectors import GIVEN, GivenEncoder
 from ..storage.snapshot import Snapshot
-from .milvus_columns import FULL, HIT, ID, ID_FIELD, KEY, VECTOR
+from .milvus_columns import HIT, ID, ID_FIELD
 from .milvus_filter import UntranslatedError, translated
+from .milvus_fusion.pushed_rows import Entities, PushedRows, with_keys
+from .milvus_fusion.rescoring import RescoredHere, RescoredThere
 from .milvus_rows import FullVectors, LiveRows, hit_from
 from .milvus_server import MOST_HITS, RefusedError, Server
 from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
+from .milvus_words import without_bm25
 
 MOST_IDS = 10_000
 """Most documents that may match an untranslatable condition: their keys are sent instead."""
@@ -126,6 +129,7 @@ class MilvusCollection(Searchable):
             )
         self.server.load(self.target)
         self._live: tuple[Snapshot, LiveRows] | None = None
+        self._has_noted = False
         rescorer = self.fitted.rescorer
         self._full = FullVectors(rescorer) if rescorer is not None else None
 
@@ -160,16 +164,15 @@ class MilvusCollection(Searchable):
     def _found(self, request: SearchRequest) -> Hits:
         """Search like `Collection`.
 
-        Raises `InputError` as `Collection.search_many`; for lexical search, which is not pushed; if
-        the server does not answer; or if the condition can't be translated and matches more than
+        Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
+        if the server does not answer; or if the condition can't be translated and matches more than
         `MOST_IDS` documents.
         """
         if request.limit > MOST_HITS:
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
         if request.candidates is not None and request.candidates > MOST_HITS:
             raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
-        if request.hybrid != AUTO and request.fusion(None) is not None:
-            raise InputError(f"hybrid={request.hybrid!r}: not supported in Milvus; expected off")
+        self._fusion(request)  # an error is raised before a model is loaded
         request = request.encoded(lambda: self.encoder)
         dim = self.pushed.dim
         vectors = as_matrix(request.vectors, dim=dim, name="queries", largest=LARGEST)
@@ -182,14 +185,39 @@ class MilvusCollection(Searchable):
             self._open()  # pushed again meanwhile, and the old collection was dropped
             return self._found_now(request)
 
+    def _fusion(self, request: SearchRequest) -> Fusion | None:
+        """The fusion with lexical search; None without it.
+
+        Raises `InputError` if one is named and no words were pushed.
+        """
+        fusion, can = request.fusion(self.pushed.hybrid), self.server.can
+        if self.pushed.words or request.texts is None:
+            return fusion
+        why = (
+            f"{self._names.alias!r} was pushed without words"
+            if can.bm25
+            else without_bm25(can.version)
+        )
+        if request.hybrid != AUTO and fusion is not None:
+            raise InputError(f"hybrid={request.hybrid!r}: {why}; expected auto or off")
+        if request.hybrid == AUTO and not can.bm25 and not self._has_noted:
+            self._has_noted = True
+            note(f"{why}: searching by meaning alone")
+        return None
+
     def _found_now(self, request: SearchRequest) -> Hits:
         if not len(request):
             return []
-        filter, folder = self._filter(request.where), self.folder
+        filter, fusion = self._filter(request.where), self._fusion(request)
         request = replace(request, candidates=self._candidates(request))
-        if folder is None:
-            return [self._found_there(v[None], request, filter) for v in request.query_vectors]
-        return folder.read(lambda view: self._found_here(view, request, filter))
+        found = PushedRows(self.server, self.target, self.pushed, self.fitted, filter)
+        if self.folder is not None:
+            return self.folder.read(lambda view: self._found_here(view, request, found, fusion))
+        there = RescoredThere(found, self._full, request.candidates or 0)
+        return [
+            _found_there(there, query[None], text, request, fusion)
+            for query, text in zip(request.query_vectors, _texts(request), strict=True)
+        ]
 
     def _candidates(self, request: SearchRequest) -> int:
         """Number of rows to rescore."""
@@ -202,87 +230,33 @@ class MilvusCollection(Searchable):
             usual = usual_candidates(self.pushed.rows)
         return candidates_for(request.limit, usual) if asked is None else asked
 
-    def _nearest(
-        self, queries: Matrix, count: int, filter: str, output: Sequence[str] = ()
-    ) -> list[list[dict[str, Any]]]:
-        """The nearest rows in Milvus by reduced vectors."""
-        vectors = reduced(self.fitted.reducer, queries)
-        dtype = np.float16 if self.server.can.float16 else np.float32
-        params = self.pushed.index_kind.search(count, filtered=bool(filter))
-        return self.server.nearest(
-            self.target,
-            VECTOR,
-            list(vectors.astype(dtype)),
-            count,
-            filter=filter,
-            params=params,
-            output=output,
-        )
+    def _found_here(
+        self,
+        view: SnapshotReader,
+        request: SearchRequest,
+        pushed: PushedRows,
+        fusion: Fusion | None,
+    ) -> Hits:
+        snapshot, rescored = view.snapshot, request.candidates or 0
+        here = RescoredHere(pushed, self._live_rows(view), snapshot.index.metric, rescored)
 
-    def _found_here(self, view: SnapshotReader, request: SearchRequest, filter: str) -> Hits:
-        snapshot = view.snapshot
-        live, rows = self._live_rows(view), snapshot.document_rows
-        metric, candidates = snapshot.index.metric, request.candidates or 0
-        if candidates and metric is None:
-            raise InputError(
-                f"candidates={candidates}: this index was built with candidates=0 and can't rescore"
-            )
-        if not candidates:
-            metric = None
+        def found(search: Search, queries: NDArray[Any]) -> tuple[Matrix, Rows]:
+            rows, total, k = snapshot.document_rows, snapshot.state.rows, request.limit
+            if request.per == PASSAGE:
+                return search(queries, k)
+            return nearest_documents(search, queries, k, rows, total, rescored)
 
-        def search(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-            count = min(max(k, candidates), MOST_HITS)
-            found = self._nearest(queries, count, filter)
-            each = [_best(*pair, live, metric, k) for pair in zip(queries, found, strict=True)]
-            return stacked(each, max(own.shape[1] for _, own in each))
-
-        queries, limit, total = request.query_vectors, request.limit, snapshot.state.rows
-        if request.per == PASSAGE:
-            scores, found = search(queries, limit)
-        else:
-            scores, found = nearest_documents(search, queries, limit, rows, total, candidates)
-        return view.shown(scores, found)
+        if fusion is None:
+            return view.shown(*found(here.dense, request.query_vectors))
+        fused = FusedSearch(here.candidates, fusion, _texts(request), request.query_vectors)
+        scores, rows = found(fused, np.arange(len(request)))
+        return view.shown(scores, rows, fused.found_by(rows))
 
     def _live_rows(self, view: SnapshotReader) -> LiveRows:
         """Rows by key, computed once per snapshot."""
         if self._live is None or self._live[0] is not view.snapshot:
             self._live = view.snapshot, LiveRows.of(view)
         return self._live[1]
-
-    def _found_there(self, query: Matrix, request: SearchRequest, filter: str) -> list[Hit]:
-        limit, candidates = request.limit, request.candidates or 0
-        ask = limit
-        while True:
-            rows = self._ranked_there(query, min(ask, MOST_HITS), filter, candidates)
-            best = rows if request.per == PASSAGE else _best_of_documents(rows)
-            if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
-                return [
-                    hit_from(row["entity"][ID], float(row["distance"]), row["entity"][HIT])
-                    for row in best[:limit]
-                ]
-            ask *= MORE
-
-    def _ranked_there(
-        self, query: Matrix, count: int, filter: str, rescored: int
-    ) -> list[dict[str, Any]]:
-        """The best rows of a query, best first, by the vectors in Milvus."""
-        if not rescored:
-            return self._nearest(query, count, filter, [ID, HIT])[0]
-        assert self._full is not None
-        near = self._nearest(query, min(max(count, rescored), MOST_HITS), filter)[0]
-        if not near:
-            return []
-        dtype = np.float16 if self.server.can.float16 else np.float32
-        keys = ", ".join(str(row["key"]) for row in near)
-        return self.server.nearest(
-            self.target,
-            FULL,
-            [self._full.rows(query)[0].astype(dtype)],
-            count,
-            filter=f"{KEY} in [{keys}]",
-            params={},
-            output=[ID, HIT],
-        )[0]
 
     def _filter(self, where: str | None) -> str:
         """Translate a condition; if impossible, list the keys of the documents that match it."""
@@ -306,28 +280,38 @@ class MilvusCollection(Searchable):
             raise UntranslatedError(
                 f"{why}; or one that matches at most {MOST_IDS:,} passages, not {len(keys):,}"
             )
-        return f"{KEY} in [{', '.join(map(str, keys.tolist()))}]"
+        return with_keys(keys.tolist())
 
 
-def _best(
-    query: Matrix, found: list[dict[str, Any]], live: LiveRows, metric: Metric | None, k: int
-) -> tuple[Matrix, Rows]:
-    """Scores and rows (1, k) of the best rows found by Milvus, rescored if there is a metric.
+def _found_there(
+    there: RescoredThere, query: Matrix, text: str, request: SearchRequest, fusion: Fusion | None
+) -> list[Hit]:
+    limit = ask = request.limit
+    while True:
+        k = min(ask, MOST_HITS)
+        rows = there.fused(query, text, fusion, k) if fusion else there.dense(query, k)
+        best = rows if request.per == PASSAGE else _best_of_documents(rows)
+        if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
+            return [
+                hit_from(
+                    row["entity"][ID],
+                    float(row["distance"]),
+                    row["entity"][HIT],
+                    row.get("found_by", FOUND_BY[MEANING]),
+                )
+                for row in best[:limit]
+            ]
+        ask *= MORE
 
-    Rows deleted from the index are omitted.
-    """
-    rows = live.rows_of(np.array([hit["key"] for hit in found], dtype=np.int64))
-    scores = np.array([hit["distance"] for hit in found], dtype=np.float32)[rows >= 0]
-    rows = rows[rows >= 0]
-    if metric is None or not len(rows):
-        return scores[None, :k], rows[None, :k]
-    rows = np.sort(rows)  # in disk order
-    return top_k(metric.scores(metric.probes(query[None]), rows), rows, k)
+
+def _texts(request: SearchRequest) -> Sequence[str]:
+    """The queries as texts, where fused search reads them."""
+    return [""] * len(request) if request.texts is None else request.texts
 
 
-def _best_of_documents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _best_of_documents(rows: Entities) -> Entities:
     """The first row of each document among rows, best first."""
-    found: dict[str, dict[str, Any]] = {}
+    found = dict[str, dict[str, Any]]()
     for row in rows:
         found.setdefault(row["entity"][ID], row)
     return [*found.values()]

@@ -30,7 +30,7 @@ LITE_TRIES = 5
 """Attempts to load a collection of the embedded server, which may still be writing its file."""
 LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
-_SECOND_VECTOR = _FLOAT16 = (2, 4)
+_SECOND_VECTOR, _FLOAT16, _BM25 = (2, 4), (2, 4), (2, 5)
 _MORE_KINDS = {(2, 5): ("HNSW_SQ",), (2, 6): ("IVF_RABITQ",)}
 _EVER = ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "HNSW", "SCANN")
 _OF_LITE = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
@@ -50,6 +50,10 @@ class GoneError(InputError):
     """A server that does not answer in time."""
 
 
+LOADING_SECONDS = 3600.0
+"""Time limit of the embedded server for building the graph of a large collection."""
+
+
 @dataclass(frozen=True)
 class Abilities:
     """Features of a version.
@@ -58,14 +62,16 @@ class Abilities:
     ----------
     version : as reported by the server.
     kinds : index kinds with vectors of at least float16.
-    float16 : True if vectors can be stored as float16; otherwise they are float32.
+    dtype : of stored vectors, float16 or float32.
     second_vector : True if a row can have two vectors.
+    bm25 : True if texts can be searched by BM25.
     """
 
     version: str
     kinds: tuple[str, ...]
-    float16: bool
+    dtype: str
     second_vector: bool
+    bm25: bool
 
     @classmethod
     def of(cls, version: str) -> Self:
@@ -73,23 +79,22 @@ class Abilities:
 
         >>> Abilities.of("v2.3.5-lite").kinds
         ('FLAT', 'IVF_FLAT', 'IVF_SQ8', 'IVF_PQ', 'HNSW', 'SCANN')
-        >>> Abilities.of("2.6.1").float16, Abilities.of("milvus_lite-3.2.2").float16
-        (True, False)
+        >>> [Abilities.of(each).dtype for each in ("v2.3.5-lite", "2.6.1", "milvus_lite-3.2.2")]
+        ['float32', 'float16', 'float32']
+        >>> [Abilities.of(each).bm25 for each in ("v2.4.9", "v2.5.0", "milvus_lite-3.2.2")]
+        [False, True, True]
 
         Raises `InputError` if it is older than 2.3 or not a version.
         """
         if version.startswith(LITE):
-            return cls(version, _OF_LITE, float16=False, second_vector=True)
+            return cls(version, _OF_LITE, "float32", second_vector=True, bm25=True)
         found = re.search(r"(\d+)\.(\d+)", version)
         number = (int(found[1]), int(found[2])) if found else (0, 0)
         if number < (2, 3):
             raise InputError(f"Milvus {version!r}; expected version 2.3 or newer")
         more = [kind for since, kinds in _MORE_KINDS.items() if number >= since for kind in kinds]
-        return cls(version, (*_EVER, *more), number >= _FLOAT16, number >= _SECOND_VECTOR)
-
-
-LOADING_SECONDS = 3600.0
-"""Time limit of the embedded server for building the graph of a large collection."""
+        kinds, dtype = (*_EVER, *more), "float16" if number >= _FLOAT16 else "float32"
+        return cls(version, kinds, dtype, number >= _SECOND_VECTOR, number >= _BM25)
 
 
 class Server:
@@ -200,7 +205,11 @@ class Server:
         return [*self._ask("list_collections")]
 
     def create(
-        self, name: str, fields: Sequence[Mapping[str, Any]], index: Mapping[str, Any]
+        self,
+        name: str,
+        fields: Sequence[Mapping[str, Any]],
+        index: Mapping[str, Any],
+        functions: Sequence[Any] = (),
     ) -> None:
         """Create a collection with indexes.
 
@@ -208,11 +217,14 @@ class Server:
         ----------
         fields : arguments of `add_field`.
         index : field -> arguments of `add_index`.
+        functions : for `add_function`.
         """
         with self.answering():
             schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
             for field in fields:
                 schema.add_field(**field)
+            for function in functions:
+                schema.add_function(function)
             params = self.client.prepare_index_params()
             for field_name, asked in index.items():
                 params.add_index(field_name, **asked)
@@ -311,23 +323,27 @@ class Server:
         self,
         name: str,
         field: str,
-        vectors: Sequence[Any],
+        queries: Sequence[Any],
         limit: int,
         *,
         filter: str,
         params: Mapping[str, Any],
         output: Sequence[str] = (),
+        metric: str = "IP",
     ) -> list[list[dict[str, Any]]]:
-        """For each vector, the rows of the largest product: "key", "distance" and "entity"."""
+        """For each query, the rows of the largest product: "key", "distance" and "entity".
+
+        The queries are vectors, or texts for the metric "BM25".
+        """
         found = self._ask(
             "search",
             name,
-            data=list(vectors),
+            data=list(queries),
             anns_field=field,
             limit=limit,
             filter=filter,
             output_fields=[*output],
-            search_params={"metric_type": "IP", "params": dict(params)},
+            search_params={"metric_type": metric, "params": dict(params)},
             consistency_level=self.consistency,
         )
         return [

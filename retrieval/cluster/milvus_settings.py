@@ -28,7 +28,7 @@ from .milvus_columns import Field
 from .milvus_schema import IndexKind, settings_fields
 from .milvus_server import Server
 
-FORMAT = 1
+FORMAT = 2
 PART_BYTES = 48_000
 """Bytes of a file per text: 64,000 in base64."""
 PARTS_AT_ONCE = 100
@@ -95,6 +95,8 @@ class Pushed:
     candidates : rows to rescore, None for the default.
     fields : the columns in Milvus.
     columns : name -> DuckDB type of all columns.
+    words : True if the words were pushed, for BM25.
+    hybrid : fusion for `auto`, if `tune` chose one.
     """
 
     encoder: dict[str, Any]
@@ -107,13 +109,16 @@ class Pushed:
     candidates: int | None
     fields: Sequence[Field]
     columns: Mapping[str, str]
+    words: bool
+    hybrid: str | None
     sha256: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
     def fingerprint(self) -> str:
         """Digest of what all rows of a collection have in common."""
-        common = (self.dim, self.k, self.kind, self.rescored, dict(self.sha256), self.format)
+        kinds = (self.dim, self.k, self.kind, self.rescored, self.words)
+        common = (*kinds, dict(self.sha256), self.format)
         text = json.dumps([*common, [asdict(field) for field in self.fields]], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -132,14 +137,11 @@ class Pushed:
         try:
             values = parsed(text.decode(), READABLE)
             if values["format"] != FORMAT:
-                raise InputError(
-                    f"pushed in format {values['format']}; expected {FORMAT}: push it again with "
-                    "this slimdex"
+                raise ValueError(
+                    f"pushed in format {values['format']}; expected {FORMAT}: push it again"
                 )
             values["fields"] = [Field(**each) for each in values["fields"]]
             return cls(**values)
-        except InputError:
-            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptError(f"settings in Milvus: {error}") from error
 

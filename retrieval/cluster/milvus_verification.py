@@ -16,7 +16,7 @@ from ..search.request import SearchRequest
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .milvus_columns import DIGEST, KEY
-from .milvus_rows import RowSource
+from .milvus_rows import RowSource, contents_of
 from .milvus_search import MilvusCollection
 from .milvus_server import STRONG
 
@@ -53,7 +53,11 @@ def _faults(pushed: MilvusCollection, core: OpenIndex, view: SnapshotReader) -> 
     found = list(_row_faults(pushed, source, ids))
     yield from found
     if not found and len(source):
-        yield from _answer_faults(pushed, core, snapshot, source)
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
+        yield from _answer_faults(pushed, core, snapshot, rows)
+        if pushed.pushed.words:
+            yield from _word_faults(pushed, core, view, rows, ids)
 
 
 def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> Iterator[str]:
@@ -86,10 +90,8 @@ def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> 
 
 
 def _answer_faults(
-    pushed: MilvusCollection, core: OpenIndex, snapshot: Snapshot, source: RowSource
+    pushed: MilvusCollection, core: OpenIndex, snapshot: Snapshot, rows: Rows
 ) -> Iterator[str]:
-    rng = np.random.default_rng(0)
-    rows: Rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
     queries: Matrix = snapshot.index.vectors.take(rows)
     ours = core.found(SearchRequest(vectors=queries, limit=LIMIT))
     theirs = pushed.search_many(queries, LIMIT)
@@ -98,6 +100,26 @@ def _answer_faults(
         yield (
             f"{pushed.target}: {agreed:.2f} of the index's own answers to {len(rows)} queries; "
             f"expected {AGREED} or more"
+        )
+
+
+def _word_faults(
+    pushed: MilvusCollection, core: OpenIndex, view: SnapshotReader, rows: Rows, ids: list[str]
+) -> Iterator[str]:
+    """Yield a fault if documents that the index finds by their words are not found by them."""
+    texts = contents_of(view, np.unique(view.snapshot.document_rows.documents(rows)))
+    queries = [texts[row] for row in rows.tolist()]
+    opposite: Matrix = -view.snapshot.index.vectors.take(rows)  # so that only words find them
+    request = SearchRequest(queries, opposite, LIMIT, hybrid=1.0)
+    own = [ids[row] for row in rows.tolist()]
+    ours, theirs = (
+        np.array([id in {hit.id for hit in hits} for id, hits in zip(own, found, strict=True)])
+        for found in (core.found(request), pushed.answer(request))
+    )
+    if (agreed := float((ours & theirs).sum() / max(ours.sum(), 1))) < AGREED:
+        yield (
+            f"{pushed.target}: {agreed:.2f} of {ours.sum()} documents that are found by their own "
+            f"words; expected {AGREED} or more"
         )
 
 

@@ -5,7 +5,7 @@ Rows found only by lexical search are scored by their vectors too, so that each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -29,12 +29,15 @@ LONG = 500_000
 """Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""
 
 
+Find = Callable[[Sequence[str], Matrix, int], list[Candidates]]
+"""Queries as texts and as vectors (q, d), and k -> the rows found for each by either search."""
+
+
 @dataclass(frozen=True)
 class FusedSearch:
     """Dense and lexical search of the same rows, for queries as texts and as vectors (q, d)."""
 
-    dense: DenseSearch
-    words: WordIndex
+    find: Find
     fusion: Fusion
     texts: Sequence[str]
     queries: Matrix
@@ -43,7 +46,7 @@ class FusedSearch:
     def __call__(self, numbers: Rows, k: int) -> tuple[Matrix, Rows]:
         """Cosines and rows (n, k or fewer) of some of the queries, in the order of the fusion."""
         texts = [self.texts[number] for number in numbers.tolist()]
-        found = candidates(self.dense, self.words, texts, self.queries[numbers], k)
+        found = self.find(texts, self.queries[numbers], k)
         self._found.update(zip(numbers.tolist(), found, strict=True))
         best = [each.order(self.fusion.scores(each))[:k] for each in found]
         each = [

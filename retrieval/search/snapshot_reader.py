@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..storage.snapshot import Snapshot
 from .dense import DenseSearch
 from .document_search import Search, hit_of, nearest_documents
-from .fused import FusedSearch
+from .fused import FusedSearch, candidates
 from .request import PASSAGE, SearchRequest
 
 READ_AT_ONCE = 1024
@@ -81,11 +82,11 @@ class SnapshotReader:
         """
         fusion = self.fusion(request)
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
-        index, candidates = snapshot.index, request.candidates
+        index, rescored = snapshot.index, request.candidates
         allowed = self._allowed(request.where)
-        if candidates is None:
-            candidates = index.candidates_for(k)
-        dense = DenseSearch(index, snapshot.hidden, candidates, allowed)
+        if rescored is None:
+            rescored = index.candidates_for(k)
+        dense = DenseSearch(index, snapshot.hidden, rescored, allowed)
 
         def found(search: Search, queries: NDArray[Any], least: int) -> tuple[Matrix, Rows]:
             if request.per == PASSAGE:
@@ -94,11 +95,12 @@ class SnapshotReader:
             return nearest_documents(search, queries, k, rows, total, least)
 
         if fusion is None:
-            return Nearest(*found(dense, queries, candidates if allowed is None else 0))
+            return Nearest(*found(dense, queries, rescored if allowed is None else 0))
         assert snapshot.words is not None
         assert request.texts is not None
-        fused = FusedSearch(dense, snapshot.words, fusion, request.texts, queries)
-        scores, rows = found(fused, np.arange(len(queries)), candidates)
+        find = partial(candidates, dense, snapshot.words)
+        fused = FusedSearch(find, fusion, request.texts, queries)
+        scores, rows = found(fused, np.arange(len(queries)), rescored)
         return Nearest(scores, rows, fused.found_by(rows))
 
     def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:

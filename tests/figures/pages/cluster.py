@@ -35,6 +35,7 @@ FIGURES = [
     ),
     Figure("DECIMAL of up to 18 digits", lambda: [whole_digits()]),
     Figure("65,535 bytes at most", lambda: [LONGEST_TEXT]),
+    Figure("fit into 65,535 bytes", lambda: [LONGEST_TEXT]),
     Figure("does not answer for 30 seconds", lambda: [USUAL_SECONDS]),
     Figure("the answers to 50 queries", lambda: [QUERIES]),
     Figure("at most 16,384 rows", lambda: [MOST_HITS]),

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
+import pytest
+
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cluster.milvus_server import Server
 
@@ -28,6 +30,7 @@ with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv
         push(collection.core, server)
 """
 STARTS_SECONDS = 60
+CORE = "milvus-lite==2.5.1"
 
 
 def await_server(uri: str, seconds: float = STARTS_SECONDS) -> Server:
@@ -72,6 +75,28 @@ def server_process(folder: Path) -> Iterator[Process]:
         yield process
     finally:
         process.kill()
+
+
+@contextmanager
+def core_process(folder: Path) -> Iterator[str]:
+    """The address of milvus-lite 2.5.1, of which later versions share the name only."""
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+    done = subprocess.run([*install, CORE], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"pip can't install {CORE}: {done.stderr.strip().splitlines()[-1]}")
+    libraries, address = folder / "milvus_lite" / "lib", f"127.0.0.1:{free_port()}"
+    process = subprocess.Popen(
+        [str(libraries / "milvus"), str(folder / "core.db"), address, "ERROR"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"LD_LIBRARY_PATH": str(libraries)},
+    )
+    try:
+        await_server(f"http://{address}").close()
+        yield f"http://{address}"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def free_port() -> int:

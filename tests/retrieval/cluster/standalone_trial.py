@@ -89,6 +89,9 @@ def main(package: str, index: str, folder: str, out: str) -> None:
                 found.server.consistency = "Strong"
                 hits = found.search_many(asked, 7, "n < 90", candidates=1000)
                 said["answers"] = [[hit.id for hit in own] for own in hits]
+                said["words"] = refused(lambda: found.search(asked[0], hybrid=0.1))
+                with listening(note=said.setdefault("notes", []).append):
+                    found.search(asked[0], hybrid="auto")
                 said["gone"] = [killed(standalone, lambda: found.search(asked[0]))]
         standalone.start()
         with Server(standalone.uri) as server:

@@ -61,9 +61,9 @@ ALL = 1000
 def test_the_same_hits_with_the_folder_and_without(
     own: Collection, here: MilvusCollection, there: MilvusCollection, where: str | None, per: str
 ) -> None:
-    expected = own.search_many(QUERIES, 7, where, candidates=ALL, per=per)
+    expected = own.search_many(QUERIES, 7, where, candidates=ALL, per=per, hybrid="off")
     for searched in (here, there):
-        found = searched.search_many(QUERIES, 7, where, candidates=ALL, per=per)
+        found = searched.search_many(QUERIES, 7, where, candidates=ALL, per=per, hybrid="off")
         for ours, theirs in zip(expected, found, strict=True):
             assert [hit.score for hit in theirs] == pytest.approx(
                 [hit.score for hit in ours], abs=2e-5
@@ -81,8 +81,8 @@ def _shown(hit: object) -> str:
 def test_candidates_that_few_are_the_nearest_by_reduced_vectors(
     own: Collection, here: MilvusCollection
 ) -> None:
-    expected = own.search_many(QUERIES, 5, candidates=0)
-    found = here.search_many(QUERIES, 5, candidates=0)
+    expected = own.search_many(QUERIES, 5, candidates=0, hybrid="off")
+    found = here.search_many(QUERIES, 5, candidates=0, hybrid="off")
     near = [
         len({h.id for h in a} & {h.id for h in b}) for a, b in zip(expected, found, strict=True)
     ]
@@ -92,11 +92,10 @@ def test_candidates_that_few_are_the_nearest_by_reduced_vectors(
 def test_order_of_codes_alone(server: Server, own: Collection) -> None:
     push(own.core, server, "no_rescoring", PushOptions(KIND, "off"))
     with MilvusCollection(server.uri, "no_rescoring", encoder=ReadingEncoder()) as found:
-        hits = found.search("word8 word3 title", 5)
+        hits = found.search("word8 word3 title", 5, hybrid="off")
         with MilvusCollection(server.uri, "no_rescoring", own.path, ReadingEncoder()) as beside:
-            assert [h.id for h in beside.search("word8 word3 title", 5, candidates=0)] == [
-                h.id for h in hits
-            ]
+            same = beside.search("word8 word3 title", 5, candidates=0, hybrid="off")
+            assert [h.id for h in same] == [h.id for h in hits]
         with pytest.raises(InputError, match="pushed without full vectors; expected 0"):
             found.search("word8", candidates=10)
     assert hits[0].text
@@ -110,8 +109,8 @@ def test_conditions_without_a_counterpart_go_by_key_or_are_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     where = "n % 7 = 3 AND contains(tags::VARCHAR, 't1')"
-    expected = own.search_many(QUERIES, 9, where, candidates=ALL)
-    found = here.search_many(QUERIES, 9, where, candidates=ALL)
+    expected = own.search_many(QUERIES, 9, where, candidates=ALL, hybrid="off")
+    found = here.search_many(QUERIES, 9, where, candidates=ALL, hybrid="off")
     assert [[hit.id for hit in hits] for hits in found] == [[h.id for h in e] for e in expected]
     with pytest.raises(InputError, match=r"has no counterpart in Milvus; expected comparisons"):
         there.search("word8", where=where)
@@ -170,9 +169,12 @@ def test_documents_that_have_gone_since_the_push_are_not_found(
 def test_every_kind_of_the_server_finds_most(server: Server, own: Collection, kind: str) -> None:
     push(own.core, server, "kinds", PushOptions(kind))
     with MilvusCollection(server.uri, "kinds", own.path, ReadingEncoder()) as found:
-        theirs = found.search_many(QUERIES, 10)
-        below = found.search_many(QUERIES, 10, "n < 40")
-    ours, ours_below = own.search_many(QUERIES, 10), own.search_many(QUERIES, 10, "n < 40")
+        theirs = found.search_many(QUERIES, 10, hybrid="off")
+        below = found.search_many(QUERIES, 10, "n < 40", hybrid="off")
+    ours, ours_below = (
+        own.search_many(QUERIES, 10, hybrid="off"),
+        own.search_many(QUERIES, 10, "n < 40", hybrid="off"),
+    )
     shared = [len({h.id for h in a} & {h.id for h in b}) for a, b in zip(ours, theirs, strict=True)]
     assert sum(shared) >= 36
     assert [[h.id for h in hits] for hits in below] == [[h.id for h in hits] for hits in ours_below]

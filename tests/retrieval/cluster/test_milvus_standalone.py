@@ -1,8 +1,8 @@
 """The standalone server of the PyPI package milvus 2.3.5, in a network namespace of its own.
 
-It has neither missing values nor float16, nor a second vector; what is translated for it has to
-hold on it. The package is installed without its dependencies into a folder of the test's, through
-pip; where that or a namespace can't be had, the test is skipped and says why.
+It has neither missing values nor float16, nor a second vector, nor BM25; what is translated for it
+has to hold on it. The package is installed without its dependencies into a folder of the test's,
+through pip; where that or a namespace can't be had, the test is skipped and says why.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @sweep
 def test_pushed_searched_verified_and_killed(package: Path, index: Path, tmp_path: Path) -> None:
     with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
-        hits = collection.search_many(
-            ["word8 word3 title", "word100"], 7, "n < 90", candidates=1000
-        )
+        asked = ["word8 word3 title", "word100"]
+        hits = collection.search_many(asked, 7, "n < 90", candidates=1000, hybrid="off")
         expected = [[hit.id for hit in own] for own in hits]
     words = ["ip link set lo up && exec", sys.executable, str(TRIAL)]
     words += [str(package), str(index), str(tmp_path / "server"), str(tmp_path / "said.json")]
@@ -62,6 +61,11 @@ def test_pushed_searched_verified_and_killed(package: Path, index: Path, tmp_pat
     assert said["answers"] == expected
     assert said["kinds"] == {kind: [] for kind in KINDS}
     assert said["there"].startswith("rescore='there': Milvus v2.3.5")
+    assert said["words"].startswith("hybrid=0.1: Milvus v2.3.5")
+    (note,) = said["notes"]
+    assert note.endswith(
+        "has no BM25 function (2.5 and newer have one): searching by meaning alone"
+    )
     for line in said["gone"]:
         assert line.startswith("milvus http://127.0.0.1:")
         assert "\n" not in line
