@@ -11,7 +11,7 @@ import re
 from base64 import b32encode
 from hashlib import blake2b
 
-from ..lexical.tokens import name_forms, name_words, names_of, words_of
+from ..lexical.tokens import name_forms, name_words, names_of, stemmer, stems_of, words_of
 from ..lexical.word_index import MOST_WORDS, NAMED
 from .milvus_columns import LONGEST_TEXT
 
@@ -22,13 +22,13 @@ _HASH_BYTES = 5
 
 
 def words_text(id: str, content: str) -> str:
-    """Names and words of a row, for BM25.
+    """Names and stems of the words of a row, for BM25.
 
     >>> words_text("cat.md", "A cat, a cat")
-    'om3wud6i a cat a cat 2jrpcvwp'
+    'om3wud6i a cat a cat cat md 2jrpcvwp'
     """
-    words = [*words_of(content), *name_words(id)]
-    return " ".join([*map(_name, names_of(id)), *map(_word, words)])
+    words = " ".join([*words_of(content), *name_words(id)])
+    return " ".join([*map(_name, names_of(id)), *map(_word, stemmer().analyze(words))])
 
 
 def fitting(text: str) -> str:
@@ -42,7 +42,7 @@ def query_texts(query: str) -> list[str]:
     >>> [text[:26] for text in query_texts("cat.md")], query_texts("...")
     (['cat md 2jrpcvwp om3wud6i o', 'om3wud6i'], [])
     """
-    words = [_word(word) for word in dict.fromkeys(words_of(query))][:MOST_WORDS]
+    words = [_word(word) for word in dict.fromkeys(stems_of(query))][:MOST_WORDS]
     names = [_name(form) for form in name_forms(query)]
     texts = [" ".join([*words, *(int(NAMED) * names)]), " ".join(names)]
     return [text for text in texts if text] if words else []

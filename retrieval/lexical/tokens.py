@@ -101,7 +101,7 @@ def name_words(id: str) -> list[str]:
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
     (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    return words_of(id) if _HAS_LETTER.search(id) and not _UUID.fullmatch(id) else []
+    return words_of(id) if _HAS_LETTER.search(_normal(id)) and not _UUID.fullmatch(id) else []
 
 
 def name_forms(query: str) -> list[str]:

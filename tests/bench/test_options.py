@@ -49,7 +49,7 @@ def test_a_plan_is_of_what_is_asked() -> None:
     assert full["files"]["vectors"] - small["files"]["vectors"] == (2 - 1.0625) * 384e6
     longer = planned("--tokens", "200", "--columns", "20")["one_machine"]
     assert longer["files"]["documents"] - full["files"]["documents"] == 420e6
-    assert len(planned("--machines", "3")["each_of_many"]["files"]) == 9
+    assert len(planned("--machines", "3")["each_of_many"]["files"]) == 10
 
 
 def test_ray_pays_later_where_a_build_may_take_longer() -> None:

@@ -24,7 +24,7 @@ from slimdex.retrieval.cluster.milvus_words import fitting, query_texts, words_t
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.ingest.writer import keep_fusion
-from slimdex.retrieval.lexical.tokens import names_of, words_of
+from slimdex.retrieval.lexical.tokens import name_words, names_of, stems_of, words_of
 from tests.chance import sweep
 from tests.encoders import WordEncoder
 
@@ -137,7 +137,7 @@ def test_reduced_vectors_alone_and_words(server: Server, own: Collection) -> Non
             assert _ids(both) == _ids(found.search_many(QUERIES, 10, hybrid=0.5))
     ours = own.search_many(QUERIES, 10, hybrid=1.0)
     for query, mine, their in zip(QUERIES, ours, theirs, strict=True):
-        matching = [hit.id for hit in mine if {*words_of(query)} & {*words_of(hit.text)}]
+        matching = [hit.id for hit in mine if {*stems_of(query)} & {*stems_of(hit.text)}]
         same = {*matching} & {hit.id for hit in their}
         assert len(same) >= 0.7 * len(matching)  # the cosines of equal BM25 scores differ
 
@@ -289,14 +289,13 @@ def _writable(row: dict[str, object]) -> dict[str, object]:
 def test_each_word_is_one_that_every_analyzer_keeps(id: str, text: str) -> None:
     words = words_text(id, text).split()
     assert all(re.fullmatch("[a-z0-9]{1,40}", word) for word in words)
-    names = [name for name in names_of(id) if " " not in name and len(name) <= 80]
-    assert len(words) == len(names_of(id)) + len(words_of(text)) + len(names)
+    assert len(words) == len(names_of(id)) + len(words_of(text)) + len(name_words(id))
 
 
 @given(texts, texts)
 def test_the_words_of_a_query_are_those_of_texts_that_it_matches(text: str, query: str) -> None:
     words, row = " ".join(query_texts(query)[:1]), words_text("7", text)
-    shared = set(words_of(query)) & set(words_of(text))
+    shared = set(stems_of(query)) & set(stems_of(text))
     assert len({*words.split()} & {*row.split()}) == len(shared)
 
 
