@@ -49,7 +49,27 @@ def test_reciprocal_ranks(near: dict[int, float], words: dict[int, float]) -> No
     assert (np.diff(fused.scores) <= 0).all()
 
 
-@pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, "", "auto"])
+@given(near=COSINES, words=SCORES)
+def test_rule(near: dict[int, float], words: dict[int, float]) -> None:
+    """Up to 31 rows, so that no score is below the floor."""
+    near = {row: near.get(row, -0.5) for row in near.keys() | words.keys()}
+    fused = Fusion("auto").fused(found(near), found(words))
+    second, best = sorted(near.values())[-2:][:1], max(words.values(), default=1)
+    expected = {row: near[row] + (1 - second[0]) * words.get(row, 0) / best for row in near}
+    np.testing.assert_allclose(
+        fused.scores, [expected[row] for row in fused.rows], rtol=1e-5, atol=1e-6
+    )
+    assert (np.diff(fused.scores) <= 0).all()
+
+
+@pytest.mark.parametrize("fusion", [Fusion(0.1), Fusion("auto")])
+def test_the_farthest_row_with_the_name_is_first(fusion: Fusion) -> None:
+    near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
+    words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
+    assert fusion.fused(near, words).rows.tolist() == [7, 4, 2]
+
+
+@pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, ""])
 def test_what_is_no_fusion_is_refused(asked: str | float) -> None:
     with pytest.raises(InputError, match=r"hybrid=.*; expected off, auto, rrf, or a weight"):
         fusion_of(asked)
@@ -59,3 +79,4 @@ def test_no_weight_is_no_fusion() -> None:
     assert fusion_of(0) is fusion_of("0.0") is fusion_of("off") is None
     assert str(fusion_of(0.3)) == "0.3"
     assert str(fusion_of("rrf")) == "rrf"
+    assert str(fusion_of("auto")) == "auto"
