@@ -167,7 +167,7 @@ class MilvusCollection(Searchable):
             raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
         if request.candidates is not None and request.candidates > MOST_HITS:
             raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
-        if request.fusion(auto=None) is not None:
+        if request.fusion(auto="off") is not None:
             raise InputError(f"hybrid={request.hybrid!r}: not supported in Milvus; expected off")
         request = request.encoded(lambda: self.encoder)
         dim = self.pushed.dim

@@ -107,4 +107,4 @@ def _words(snapshot: Snapshot) -> dict[str, Any] | None:
     if state.words is None:
         return None
     disk = size(snapshot.path / state.words)
-    return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.hybrid}
+    return {"disk_bytes_per_vector": disk / max(state.rows, 1), "hybrid": state.fusion}

@@ -151,16 +151,16 @@ class SearchRequest:
             return self
         return replace(self, vectors=encode_queries(encoder(), self.texts))
 
-    def fusion(self, auto: str | None) -> Fusion | None:
+    def fusion(self, auto: str) -> Fusion | None:
         """The fusion with lexical search; None without it.
 
-        `auto` is the index's own choice for `hybrid="auto"`.
+        `auto` is the index's fusion for `hybrid="auto"`.
         """
         if self.hybrid != AUTO:
             return fusion_of(self.hybrid)
-        return None if self.texts is None else fusion_of(auto or OFF)
+        return None if self.texts is None else fusion_of(auto)
 
-    def has_chance_score(self, auto: str | None) -> bool:
+    def has_chance_score(self, auto: str) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.fusion(auto) is None
 

@@ -57,7 +57,7 @@ class Searchable(ABC):
         per : "document", or "passage": `limit` passages, of which several may be of one document.
         hybrid : lexical search beside semantic search, if the index has a lexical index
             (`index_words`): "off"; its weight, 0 to 1; "rrf", fusion by ranks; or "auto", the best
-            according to `tune` with labels. Fused scores are not cosines.
+            according to `tune` with labels, else by rule. Fused scores are not cosines.
 
         Raises
         ------

@@ -47,7 +47,7 @@ class SnapshotReader:
 
         Raises `InputError` if it is requested and there is no lexical index.
         """
-        fusion = request.fusion(self.snapshot.state.hybrid)
+        fusion = request.fusion(self.snapshot.state.fusion)
         if fusion is not None and self.snapshot.state.words is None:
             path = self.snapshot.path
             raise InputError(

@@ -95,7 +95,7 @@ class SearchOptions:
         str,
         "off|auto|rrf|WEIGHT",
         "Combine with lexical search (`slimdex words`): rrf, by ranks; by a lexical "
-        "weight from 0 to 1; or auto, as `tune` chose.",
+        "weight from 0 to 1; or auto, as `tune` chose, else by rule.",
     ] = "off"
     rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
     rerank_depth: Annotated[int, "N", "Hits to rerank; more if -n asks for more."] = 50

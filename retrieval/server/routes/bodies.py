@@ -54,8 +54,8 @@ class SearchBody(Body):
     )
     hybrid: Literal["off", "auto", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
         "off",
-        description="Lexical search beside semantic search: fused by a weight, by ranks, or as "
-        "`slimdex tune` found to help. Requires a lexical index.",
+        description="Lexical search beside semantic search: fused by a weight, by ranks, or (auto) "
+        "as `slimdex tune` chose, else by rule. Requires a lexical index.",
     )
     min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
 

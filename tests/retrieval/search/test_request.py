@@ -66,14 +66,15 @@ def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
 
 def test_auto_is_the_indexs_choice() -> None:
     auto = SearchRequest("a", hybrid="auto")
-    assert [auto.fusion(choice) for choice in (None, "rrf", "0.3")] == [
+    assert [auto.fusion(choice) for choice in ("off", "auto", "rrf", "0.3")] == [
         None,
+        Fusion("auto"),
         Fusion(None),
         Fusion(0.3),
     ]
-    assert (auto.has_chance_score(None), auto.has_chance_score("rrf")) == (True, False)
+    assert (auto.has_chance_score("off"), auto.has_chance_score("rrf")) == (True, False)
     assert SearchRequest(vectors=TWO, hybrid="auto").fusion("rrf") is None
-    assert not SearchRequest("a", candidates=0).has_chance_score(None)
+    assert not SearchRequest("a", candidates=0).has_chance_score("off")
 
 
 def test_hits_below_the_least_score_are_left_out() -> None:
