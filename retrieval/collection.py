@@ -19,7 +19,6 @@ from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
 from .ingest import repair, writer
 from .ingest.writer import Added
-from .lexical.fusion import DEFAULT, OFF
 from .open_index import OpenIndex
 from .quality import health
 from .quality.info import facts
@@ -312,9 +311,11 @@ class Collection(Searchable):
 
     @property
     def hybrid(self) -> str:
-        """Fusion of a search with `hybrid="auto"`: "off", "rrf", or the weight of words."""
-        state = self.core.state
-        return OFF if state.words is None else state.hybrid or str(DEFAULT)
+        """Fusion of a search with `hybrid="auto"`.
+
+        Labels chose it (`tune`): "off", "rrf" or the weight of words; else it is "auto", by rule.
+        """
+        return self.core.state.fusion
 
     def index_words(self, wanted: bool = True) -> None:
         """Index the documents' words, or (`wanted=False`) drop that index.

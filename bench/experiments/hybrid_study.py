@@ -22,6 +22,7 @@ from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
 from slimdex.retrieval.quality.tuning.hybrid_choice import (
     FUSIONS,
@@ -44,7 +45,8 @@ NAMES = 1000
 """Documents searched by their names; half of them are used for tuning."""
 MOST_TUNING, MOST_JUDGING = 2000, 2000
 TIMED = 200
-SHOWN = ("rrf", "0.1", "0.3", "0.5")
+RULE = "rule"
+SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 """Fusions that are always shown."""
 
 
@@ -96,7 +98,8 @@ def measure_hybrid(
             snapshot = collection.core.snapshot
             choice = by_labels(snapshot, tuning.vectors, tuning.judged)
             costs: Row = seconds | _costs(collection, snapshot, judging)
-            rows = list(_rows(task, snapshot, judging, choice.hybrid or "off"))
+            chosen = fusion_of(choice.hybrid or OFF)
+            rows = list(_rows(task, snapshot, judging, "off" if chosen is None else way_of(chosen)))
     results.replace([row | costs | about for row in rows])
 
 
@@ -123,9 +126,14 @@ def _questions(task: Task, encoder: Encoder, cache: Path, names: bool) -> Questi
     )
 
 
+def way_of(fusion: Fusion) -> str:
+    """Name of a fusion in the rows, where "auto" is the fusion that labels choose."""
+    return RULE if fusion.weight == AUTO else str(fusion)
+
+
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
-    ways = ["meaning", "words", *map(str, FUSIONS)]
+    ways = ["meaning", "words", *map(way_of, FUSIONS)]
     found = np.empty((len(ways), 2, len(judging.judged)))
     for i, query in enumerate(judging.judged):
         near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)

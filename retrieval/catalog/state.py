@@ -19,6 +19,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
+from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 1
 """Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
@@ -160,7 +161,7 @@ class State:
     certificate : what was proved of the current settings; None without proof.
     passages : tokens of a passage; longer texts are cut. None: no text is cut.
     words : the folder of the lexical index, None without one.
-    hybrid : fusion for `auto`, "rrf" or a weight, if labels proved that it helps.
+    hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
         first fit. These rows are the ones numbered below "rows".
     """
@@ -185,6 +186,11 @@ class State:
     passages: int | None = None
     words: str | None = None
     hybrid: str | None = None
+
+    @property
+    def fusion(self) -> str:
+        """Fusion of `hybrid="auto"`: chosen by labels, or "auto", by rule."""
+        return OFF if self.words is None else self.hybrid or AUTO
 
     @property
     def unfinished(self) -> bool:

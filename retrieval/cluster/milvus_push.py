@@ -159,7 +159,7 @@ def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple
         fields_of(snapshot.columns, options.leave_out),
         dict(snapshot.columns),
         state.words is not None and server.can.bm25,
-        state.hybrid,
+        state.fusion,
         fitted.sha256,
     ), fitted
 

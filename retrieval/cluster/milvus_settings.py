@@ -96,7 +96,7 @@ class Pushed:
     fields : the columns in Milvus.
     columns : name -> DuckDB type of all columns.
     words : True if the words were pushed, for BM25.
-    hybrid : fusion for `auto`, if `tune` chose one.
+    hybrid : fusion of `auto`: as `tune` chose, or "auto", by rule; "off" without words.
     """
 
     encoder: dict[str, Any]
@@ -110,7 +110,7 @@ class Pushed:
     fields: Sequence[Field]
     columns: Mapping[str, str]
     words: bool
-    hybrid: str | None
+    hybrid: str
     sha256: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 

@@ -3,15 +3,16 @@
 Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score scaled to 0 to 1 between its
 theoretical minimum and the maximum of the query; rows without a query word get the minimum. Bruch,
 Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found it the best and
-most robust of the functions they compared. Reciprocal rank fusion (RRF: Cormack, Clarke and
-Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
-query gets 1 more, which ranks it first.
+most robust of the functions they compared. The rule adds bonuses to cosines, as large as the query
+suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke and Büttcher 2009) sums
+``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query gets `NAMED` more,
+which ranks it first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,19 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
+from .weighting import word_bonuses
 from .word_index import Found
 
-OFF, AUTO, RRF = "off", "auto", "rrf"
+OFF, RRF = "off", "rrf"
+AUTO: Final = "auto"
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
 FOUND_BY = ("meaning", "words", "both", "name")
 """Ways to find a row, in the results of a search by their places."""
 MEANING, WORDS, NAME = 0, 1, 3
+NAMED = 2.0
+"""Exceeds the difference between any two fused scores of rows without the name."""
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
 
 
@@ -91,7 +96,7 @@ class Fusion:
 
     Parameters
     ----------
-    weight : of the lexical scores, 0 to 1; None for reciprocal rank fusion.
+    weight : of the lexical scores, 0 to 1; `AUTO` for the rule; None for reciprocal rank fusion.
 
     >>> near = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = Found(np.empty(0, np.float32), np.empty(0, np.int64))
@@ -103,10 +108,12 @@ class Fusion:
     [0.0164, 0.0325]
     """
 
-    weight: float | None
+    weight: float | Literal["auto"] | None
 
     def __str__(self) -> str:
         """Return the value of `--hybrid`."""
+        if isinstance(self.weight, str):
+            return self.weight
         return RRF if self.weight is None else f"{self.weight:g}"
 
     def scores(self, found: Candidates) -> NDArray[np.float64]:
@@ -114,27 +121,27 @@ class Fusion:
         if self.weight is None:
             scores = _reciprocal_ranks(found.cosines, found.is_near)
             scores += _reciprocal_ranks(found.bm25, found.bm25 > 0)
+        elif isinstance(self.weight, str):
+            scores = found.cosines + word_bonuses(found.cosines, found.bm25)
         else:
             scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE)
             scores += self.weight * _spread(found.bm25, 0.0)
-        scores[found.is_named] += 1  # an exact name match ranks first
+        scores[found.is_named] += NAMED
         return scores
 
 
-DEFAULT = Fusion(0.1)
-"""Fusion of an index that was not tuned with labels."""
-
-
 def fusion_of(asked: str | float) -> Fusion | None:
-    """Parse `--hybrid`: "rrf" or a weight; None for "off" and for weight 0.
+    """Parse `--hybrid`: "auto", "rrf" or a weight; None for "off" and for weight 0.
 
-    Raises `InputError` for anything else, including "auto", which only an index can resolve.
+    "auto" is the rule, unless an index has its own choice. Raises `InputError` for anything else.
 
     >>> fusion_of("rrf"), fusion_of("0.3"), fusion_of("off")
     (Fusion(weight=None), Fusion(weight=0.3), None)
     """
     if asked == OFF:
         return None
+    if asked == AUTO:
+        return Fusion(AUTO)
     if asked == RRF:
         return Fusion(None)
     try:

@@ -114,4 +114,4 @@ def _words(snapshot: Snapshot) -> dict[str, Any] | None:
     disk = word_bytes(snapshot)
     if disk is None:
         return None
-    return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.hybrid}
+    return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.fusion}

@@ -14,7 +14,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, DEFAULT, OFF, Fusion, fusion_of
+from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from .reranking import CrossEncoder
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
@@ -153,16 +153,14 @@ class SearchRequest:
             return self
         return replace(self, vectors=encode_queries(encoder(), self.texts))
 
-    def fusion(self, auto: str | None) -> Fusion | None:
+    def fusion(self, auto: str) -> Fusion | None:
         """The fusion with lexical search; None without it.
 
-        `auto` is the fusion that `tune` chose for the index; None if it has not chosen.
+        `auto` is the index's fusion for `hybrid="auto"`.
         """
         if self.hybrid != AUTO:
             return fusion_of(self.hybrid)
-        if self.texts is None:
-            return None
-        return DEFAULT if auto is None else fusion_of(auto)
+        return None if self.texts is None else fusion_of(auto)
 
     @property
     def has_chance_score(self) -> bool:

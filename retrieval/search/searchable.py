@@ -56,8 +56,8 @@ class Searchable(ABC):
         candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
             index's setting, which is for ten results, and proportionally more beyond ten.
         per : "document", or "passage": `limit` passages, of which several may be of one document.
-        hybrid : how lexical search counts beside semantic search: "auto", as `tune` found best, or
-            by default; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.
+        hybrid : how lexical search counts beside semantic search: "auto", as `tune` chose, else by
+            rule; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.
 
         Raises
         ------

@@ -64,7 +64,7 @@ class SnapshotReader:
 
         Raises `InputError` if one is named and there is no lexical index.
         """
-        fusion = request.fusion(self.snapshot.state.hybrid)
+        fusion = request.fusion(self.snapshot.state.fusion)
         if fusion is not None and self.snapshot.state.words is None:
             if request.hybrid == AUTO:
                 return None

@@ -94,7 +94,7 @@ class SearchOptions:
     hybrid: Annotated[
         str,
         "auto|off|rrf|WEIGHT",
-        "Combine with lexical search: auto, as `tune` chose or by default; off; rrf, by ranks; "
+        "Combine with lexical search: auto, as `tune` chose, else by rule; off; rrf, by ranks; "
         "or by a lexical weight from 0 to 1.",
     ] = "auto"
     rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None

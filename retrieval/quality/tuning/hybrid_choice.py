@@ -1,8 +1,7 @@
 """Hybrid choice: whether and how to fuse lexical with semantic search, by labelled queries.
 
-Fusion harms some collections (docs/hybrid.md), so it is used only if it is known to help. Each
-half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
-significant, the best fusion for all queries is used.
+Each half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
+significant, the best fusion for all queries is used, otherwise semantic search alone.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
-from ...lexical.fusion import Fusion
+from ...lexical.fusion import AUTO, OFF, Fusion
 from ...search.dense import DenseSearch
 from ...search.fused import candidates
 from ...storage.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-FUSIONS = (*map(Fusion, WEIGHTS), Fusion(None))
+FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
 DEPTH = 10
 MOST_ASKED = 2000
 """Largest number of labelled queries to use."""
@@ -48,14 +47,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class HybridChoice:
-    """The fusion for `auto`, None for semantic search alone; and the reason.
-
-    `is_told` is True if the labels were sufficient.
-    """
+    """The fusion for `auto`, None if there are too few labels to choose; and the reason."""
 
     hybrid: str | None
     why: str
-    is_told: bool = True
 
 
 def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
@@ -66,7 +61,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     count = len(judged)
     if count < FEWEST_LABELLED:
         few = f"hybrid search: {count} queries with labels; {FEWEST_LABELLED} are needed"
-        return HybridChoice(None, few, is_told=False)
+        return HybridChoice(None, few)
     measured = np.empty((count, 1 + len(FUSIONS)))
     for i, query in enumerate(judged):
         measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
@@ -77,7 +72,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     low = float(gains.mean()) - NormalDist().inv_cdf(1 - ERROR) * error
     best, by = int(measured.mean(axis=0).argmax()), f"{count:,} queries with labels"
     if best == 0 or low <= 0:
-        return HybridChoice(None, f"hybrid search: off, {by} show no clear gain")
+        return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
     gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
     return HybridChoice(str(fusion), f"hybrid search: {_name(fusion)}, {gained}")
@@ -121,4 +116,6 @@ def judged_ndcg(documents: Sequence[int], labels: Mapping[int, int]) -> float:
 
 
 def _name(fusion: Fusion) -> str:
+    if isinstance(fusion.weight, str):
+        return "by rule"
     return "by ranks (rrf)" if fusion.weight is None else f"weight {fusion.weight:g}"

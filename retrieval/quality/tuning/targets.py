@@ -92,7 +92,7 @@ class Tuning:
     applied : True if the index has these settings now.
     asked : reason why the given queries prove nothing; None if they do, or none were given.
     words : result for lexical search, and the reason; None without labels or a lexical index.
-    hybrid : fusion for `auto`, None for semantic search alone.
+    hybrid : fusion for `auto`, "off" for semantic search alone; None if labels chose none.
     """
 
     target: Target

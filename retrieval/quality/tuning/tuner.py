@@ -132,9 +132,7 @@ def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
     choice = core.read(lambda view: _chosen_hybrid(core, view.snapshot, asked))
     if choice is None:
         return found
-    return replace(
-        found, words=choice.why, hybrid=choice.hybrid if choice.is_told else core.state.hybrid
-    )
+    return replace(found, words=choice.why, hybrid=choice.hybrid or core.state.hybrid)
 
 
 def certify(core: OpenIndex) -> Certificate:

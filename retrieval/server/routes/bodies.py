@@ -55,8 +55,8 @@ class SearchBody(Body):
     )
     hybrid: Literal["auto", "off", "rrf"] | Annotated[float, Field(ge=0, le=1)] = Field(
         "auto",
-        description="Lexical search beside semantic search: as `slimdex tune` chose or by default, "
-        "not at all, by ranks, or by a weight.",
+        description="Lexical search beside semantic search: as `slimdex tune` chose, else by rule; "
+        "not at all; by ranks; or by a weight.",
     )
     min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
 

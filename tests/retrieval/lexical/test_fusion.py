@@ -71,7 +71,25 @@ def test_how_rows_are_found() -> None:
     assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
 
 
-@pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, "", "auto"])
+@given(near=COSINES, words=SCORES)
+def test_rule(near: dict[int, float], words: dict[int, float]) -> None:
+    """Up to 31 rows, so that no score is below the floor."""
+    others = dict.fromkeys(words.keys() - near.keys(), -0.5)
+    candidates, every = joined(near, others, words), near | others
+    second, best = sorted(every.values())[-2:][:1], max(words.values(), default=1)
+    expected = [every[row] + (1 - second[0]) * words.get(row, 0) / best for row in sorted(every)]
+    np.testing.assert_allclose(Fusion("auto").scores(candidates), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("fusion", [Fusion(0.1), Fusion("auto")])
+def test_the_farthest_row_with_the_name_is_first(fusion: Fusion) -> None:
+    near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
+    words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
+    candidates = Candidates.joined(near, found({}), words)
+    assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
+
+
+@pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, ""])
 def test_what_is_no_fusion_is_refused(asked: str | float) -> None:
     with pytest.raises(InputError, match=r"hybrid=.*; expected off, auto, rrf, or a weight"):
         fusion_of(asked)
@@ -81,3 +99,4 @@ def test_no_weight_is_no_fusion() -> None:
     assert fusion_of(0) is fusion_of("0.0") is fusion_of("off") is None
     assert str(fusion_of(0.3)) == "0.3"
     assert str(fusion_of("rrf")) == "rrf"
+    assert str(fusion_of("auto")) == "auto"

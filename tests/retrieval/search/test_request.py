@@ -10,7 +10,7 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.lexical.fusion import DEFAULT, Fusion
+from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.search.request import SearchRequest, joined
 from tests.encoders import WordEncoder
 
@@ -66,9 +66,9 @@ def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
 
 def test_auto_is_the_indexs_choice() -> None:
     auto = SearchRequest("a", hybrid="auto")
-    assert [auto.fusion(choice) for choice in (None, "off", "rrf", "0.3")] == [
-        DEFAULT,
+    assert [auto.fusion(choice) for choice in ("off", "auto", "rrf", "0.3")] == [
         None,
+        Fusion("auto"),
         Fusion(None),
         Fusion(0.3),
     ]

@@ -1,0 +1,54 @@
+"""Weight of words beside meaning, chosen for each query without labels.
+
+A row found by words gains a bonus on its cosine::
+
+    bonus(row) = (1 - c) * m(best) * m(row),    m(row) = max(bm25(row) - floor, 0) / bm25(best)
+
+c is the second best cosine of the query, and floor its 100th best BM25 score (0 if fewer rows are
+found). The three factors limit what words can do where they are likely to mislead:
+
+- ``1 - c``: if semantic search is sure, words change little. It is also a unit: where all cosines
+  are high, as with some encoders, differences between them are small. The second best is used,
+  since the best is 1 if the query is a copy of a document.
+- ``m(best)``: if a hundred rows match almost as well as the best, as when all of them repeat the
+  subject of the query, words do not tell them apart.
+- ``m(row)``: rows that match no better than a hundred others gain nothing.
+
+The formula has no fitted number. docs/hybrid.md compares it with constant weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FLOOR_RANK = 100
+"""Rank of the BM25 score above which scores count."""
+
+
+def word_bonuses(cosines: NDArray[np.float32], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Bonuses (n,), from 0 to 2, on the cosines of rows found for a query.
+
+    Parameters
+    ----------
+    cosines : (n,), in any order.
+    bm25 : (n,), of the same rows; 0 for rows that lexical search did not find.
+
+    >>> cosines = np.array([0.8, 0.6, 0.5], np.float32)
+    >>> word_bonuses(cosines, np.array([0, 2, 8], np.float32)).round(3).tolist()
+    [0.0, 0.1, 0.4]
+    """
+    best = float(bm25.max(initial=0))
+    if not best:
+        return np.zeros(len(bm25))
+    sure = float(_ranked(cosines, min(2, len(cosines))))
+    floor = float(_ranked(bm25, FLOOR_RANK)) if len(bm25) >= FLOOR_RANK else 0.0
+    matches = np.maximum(bm25.astype(np.float64) - floor, 0) / best
+    out: NDArray[np.float64] = max(1 - sure, 0) * matches.max() * matches
+    return out
+
+
+def _ranked(scores: NDArray[np.float32], rank: int) -> np.float32:
+    """The score at a rank, 1 for the best."""
+    found: np.float32 = np.partition(scores, -rank)[-rank]
+    return found
