@@ -96,9 +96,9 @@ COLUMNS = (
     Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
     Column("builds", (int,), "of which build_s is the least"),
     Column(
-        r"p(50|95|99)_ms(_\w+)?",
+        r"(p50|p95|p99|batch)_ms(_\w+)?",
         NUMBER,
-        "milliseconds of a query or text: percentiles, of a part, with one thread or all",
+        "milliseconds of a query or text: percentiles, in a batch, of a part, on one thread or all",
     ),
     Column("queries_per_s|searches_per_s(_one|_all)?", NUMBER, "with all threads, or with one"),
     Column("(short|long)_(texts|tokens)_per_s", NUMBER, "encoded"),

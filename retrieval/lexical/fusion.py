@@ -26,7 +26,8 @@ RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
 FOUND_BY = ("meaning", "words", "both", "name")
-MEANING, WORDS, BOTH, NAME = range(len(FOUND_BY))
+"""Ways to find a row, in the results of a search by their places."""
+MEANING, WORDS, NAME = 0, 1, 3
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
 
 
@@ -67,11 +68,12 @@ class Candidates(NamedTuple):
         return cls(rows, cosines, bm25, order < len(near.rows), is_named)
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
-        """How some of the rows, padded with -1, were found, as places in `FOUND_BY`."""
-        place = np.searchsorted(self.rows, rows)
-        place[rows < 0] = 0
+        """Places in `FOUND_BY` of some of the rows, padded with -1."""
+        place = np.searchsorted(self.rows, rows[rows >= 0])
         by = np.where(self.bm25[place] > 0, WORDS + self.is_near[place], MEANING)
-        return np.where(self.is_named[place], NAME, by)
+        out = np.full(len(rows), MEANING)
+        out[rows >= 0] = np.where(self.is_named[place], NAME, by)
+        return out
 
     def order(self, fused: NDArray[np.floating]) -> Rows:
         """Positions by fused scores (n,), best first; ties by cosine, then by row number."""

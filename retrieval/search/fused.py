@@ -56,7 +56,7 @@ class FusedSearch:
         return stacked(each, max(map(len, best), default=0))
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
-        """How the ranked rows (q, k) of all queries were found, as places in `FOUND_BY`."""
+        """Places in `FOUND_BY` of the ranked rows (q, k) of all queries."""
         return np.stack([self._found[number].found_by(own) for number, own in enumerate(rows)])
 
 

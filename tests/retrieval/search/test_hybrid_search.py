@@ -233,6 +233,7 @@ def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
             hit, *rest = collection.search(f"chapter{i}", hybrid=0.5)
             assert f"chapter{i}" in hit.text
             assert [hit.id, *(each.id for each in rest)] == ["long", "short"]
+        assert collection.search("chapter2", 3, where="id = 'none'", hybrid=0.5) == []
         hits = collection.search("chapter2 chapter9", 3, hybrid=0.8, per="passage")
         assert {hit.id for hit in hits[:2]} == {"long"}
         assert len({hit.start for hit in hits if hit.id == "long"}) >= 2
