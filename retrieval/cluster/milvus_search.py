@@ -1,7 +1,8 @@
 """MilvusCollection: a pushed index, searched like a `Collection`.
 
 Candidates come from Milvus. They are rescored with the full vectors in the index's folder, if
-available, or with those in Milvus; otherwise they are ranked by the reduced vectors.
+available, or with those in Milvus; otherwise they are ranked by the reduced vectors. If words were
+pushed, both rankings are fused.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ MORE = 4
 
 
 class MilvusCollection(Searchable):
-    """Documents searched semantically in Milvus.
+    """Documents searched by meaning and words in Milvus.
 
     Parameters
     ----------

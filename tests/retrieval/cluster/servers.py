@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cluster.milvus_columns import BM25
 from slimdex.retrieval.cluster.milvus_server import Server
 
 SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
@@ -97,6 +99,11 @@ def core_process(folder: Path) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def written(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that was read, without the field that Milvus computes."""
+    return {name: value for name, value in row.items() if name != BM25}
 
 
 def free_port() -> int:

@@ -28,7 +28,7 @@ from slimdex.retrieval.lexical.tokens import name_words, names_of, stems_of, wor
 from tests.chance import sweep
 from tests.encoders import WordEncoder
 
-from .servers import core_process
+from .servers import core_process, written
 
 PAGES = Path(__file__).parents[3] / "docs"
 SENTENCES = 200
@@ -240,7 +240,7 @@ def test_verification_reads_words(server: Server, tmp_path: Path) -> None:
         done = push(own.core, server, "verified", FLAT)
     assert pushed_faults(path, server.uri, "verified") == []
     rows = [row for part in server.every(done.collection, ["*"]) for row in part]
-    server.put(done.collection, [{**row, WORDS: "other words"} for row in map(_writable, rows)])
+    server.put(done.collection, [{**row, WORDS: "other words"} for row in map(written, rows)])
     (fault,) = pushed_faults(path, server.uri, "verified")
     assert re.search(r": 0\.\d\d of 50 documents that are found by their own words; ", fault)
 
@@ -279,10 +279,6 @@ def test_the_core_of_milvus_2_5(
 
 def _ids(found: list[list[Hit]]) -> list[list[str]]:
     return [[hit.id for hit in hits] for hits in found]
-
-
-def _writable(row: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in row.items() if name != "bm25"}  # which Milvus computes
 
 
 @given(texts, texts)

@@ -31,7 +31,7 @@ from slimdex.retrieval.open_index import OpenIndex
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
-from .servers import Process, kill, pushing, server_process
+from .servers import Process, kill, pushing, server_process, written
 
 NAMES = Names.asked("notes_index")
 
@@ -44,7 +44,7 @@ def pushed(index: Path, server: Server, options: PushOptions | None = None) -> P
 def rows_there(server: Server) -> dict[int, dict[str, Any]]:
     name = server.collection_of("notes_index")
     assert name is not None
-    return {row["pk"]: row for part in server.every(name, ["*"]) for row in part}
+    return {row["pk"]: written(row) for part in server.every(name, ["*"]) for row in part}
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
+from slimdex.indexes.execution.progress import listening
+
 from ... import console
 from ...execution import Index
 from ...options.milvus import MilvusOptions
@@ -44,6 +46,7 @@ def push(
         Index(index, OpenOptions(wait=wait)).opened() as collection,
         Server(milvus, server.token, insecure=server.insecure) as connected,
         console.progress(),
+        listening(note=console.note),
     ):
         options = PushOptions(kind, rescore, leave_out or ())
         done = push_rows(collection.core, connected, server.name, options)

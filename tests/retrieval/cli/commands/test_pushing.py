@@ -80,6 +80,18 @@ def test_verify_of_what_was_never_pushed(pets: Runner) -> None:
     assert Path("pets").exists()
 
 
+def test_words_that_milvus_does_not_take_are_noted(pets: Runner) -> None:
+    text = " ".join(f"word{i}" for i in range(9000))
+    Path("long.csv").write_text(f"id,text\nlong,{text}\n")
+    assert pets("build", "long.csv", "--out", "long", "--passages", "off").code == 0
+    assert pets("words", "long").code == 0
+    done = pets("push", "long", "--milvus", "pets.db")
+    assert done.err == (
+        "note: 1 passages have more words than Milvus takes (65,535 bytes); the others are found "
+        "by meaning alone\n"
+    )
+
+
 @contextmanager
 def guarded() -> Iterator[tuple[str, list[str]]]:
     """A server that lets nobody in: its address, and the credentials that it was shown."""
