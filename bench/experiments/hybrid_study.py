@@ -6,7 +6,7 @@ set's ids are names, as of packages or functions, half of the queries may be tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import FLAT
 from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
@@ -45,9 +47,11 @@ NAMES = 1000
 """Documents searched by their names; half of them are used for tuning."""
 MOST_TUNING, MOST_JUDGING = 2000, 2000
 TIMED = 200
-RULE = "rule"
+EXACT, MEANING, WORDS, RULE = "float32", "meaning", "words", "rule"
+"""Exact search of uncompressed vectors, the index by meaning alone, BM25, and the default."""
 SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 """Fusions that are always shown."""
+FIRST = 10
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def measure_hybrid(
     judging = questions.part(order[1::2][:MOST_JUDGING])
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
         path = Path(folder) / "x.index"
-        with Collection.create(path, GivenEncoder(task.vectors.dim)) as collection:
+        with Collection.create(path, GivenEncoder(task.vectors.dim), words=False) as collection:
             pairs = zip(task.dataset.ids, task.dataset.texts, strict=True)
             documents = [Document(id, text) for id, text in pairs]
             start = perf_counter()
@@ -133,23 +137,23 @@ def way_of(fusion: Fusion) -> str:
 
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
-    ways = ["meaning", "words", *map(way_of, FUSIONS)]
-    found = np.empty((len(ways), 2, len(judging.judged)))
+    ways = [EXACT, MEANING, WORDS, *map(way_of, FUSIONS)]
+    found = np.empty((len(ways), 3, len(judging.judged)))
+    exact = _exact_orders(task, judging.vectors)
     for i, query in enumerate(judging.judged):
         near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)
-        for number, order in enumerate([near, words, *fused]):
+        for number, order in enumerate([exact[i], near, words, *fused]):
             documents = [row for row in order.tolist() if row != query.own]
-            found[number, 0, i] = 100 * judged_ndcg(documents, query.labels)
-            found[number, 1, i] = query.labels.get(documents[0], 0) > 0 if documents else 0
+            found[number, :, i] = _measures(documents, query.labels)
         progress("judging", i + 1, len(judging.judged))
     by_way = dict(zip(ways, found, strict=True))
-    by_way["auto"] = by_way["meaning" if chosen == "off" else chosen]
+    by_way["auto"] = by_way[MEANING if chosen == "off" else chosen]
     for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
         if not asked.any():
             continue
-        for way in ("meaning", "words", *SHOWN, "auto"):
-            points, first = by_way[way][:, asked]
-            difference = points - by_way["meaning"][0, asked]
+        for way in (EXACT, MEANING, WORDS, *SHOWN, "auto"):
+            points, recall, first = by_way[way][:, asked]
+            difference = points - by_way[EXACT][0, asked]
             low, high = interval(difference[None])
             known: Row = task.facts() | {"what": what, "way": way}
             yield known | {
@@ -160,8 +164,25 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
                 "ndcg@10_delta": float(difference.mean()),
                 "ndcg@10_low": float(low[0]),
                 "ndcg@10_high": float(high[0]),
+                "recall@10": float(recall.mean()),
                 "first_share": float(first.mean()),
             }
+
+
+def _exact_orders(task: Task, queries: Matrix) -> Rows:
+    """Rows (q, FIRST + 1) by exact search of the uncompressed vectors."""
+    index = FaissIndex(FLAT, task.vectors.dim)
+    for part in batches(len(task.vectors)):
+        index.add(normalize_rows(task.vectors.take(np.arange(part.start, part.stop))))
+    return index.search(normalize_rows(queries), FIRST + 1)[1]
+
+
+def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[float, float, float]:
+    """nDCG@10 and recall@10, of 100, and whether the first document is relevant."""
+    relevant = [document for document, label in labels.items() if label > 0]
+    recall = len({*documents[:FIRST]} & {*relevant}) / max(len(relevant), 1)
+    first = bool(documents) and documents[0] in relevant
+    return 100 * judged_ndcg(documents, labels), 100 * recall, float(first)
 
 
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:
@@ -175,9 +196,9 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         return latency(seconds_of([partial(search, *each) for each in asked]))["p50_ms"]
 
     def both(text: str, vector: Matrix) -> object:
-        return collection.answer(SearchRequest([text], vector, hybrid=0.3))
+        return collection.answer(SearchRequest([text], vector))
 
-    def batch_ms(hybrid: str | float) -> float:
+    def batch_ms(hybrid: str) -> float:
         """Time per query of a search for many at once, the better of two."""
         count = min(TIMED, len(judging.judged))
         texts = [query.text for query in judging.judged[:count]]
@@ -194,6 +215,6 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         "p50_ms_meaning": p50_ms(lambda _, vector: snapshot.index.search(vector, 10)),
         "p50_ms_fused": p50_ms(both),
         "batch_ms_documents": batch_ms("off"),
-        "batch_ms_fused": batch_ms(0.3),
+        "batch_ms_fused": batch_ms(AUTO),
         "p50_ms_documents": p50_ms(lambda _, vector: collection.search_many(vector)),
     }

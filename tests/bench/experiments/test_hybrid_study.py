@@ -25,11 +25,13 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
         check_row(row)
     for what in ("queries", "names"):
         ways = {row["way"]: row for row in rows if row["what"] == what}
-        assert ways.keys() == {"meaning", "words", *SHOWN, "auto"}
+        assert ways.keys() == {"float32", "meaning", "words", *SHOWN, "auto"}
         assert ways["rule"]["fusion"] == "rule"
-        alone = ways["meaning"]["ndcg@10"]
+        alone = ways["float32"]["ndcg@10"]
         for row in ways.values():
             assert row["ndcg@10_delta"] == pytest.approx(row["ndcg@10"] - alone, abs=1e-3)
+        assert ways["float32"]["ndcg@10_delta"] == 0
+        assert all(row["recall@10"] >= 100 * row["first_share"] for row in ways.values())
         chosen = ways[ways["auto"]["fusion"]] if ways["auto"]["fusion"] in SHOWN else None
         assert chosen is None or chosen["ndcg@10"] == ways["auto"]["ndcg@10"]
         if what == "names":
