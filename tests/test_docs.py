@@ -60,8 +60,8 @@ PAGES = {
         "['1']\n['2']\n",
     ),
     "docs/hybrid.md": (
-        ["words of 4 documents", "E4031", "libssl", "lexical index removed"],
-        "libssl3\n",
+        ["4 documents in parts.index", "a7  (words)", "libssl3"],
+        "libssl3 name\n",
     ),
     "docs/langchain.md": ([], "['1']\nA plum cake with cinnamon.\n"),
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),

@@ -85,7 +85,10 @@ class Slimdex:
         """Build from existing vectors, as `slimdex build --vectors`."""
         made = map(Document, documents.ids, documents.texts)
         where = folder / SLIMDEX_FOLDER
-        with Collection.create(where, self._encoder, self._settings, passages="off") as new:
+        # Without words: the other stores are searched by vectors alone.
+        with Collection.create(
+            where, self._encoder, self._settings, passages="off", words=False
+        ) as new:
             new.add(made, vectors=documents.vectors.map())
 
     def open(self, folder: Path) -> None:

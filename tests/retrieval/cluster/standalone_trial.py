@@ -87,7 +87,7 @@ def main(package: str, index: str, folder: str, out: str) -> None:
                 said["kinds"][kind] = pushed_faults(Path(index), standalone.uri)
             with MilvusCollection(standalone.uri, index=index, encoder=ReadingEncoder()) as found:
                 found.server.consistency = "Strong"
-                hits = found.search_many(asked, 7, "n < 90", candidates=1000)
+                hits = found.search_many(asked, 7, "n < 90", candidates=1000, hybrid="off")
                 said["answers"] = [[hit.id for hit in own] for own in hits]
                 said["words"] = refused(lambda: found.search(asked[0], hybrid=0.1))
                 with listening(note=said.setdefault("notes", []).append):

@@ -274,7 +274,7 @@ class CollectionMachine(RuleBasedStateMachine):
         where=st.sampled_from([None, *sorted(FILTERS)]),
     )
     def search(self, query: str, k: int, where: str | None) -> None:
-        (hits,) = self.collection.search_many(query, k, where)
+        (hits,) = self.collection.search_many(query, k, where, hybrid="off")
         keep = FILTERS[where] if where else FILTERS["true"]
         scores = {id: self._score(query, v[0]) for id, v in self.model.items() if keep(*v)}
         best = sorted(scores.values(), reverse=True)[:k]
@@ -289,7 +289,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
     @rule(query=TEXTS.map(" ".join), k=st.integers(1, 30))
     def search_passages(self, query: str, k: int) -> None:
-        (hits,) = self.collection.search_many(query, k, per="passage")
+        (hits,) = self.collection.search_many(query, k, per="passage", hybrid="off")
         there = [p for text, _ in self.model.values() for p in self.passages(text)]
         best = sorted((self._cosine(query, passage) for passage in there), reverse=True)[:k]
         np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)

@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slimdex.indexes.arrays import Matrix, Rows
+
     from ....collection import Collection
 
 SOURCE = "python:"
@@ -17,7 +21,7 @@ QUERIES = (
     "wait until several threads have finished",
 )
 MEASURED = 200
-"""Queries measured for the table: first sentences of documents throughout the collection."""
+"""Documents searched for the table, from all over the collection."""
 
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
@@ -67,37 +71,46 @@ def _is_complete(path: Path) -> bool:
         return collection.core.state.settings is not None
 
 
-def comparison(collection: Collection) -> dict[str, dict[str, float]]:
-    """Measure bytes per vector, and agreement of the first ten hits with exact search.
+def comparison(collection: Collection) -> dict[str, dict[str, float | None]]:
+    """Measure bytes per vector, and how often documents are found by their name and by some words.
 
     Speed is left to `slimdex eval`: with so few documents, the processor decides which is faster.
-    Whitening changes the order on purpose, so there are two agreements: with exact search over
-    the encoder's vectors, and over the same vectors whitened, where only compression differs.
     """
-    from slimdex.indexes.ranking import agreement
-
-    from ....quality.evaluation.exact_search import ExactSearch, OwnMetricSearch
-    from ....quality.evaluation.measures import timed
+    from ....quality.evaluation.exact_search import ExactSearch
+    from ....quality.info import word_bytes
     from ....trials.query_pools import encoded
 
     core = collection.core
     step = max(core.state.rows // MEASURED, 1)
-    stored = core.store.documents.read(range(0, core.state.rows, step))
-    texts = [document.text.split(". ")[0] for document in stored.values()][:MEASURED]
-    vectors = encoded(core.encoder, texts)
-    exact_search = ExactSearch(core)
-    ours = timed(core.nearest, vectors, 10)
-    exact = timed(exact_search, vectors, 10)
-    _, whitened = OwnMetricSearch(core)(vectors, 10)
-    table = {}
-    for name, results, resident in (
-        ("slimdex", ours, collection.info()["memory"]),
-        ("float32, exact", exact, exact_search.memory()),
-    ):
-        table[name] = {
-            "bytes a vector in RAM": resident["ram_bytes_per_vector"],
-            "fixed bytes in RAM": resident["ram_bytes_fixed"],
-            "agreement with exact search": float(agreement(results.rows, exact.rows, 10).mean()),
-            "agreement with it, whitened": float(agreement(results.rows, whitened, 10).mean()),
+    asked = core.store.documents.read(range(0, core.state.rows, step))
+    exact, words = ExactSearch(core), core.snapshot.words
+    assert words is not None
+    ours, disk = collection.info()["memory"], word_bytes(core.snapshot)
+    queries = {
+        "documents found by name": [document.id for document in asked.values()],
+        "by every second word": [
+            " ".join(document.text.split(". ")[0].split()[::2]) for document in asked.values()
+        ],
+    }
+    table: dict[str, dict[str, float | None]] = {
+        name: {"bytes a vector in RAM": ram, "bytes a vector of words on disk": lexical}
+        for name, ram, lexical in (
+            ("slimdex", ours["ram_bytes_per_vector"], disk),
+            ("meaning alone", ours["ram_bytes_per_vector"], None),
+            ("float32, exact", exact.memory()["ram_bytes_per_vector"], None),
+            ("BM25", None, disk),
+        )
+    }
+    for measure, texts in queries.items():
+        vectors = encoded(core.encoder, texts)[:, None]
+        searches: dict[str, Callable[[str, Matrix], Rows]] = {
+            "slimdex": lambda text, vector: core.ranked(text, vector, 10)[1],
+            "meaning alone": lambda _, vector: core.nearest(vector, 10)[1],
+            "float32, exact": lambda _, vector: exact(vector, 10)[1],
+            "BM25": lambda text, _: words.search(text, 10).rows,
         }
+        for name, search in searches.items():
+            found = [search(*each) for each in zip(texts, vectors, strict=True)]
+            hits = [row in rows for row, rows in zip(asked, found, strict=True)]
+            table[name][measure] = sum(hits) / len(hits)
     return table
