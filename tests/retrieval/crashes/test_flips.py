@@ -86,7 +86,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
         collection.add(docstrings[200:400])
         assert collection.info()["passages"]["documents_cut"] > 50
     expected = told(path)
-    files = sorted(path.iterdir())
+    files = sorted(file for file in path.rglob("*") if file.is_file())
     counts: Counter[tuple[str, str]] = Counter()
     missed = []
     for i in range(flips):
@@ -96,7 +96,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
         offset = int(rng.integers(min(size, 3 * 4096 + 512) if i % 4 == 0 else size))
         bit = int(rng.integers(8))
         result = flipped(path, file, offset, bit, expected)
-        counts[file.name.split("-")[0], result] += 1
+        counts[file.relative_to(path).parts[0].split("-")[0], result] += 1
         if result == "MISSED":
             missed.append((file.name, offset, bit))
     report(f"{flips} flipped bits ({stored}), seed {CHANCE.seed}: {dict(counts)}", flips=flips)

@@ -31,7 +31,9 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
         collection.add(documents[:700])
         collection.add([*documents[600:], Document("empty", "")])
         catalog = [(d.id, d.text) for d in collection]
-    files = {p.name: p.read_bytes() for p in path.iterdir() if "catalog" not in p.name}
+    files = {
+        p.name: p.read_bytes() for p in path.iterdir() if p.is_file() and "catalog" not in p.name
+    }
     return files | {"documents": repr(catalog).encode()}
 
 
