@@ -170,7 +170,7 @@ function marked(text, query) {
 }
 
 function showCosts(milliseconds, whole) {
-  const names = ["wait", "encode", "filter", "scan", "rescore", "fetch"];
+  const names = ["wait", "encode", "filter", "scan", "rescore", "words", "fetch"];
   const parts = names
     .filter((name) => name in milliseconds)
     .map((name) => `${name} ${milliseconds[name].toFixed(1)}`);
