@@ -66,7 +66,8 @@ def check_folder(folder: Path) -> None:
                 if entry.name == f"{CATALOG}.tmp":  # where DuckDB spills
                     continue
                 if entry.name.removesuffix(".tmp").endswith(FOLDERS):
-                    _check_plain(entry.path)
+                    with suppress(FileNotFoundError):  # a writer has replaced it
+                        _check_plain(entry.path)
                     continue
             if not entry.is_file(follow_symlinks=False):
                 kind = "a link" if entry.is_symlink() else "no file"

@@ -45,7 +45,7 @@ def flip(file: Path, at: float = 0.5) -> None:
 
 def answers(path: Path) -> list[list[tuple[str, float]]]:
     with Collection.open(path, WordEncoder(), read_only=True) as collection:
-        found = collection.search_many(QUERIES, limit=20)
+        found = collection.search_many(QUERIES, limit=20, hybrid="off")
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 

@@ -52,7 +52,7 @@ def encoded(collection: Collection) -> list[str]:
 
 
 def answers(collection: Collection, where: str | None = None) -> list[list[tuple[str, float]]]:
-    found = collection.search_many(QUERIES, 30, where)
+    found = collection.search_many(QUERIES, 30, where, hybrid="off")
     return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
 
 
