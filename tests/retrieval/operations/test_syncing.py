@@ -87,7 +87,9 @@ def check_equals_fresh(*specs: str, index: str = "x") -> None:
     found = []
     for each in (index, "fresh"):
         with Collection.open(each, encoder(), read_only=True) as collection:
-            hits = collection.search_many(["number 7 words", "tea", "rain and snow"], limit=50)
+            hits = collection.search_many(
+                ["number 7 words", "tea", "rain and snow"], 50, hybrid="off"
+            )
             found.append([{(h.id, h.start, round(h.score, 4)) for h in own} for own in hits])
     assert found[0] == found[1]
 

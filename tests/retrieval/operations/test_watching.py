@@ -127,7 +127,7 @@ def contents(index: str) -> dict[str, Any]:
 
 def answers(index: str, queries: list[str]) -> list[set[tuple[str, float]]]:
     with Collection.open(index, read_only=True, wait=30) as collection:
-        found = collection.search_many(queries, limit=10)
+        found = collection.search_many(queries, limit=10, hybrid="off")
     return [{(hit.id, round(hit.score, 4)) for hit in hits} for hits in found]
 
 
