@@ -12,8 +12,8 @@ from slimdex.indexes.errors import InputError
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, SETTLED, Experiment
 from .tables.papers import paper_paragraphs
-from .tables.retrieval import beside_peers, codes_alone, headline, headline_rows
-from .tables.studies import sweep
+from .tables.retrieval import beside_peers, codes_alone, headline
+from .tables.studies import answers, sweep
 from .tables.table import Table
 from .verdict import default_line
 
@@ -40,11 +40,11 @@ def _search(folder: Path) -> list[str]:
     return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
 
 
-def _headline(folder: Path) -> list[str]:
-    """Table of quality at 1/64 and 1/128 of the memory."""
-    rows = read_rows(folder, "retrieval")
-    parts = [table.markdown() for table in headline(rows)]
-    return [*parts, _measured_on(headline_rows(rows), ("faiss-cpu", "torch", "numpy"))]
+def _answers(folder: Path) -> list[str]:
+    """Table of the quality of exact search, of BM25, and of slimdex with and without words."""
+    rows = read_rows(folder, "hybrid")
+    parts = [table.markdown() for table in answers(rows)]
+    return [*parts, _measured_on(rows, ("tantivy", "faiss-cpu", "numpy"))]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
@@ -84,7 +84,7 @@ def _sweep(folder: Path) -> list[str]:
 SECTIONS = {
     "sweep": Section(["sweep"], _sweep),
     "papers": Section(["sts", "entailment", "reduction"], _papers),
-    "headline": Section(["retrieval"], _headline),
+    "answers": Section(["hybrid"], _answers),
     "default": Section(["search"], _default),
     "results": Section(["retrieval", "peers"], _search),
 } | {

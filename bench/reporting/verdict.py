@@ -257,7 +257,7 @@ def _side(row: Row) -> int:
 
 
 def hybrid_line(rows: Sequence[Row]) -> str:
-    """Fusion that tuning chose, and its gain over semantic search alone."""
+    """Fusion that tuning chose, and its difference from exact search by meaning alone."""
     found = []
     for row in rows:
         if row["way"] == "auto":

@@ -108,11 +108,6 @@ def headline(rows: Sequence[Row]) -> list[Table]:
     return [table] if lines else []
 
 
-def headline_rows(rows: Sequence[Row]) -> list[Row]:
-    """Rows that `headline` shows."""
-    return [row for line in _headlines(rows) for row in line]
-
-
 def _headlines(rows: Sequence[Row]) -> Iterator[tuple[Row, Row, Row]]:
     for task in tasks(rows):
         mine = of_task(rows, task)

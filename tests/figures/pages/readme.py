@@ -12,7 +12,7 @@ from slimdex.indexes.options import CANDIDATES
 from ..links import ROOT, Figure, rows
 
 LARGEST = ("debian-desc", "all-MiniLM-L6-v2")
-"""The largest collection of the headline."""
+"""The largest collection of the table."""
 
 
 def usual(task: tuple[str, str] = LARGEST) -> Row:
@@ -49,8 +49,7 @@ FIGURES = [
     ),
     Figure("level with float32 down to 1/128 of its bytes", lambda: [small()["compression"]]),
     Figure("to 3.13; in a checkout", lambda: [newest_python()]),
-    Figure("whose codes take 1/64 of the memory", lambda: [usual()["compression"]]),
-    Figure("codes of 1/128", lambda: [small()["compression"]]),
+    Figure("Its codes take 1/64 of the memory", lambda: [usual()["compression"]]),
     Figure("the best 200 are compared again", lambda: [CANDIDATES]),
     Figure(
         "has 1,183,499 documents",
