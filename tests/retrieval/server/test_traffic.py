@@ -61,6 +61,8 @@ class Traffic:
                 body: dict[str, Any] = {"query": " ".join(own.choices(WORDS, k=3)), "limit": 10}
                 if own.random() < 0.2:
                     body["where"] = f"version >= {own.randrange(3)}"
+                if own.random() < 0.5:
+                    body["hybrid"] = "off"
                 try:
                     url = f"{self.running.url}/indexes/notes/search"
                     answer = client.post(url, json=body)
@@ -69,17 +71,18 @@ class Traffic:
                         self.wrong.append(repr(error))
                     time.sleep(0.05)
                     continue
-                self.check(answer)
+                self.check(answer, is_by_score="hybrid" in body)
                 self.searches += 1
 
-    def check(self, answer: httpx.Response) -> None:
+    def check(self, answer: httpx.Response, is_by_score: bool) -> None:
         """A torn answer has a document's text of one version and its columns of another."""
         if answer.status_code != 200:
             self.wrong.append(answer.text)
             return
         hits = answer.json()["queries"][0]["hits"]
         scores = [hit["score"] for hit in hits]
-        if scores != sorted(scores, reverse=True) or len({hit["id"] for hit in hits}) < len(hits):
+        is_sorted = scores == sorted(scores, reverse=True) or not is_by_score
+        if not is_sorted or len({hit["id"] for hit in hits}) < len(hits):
             self.wrong.append(f"order {answer.text[:200]}")
         for hit in hits:
             if not hit["text"].endswith(f"version {hit['metadata']['version']}"):

@@ -72,7 +72,7 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
     """Labels are the exact search's own best, which nothing beats."""
     rng = np.random.default_rng(1)
     queries = [(str(i), " ".join(rng.choice(WORDS, 4))) for i in range(300)]
-    labels = {id: {collection.search(text, 1)[0].id: 1} for id, text in queries}
+    labels = {id: {collection.search(text, 1, hybrid="off")[0].id: 1} for id, text in queries}
     tuned = collection.tune(EASY, queries=queries, labels=labels, apply=True)
     assert tuned.hybrid == "off"
     assert tuned.words is not None
@@ -118,7 +118,7 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
 
 @pytest.mark.slow
 def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x.index", WordEncoder()) as made:
+    with Collection.create(tmp_path / "x.index", WordEncoder(), words=False) as made:
         made.add([Document(name, f"{name} text") for name in NAMES])
         queries = [(n, n) for n in NAMES]
         tuned = made.tune(EASY, queries=queries, labels={n: {n: 1} for n in NAMES})
