@@ -96,12 +96,14 @@ def names_of(id: str) -> list[str]:
 
 
 def name_words(id: str) -> list[str]:
-    """Words of a document's id; none if that is a number or a UUID.
+    """Words of a document's id, without single letters; none if it is a number or a UUID.
 
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
     (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    return words_of(id) if _HAS_LETTER.search(_normal(id)) and not _UUID.fullmatch(id) else []
+    if not _HAS_LETTER.search(_normal(id)) or _UUID.fullmatch(id):
+        return []
+    return [word for word in words_of(id) if len(word) > 1 or word.isdigit()]
 
 
 def name_forms(query: str) -> list[str]:

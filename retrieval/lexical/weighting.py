@@ -4,8 +4,9 @@ A row found by words gains a bonus on its cosine::
 
     bonus(row) = (1 - c) * m(best) * m(row),    m(row) = max(bm25(row) - floor, 0) / bm25(best)
 
-c is the second best cosine of the query, and floor its 100th best BM25 score (0 if fewer rows are
-found). The three factors limit what words can do where they are likely to mislead:
+c is the second best cosine of the query, and floor its 100th best BM25 score, or that of the middle
+row among fewer than 200 rows, since every word is rare in a small collection. The three factors
+limit what words can do where they are likely to mislead:
 
 - ``1 - c``: if semantic search is sure, words change little. It is also a unit: where all cosines
   are high, as with some encoders, differences between them are small. The second best is used,
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FLOOR_RANK = 100
-"""Rank of the BM25 score above which scores count."""
+"""Highest rank of the BM25 score above which scores count."""
 
 
 def word_bonuses(cosines: NDArray[np.float32], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -36,13 +37,14 @@ def word_bonuses(cosines: NDArray[np.float32], bm25: NDArray[np.float32]) -> NDA
 
     >>> cosines = np.array([0.8, 0.6, 0.5], np.float32)
     >>> word_bonuses(cosines, np.array([0, 2, 8], np.float32)).round(3).tolist()
-    [0.0, 0.1, 0.4]
+    [0.0, 0.0, 0.225]
     """
     best = float(bm25.max(initial=0))
     if not best:
         return np.zeros(len(bm25))
     sure = float(_ranked(cosines, min(2, len(cosines))))
-    floor = float(_ranked(bm25, FLOOR_RANK)) if len(bm25) >= FLOOR_RANK else 0.0
+    floor_rank = min(FLOOR_RANK, max(2, len(bm25) // 2))
+    floor = float(_ranked(bm25, floor_rank)) if len(bm25) > 1 else 0.0
     matches = np.maximum(bm25.astype(np.float64) - floor, 0) / best
     out: NDArray[np.float64] = max(1 - sure, 0) * matches.max() * matches
     return out

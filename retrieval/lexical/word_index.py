@@ -90,7 +90,7 @@ class WordIndex:
     >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
     >>> more = index.extended(folder / "2", [("", "A cat, a cat, a dog.")])
     >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
-    ([1, 0], [2, 1, 0])
+    ([1, 0], [1, 2, 0])
     """
 
     def __init__(self, path: Path, index: Any) -> None:

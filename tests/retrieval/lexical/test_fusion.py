@@ -73,11 +73,16 @@ def test_how_rows_are_found() -> None:
 
 @given(near=COSINES, words=SCORES)
 def test_rule(near: dict[int, float], words: dict[int, float]) -> None:
-    """Up to 31 rows, so that no score is below the floor."""
+    """Up to 31 rows, so that the floor is the score of the middle one."""
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
     candidates, every = joined(near, others, words), near | others
     second, best = sorted(every.values())[-2:][:1], max(words.values(), default=1)
-    expected = [every[row] + (1 - second[0]) * words.get(row, 0) / best for row in sorted(every)]
+    ranked = sorted((words.get(row, 0) for row in every), reverse=True)
+    floor = ranked[max(2, len(ranked) // 2) - 1] if len(ranked) > 1 else 0
+    matches = {row: max(words.get(row, 0) - floor, 0) / best for row in every}
+    expected = [
+        every[row] + (1 - second[0]) * max(matches.values()) * matches[row] for row in sorted(every)
+    ]
     np.testing.assert_allclose(Fusion("auto").scores(candidates), expected, rtol=1e-5, atol=1e-6)
 
 
