@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from slimdex.retrieval.cli.options.searching import SearchOptions
+from slimdex.retrieval.lexical.weighting import FLOOR_RANK
 from slimdex.retrieval.quality.tuning.metric_choice import FEWEST_LABELLED
 from slimdex.retrieval.search.fused import WORDED
 
@@ -34,6 +35,7 @@ def names(way: str) -> Sequence[float]:
 
 FIGURES = [
     Figure("The 200 rows with the best BM25", lambda: [WORDED]),
+    Figure("among fewer than 200 rows", lambda: [2 * FLOOR_RANK]),
     Figure("at least 100 labelled queries", lambda: [FEWEST_LABELLED]),
     Figure("each of the first 50 hits", lambda: [SearchOptions.rerank_depth]),
     Figure("the default gains 5.7 points", lambda: [fmean(gains("rule"))]),
