@@ -22,7 +22,7 @@ ENGLISH = "all-MiniLM-L6-v2 (bf16)"
 
 
 def gains(way: str) -> list[float]:
-    """What a way gains over meaning alone, on every English set."""
+    """Gain of a way over meaning alone, on every English set."""
     found = rows("hybrid", what="queries", way=way, model=ENGLISH)
     alone = {row["set"]: row["ndcg@10"] for row in rows("hybrid", what="queries", way="meaning")}
     return [row["ndcg@10"] - alone[row["set"]] for row in found]

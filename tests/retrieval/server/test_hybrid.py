@@ -66,3 +66,18 @@ async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None
         assert answer.status_code == 400
         assert "has no lexical index" in answer.text
         assert str(tmp_path) not in answer.text
+
+
+async def test_openais_searches_keep_the_order_of_the_fusion(tmp_path: Path) -> None:
+    """The first hits of all queries come before the second ones; scores would order otherwise."""
+    path, texts = made(tmp_path / "notes.index"), ["the cat sat on the mat", "monday"]
+    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+        first, second = collection.search_many(texts, 3)
+    expected = dict.fromkeys(hit.id for pair in zip(first, second, strict=True) for hit in pair)
+    best = {hit.id: hit.score for hit in [*second, *first]}
+    assert sorted(expected, key=lambda id: -best[id]) != [*expected]
+
+    async with asking({"notes": path}) as (client, _):
+        body = {"query": texts, "max_num_results": 3}
+        answer = await client.post("/v1/vector_stores/notes/search", json=body)
+    assert [hit["file_id"] for hit in answer.json()["data"]] == [*expected]
