@@ -41,5 +41,9 @@ FIGURES = [
     Figure("the default gains 5.7 points", lambda: [fmean(gains("rule"))]),
     Figure("on each of them 0.5 or more", lambda: [min(gains("rule"))]),
     Figure("BM25 alone -11.4 to 10.3", lambda: range_of(gains("words"))),
+    Figure(
+        "weight of 0.3 gains more on these sets, 6.1 points on average, but loses 0.1 on one",
+        lambda: [0.3, fmean(gains("0.3")), -min(gains("0.3"))],
+    ),
     Figure("by meaning alone 21% to 36% do", lambda: range_of(names("meaning"))),
 ]
