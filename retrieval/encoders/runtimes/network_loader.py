@@ -6,7 +6,7 @@ import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...atomic_files import sha256
+from ...user_cache import known_sha256
 from ..hub import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..sentence_folder import Dense, SentenceFolder
@@ -107,5 +107,7 @@ class NetworkLoader:
 
     def _combined_sha256(self) -> str:
         found = weights_sha256(self._folder.transformer)
-        dense = [sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)]
+        dense = [
+            known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
+        ]
         return hashlib.sha256("".join([found, *dense]).encode()).hexdigest() if dense else found

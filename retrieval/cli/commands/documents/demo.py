@@ -38,9 +38,9 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
             answers.show_hits(query, hits)
         with console.progress():
             table = comparison(collection)
-        console.out.print()
+        console.line("")
         console.show_measures(table)
-        console.out.print()
+        console.line("")
         console.line(f"Try your own: slimdex search {out} sort a list")
 
 

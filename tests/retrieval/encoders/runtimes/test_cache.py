@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.runtimes.cache import cache_folder, conversion_key, load_conversion
+from slimdex.retrieval.encoders.runtimes.cache import conversion_key, load_conversion
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.encoders import make_tiny_model
 
@@ -94,11 +94,3 @@ def test_no_home_and_no_cache_to_look_at(
 ) -> None:
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / ("x" * 300)))  # a name that is too long
     assert TransformerEncoder(str(tiny_bert)).encode(["dog"]).shape == (1, 32)
-
-
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLIMDEX_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache_folder() == Path("/somewhere/slimdex")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "slimdex"
