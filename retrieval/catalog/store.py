@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
-
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 
+from ..duckdb_library import duckdb
 from ..user_cache import FileFact
 from .database import Database
 from .document_ids import DocumentIds, DocumentOrigins

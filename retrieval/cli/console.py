@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,8 +59,9 @@ def hanging(lead: Text, body: Text) -> None:
     from rich.text import Text
 
     out = terminal()
-    width = out.width - lead.cell_len
-    lines = body.wrap(out, width) if width >= LEAST_WIDTH else [body]
+    lines: Iterable[Text] = [body]
+    if out.is_terminal and (width := out.width - lead.cell_len) >= LEAST_WIDTH:
+        lines = body.wrap(out, width)
     for text in lines:
         text.rstrip()
         out.print(Text.assemble(lead, text), soft_wrap=True)
