@@ -22,7 +22,7 @@ from .openvino_library import openvino_library
 LAYOUT = 1
 """Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
-OWN_CODE = ("torch_runtime.py", "../pooling.py")
+OWN_CODE = ("torch_runtime.py", "../pooling.py", "networks/*.py")
 """Packages whose versions a conversion depends on."""
 FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
 SMALL_FILES = ("*.json", "*.txt", "*.model")
@@ -61,7 +61,8 @@ class Conversion:
 def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
-    parts += [known_sha256(Path(__file__).parent / name) for name in OWN_CODE]
+    here = Path(__file__).parent
+    parts += [known_sha256(path) for name in OWN_CODE for path in sorted(here.glob(name))]
     for pattern in SMALL_FILES:
         for path in sorted(folder.rglob(pattern)):
             parts += [path.name, known_sha256(path)]

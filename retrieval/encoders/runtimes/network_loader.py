@@ -1,10 +1,14 @@
-"""NetworkLoader: a model's network, ready to run, from the cache or by conversion."""
+"""NetworkLoader: a model's network, ready to run: built, from the cache, or converted."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from slimdex.indexes.errors import InputError
 
 from ...user_cache import known_sha256
 from ..hub import ModelFiles, weights_sha256
@@ -20,6 +24,7 @@ from .cache import (
     remember_refusal,
     was_refused,
 )
+from .networks.built import built_layers, built_network
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
 
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 class NetworkLoader:
     """Loader of a model's network with its pooling and head.
 
-    Only methods that convert or load the network import torch and transformers.
+    Only methods that convert a network, or load it for a GPU, import torch and transformers.
 
     Parameters
     ----------
@@ -51,11 +56,11 @@ class NetworkLoader:
         self.key = conversion_key(files.folder, self.sha256, f"{pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
-        """Load runtime, facts and tokenizer from the cache, or convert the model."""
+        """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
         key = self.key
-        on_gpu = precision != "int8" and may_have_gpu() and has_gpu()
-        if not self._trusted and not on_gpu and (kept := load_conversion(key)):
-            return OpenVinoRuntime(kept.model, precision, key), kept.facts, kept.tokenizer
+        on_gpu = _on_gpu(precision)
+        if not self._trusted and not on_gpu and (made := self._built() or load_conversion(key)):
+            return OpenVinoRuntime(made.model, precision, key), made.facts, made.tokenizer
 
         from .torch_runtime import openvino_model, torch_runtime
 
@@ -76,7 +81,13 @@ class NetworkLoader:
         return OpenVinoRuntime(model, precision, key), facts, tokenizer
 
     def load_layers(self, mode: str, precision: str) -> Runtime:
-        """Load the network that pools every layer by a mode."""
+        """Build or convert the network that pools every layer by a mode."""
+        if not self._trusted and not _on_gpu(precision):
+            with self._explained():
+                built = built_layers(self._folder, mode)
+            if built is not None:
+                return OpenVinoRuntime(built, precision)
+
         from .torch_runtime import LayersNetwork, openvino_model, torch_runtime
 
         network = LayersNetwork(self._transformer.module, mode).eval()
@@ -88,6 +99,24 @@ class NetworkLoader:
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
         return self._build(self._load_transformer())
+
+    def _built(self) -> Conversion | None:
+        with self._explained():
+            return built_network(self._folder, self._pooling)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise errors of a malformed folder as `InputError`."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:  # OpenVINO's are RuntimeErrors
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(
+                f"model {self._files.name!r}: {reason}; expected a folder with a transformers "
+                "model or a hub id"
+            ) from error
 
     def _build(self, transformer: Transformer) -> SentenceNetwork:
         from .torch_runtime import build_network
@@ -111,3 +140,7 @@ class NetworkLoader:
             known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
         ]
         return hashlib.sha256("".join([found, *dense]).encode()).hexdigest() if dense else found
+
+
+def _on_gpu(precision: str) -> bool:
+    return precision != "int8" and may_have_gpu() and has_gpu()
